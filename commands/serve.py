@@ -84,6 +84,32 @@ def serve(
             "--advertised", metavar="HOST[:PORT]", help="Address that clients connect to.", rich_help_panel=CONNECTION
         ),
     ] = None,
+    metadata: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata",
+            help="Where the metadata are: redis, or raft for a quorum of brokers.  [redis]",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    voters: Annotated[
+        str | None,
+        typer.Option(
+            "--voters",
+            metavar="ID@HOST:PORT,...",
+            help="First voters of the quorum.  [this broker]",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    cluster_secret_file: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster-secret-file",
+            metavar="FILE",
+            help="Secret that the quorum's brokers share.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
     redis_url: Annotated[
         str | None,
         typer.Option("--redis-url", help="The metadata store.  [redis://127.0.0.1:6379/0]", rich_help_panel=CONNECTION),
@@ -158,6 +184,9 @@ def serve(
             http_port=http_port,
             no_http=no_http,
             advertised=advertised,
+            metadata=metadata,
+            voters=voters,
+            cluster_secret_file=cluster_secret_file,
             redis_url=redis_url,
             redis_timeout=redis_timeout,
             allow_unsafe_redis=allow_unsafe_redis,

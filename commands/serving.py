@@ -15,6 +15,8 @@ from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.commands.settings import Resolved
+    from yak.protocol.peer_proof import ClusterSecret
+    from yak.quorum.voters import VoterSet
     from yak.server.options import ServeOptions
 
 
@@ -35,6 +37,9 @@ class ServeFlags:
     http_port: str | None = None
     no_http: bool = False
     advertised: str | None = None
+    metadata: str | None = None
+    voters: str | None = None
+    cluster_secret_file: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
     allow_unsafe_redis: bool = False
@@ -100,6 +105,9 @@ def run(g: Globals, flags: ServeFlags) -> None:
                 "host": flags.host,
                 "port": flags.port,
                 "http_port": flags.http_port,
+                "metadata": flags.metadata,
+                "voters": flags.voters,
+                "cluster_secret_file": flags.cluster_secret_file,
                 "redis_url": flags.redis_url,
                 "followers": flags.followers,
                 "followers_timeout_seconds": flags.followers_timeout,
@@ -190,6 +198,7 @@ class Resolution:
             ("node.id", "node_id"),
             ("broker.id", "node_id"),
             ("broker.rack", "rack"),
+            ("controller.quorum.voters", "voters"),
             ("log.dirs", "data_dir"),
             ("log.dir", "data_dir"),
         ):
@@ -245,6 +254,9 @@ class Resolution:
             http_token=os.environ.get("YAK_HTTP_TOKEN") or None,
             advertised_host=self.value("advertised_host"),
             advertised_port=self.value("advertised_port"),
+            metadata=self.value("metadata"),
+            voters=_voters(self.value("voters")),
+            cluster_secret=_secret(self.value("cluster_secret_file")),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
             allow_unsafe_redis=allow_unsafe_redis,
@@ -266,7 +278,47 @@ class Resolution:
 
 
 _ADVERTISED = ("advertised_host", "advertised_port")
-_SAID_BY_OPTIONS = ("node.id", "broker.id", "broker.rack", "listeners", "advertised.listeners", "log.dirs", "log.dir")
+_SAID_BY_OPTIONS = (
+    "node.id",
+    "broker.id",
+    "broker.rack",
+    "listeners",
+    "advertised.listeners",
+    "controller.quorum.voters",
+    "log.dirs",
+    "log.dir",
+)
+
+
+def _voters(text: str) -> "VoterSet | None":
+    """The first voters of the quorum. Raises UsageError (`quorum-voters`)."""
+    if not text:
+        return None
+    from yak.quorum.voters import VoterSet
+
+    return VoterSet.parse(text)
+
+
+def _secret(path: str | None) -> "ClusterSecret | None":
+    """The secret in a file. Raises UsageError (`cluster-secret`)."""
+    if not path:
+        return None
+    from yak.protocol.peer_proof import ClusterSecret
+
+    try:
+        with open(path, encoding="ascii") as file:
+            secret = ClusterSecret.parse(file.read().strip())
+        why = "it must hold 64 hexadecimal digits"
+    except (OSError, UnicodeDecodeError) as error:
+        secret, why = None, str(error)
+    if secret is None:
+        raise UsageError(
+            "cluster-secret",
+            f"{path} holds no cluster secret",
+            why=why,
+            try_=("yak quorum secret > cluster.secret",),
+        )
+    return secret
 
 
 def _read_properties(path: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
 from yak.broker.purgatory import Answer, Purgatory
+from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
 from yak.broker.topic_creation import TopicCreation
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
@@ -46,7 +47,7 @@ from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
-from yak.lifecycle.metadata import Metadata
+from yak.lifecycle.metadata import Metadata, ShellStore
 from yak.lifecycle.secret_copy import SecretCopy
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
@@ -69,7 +70,7 @@ from yak.partitions.record_deletions import RecordDeletions
 from yak.partitions.transaction_markers import TransactionMarkers
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
-from yak.ports.metadata_store import TailedRecord
+from yak.ports.metadata_store import MetadataStore, TailedRecord
 from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
@@ -104,6 +105,8 @@ class Parts:
     image_log: ImageLog
     secret_file: SecretFile
     rng: RandomSource
+    quorum: QuorumParts | None = None
+    """The quorum whose node this broker is; None if the metadata store is outside."""
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
@@ -130,7 +133,9 @@ class Broker:
             self.context, self.counters, self.serve, self.settle_large, self.on_kept_frame
         )
         self._failure: FailStop | None = None
-        self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect)
+        quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
+        self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
+        self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
         self.failure_watch = FailureWatch(
@@ -169,6 +174,11 @@ class Broker:
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._handlers = self._handlers_by_event()
+        self._takes_clients = self.quorum is None
+        """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
+        if self.quorum is not None:
+            self.quorum.quorum.start()
+            self._take_store_events()
 
     def _make_metadata(self, parts: Parts) -> None:
         """The parts that keep in touch with the metadata store."""
@@ -185,7 +195,13 @@ class Broker:
         )
         self.counters.elections = lifecycle.elections
         lifecycle.heartbeats.is_full = not self.log_store.has_room()
-        self.metadata = Metadata(self.context, lifecycle, self._on_records, self.became_ready, self._on_secret)
+        store: MetadataStore = ShellStore(self.emit)
+        if parts.quorum is not None:
+            assert secret is not None, "the nodes of a quorum share a secret from the start"
+            self.peers.agree_on(secret)
+            self.quorum = QuorumNode(self.context, self.peers, parts.quorum, parts.rng)
+            store = self.quorum.store
+        self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
         self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
@@ -285,7 +301,7 @@ class Broker:
             self.partitions,
             self.log_store,
             self._stop_leading,
-            self.replica_fetchers.stop,
+            self._stop_following,
             self._finish_writes,
             self.advanced,
         )
@@ -385,6 +401,12 @@ class Broker:
         self.transaction_coordinator.stop()
         self.verification.stop()
 
+    def _stop_following(self) -> None:
+        """This broker has left the cluster: fetch nothing, and let another node lead the quorum."""
+        self.replica_fetchers.stop()
+        if self.quorum is not None:
+            self.quorum.stop()
+
     def _finish_writes(self) -> None:
         self.metadata_loader.finish_slices()
         self.local_replicas.release_slice(None)
@@ -445,6 +467,8 @@ class Broker:
                 self._handlers[type(event)](event)
                 if type(event) is not events.TurnEnd:
                     self.purgatory.check_advanced()
+            if self.quorum is not None and self.quorum.store.events:
+                self._take_store_events()
         except FailStop as failure:
             self._failure = failure
             raise
@@ -454,6 +478,14 @@ class Broker:
         effects = self._effects
         self._effects = []
         return effects
+
+    def _take_store_events(self) -> None:
+        """Handle what the quorum reported in this step, as the metadata store's events."""
+        assert self.quorum is not None
+        waiting = self.quorum.store.events
+        while waiting:
+            event = waiting.popleft()
+            self._handlers[type(event)](event)
 
     def next_due(self) -> int | None:
         """The time of the next `TimerDue`, in ms; None while no timer is set."""
@@ -557,6 +589,7 @@ class Broker:
 
     def became_ready(self) -> None:
         """The broker is registered and has caught up with the metadata: the shell may listen."""
+        self._takes_clients = True
         self._effects.append(events.Ready())
         self.producer_ids.refill()
 
@@ -610,6 +643,9 @@ class Broker:
             return
         header = read_request_header(frame)
         api_key, version = header.api_key, header.api_version
+        if not self._takes_clients and api_key not in SERVED_EARLY:
+            self.close_connection(connection, "this broker has not joined the cluster yet")
+            return
         handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
         if handle is None:

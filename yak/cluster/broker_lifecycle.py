@@ -40,6 +40,8 @@ from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 
 FIRST_RECHECK_MS = 200
 """First recheck of a store that just proved to lack this broker's history: it begins the restore."""
+DEATH_REPORT_MS_MAX = 2_000
+"""A report that a broker's process is dead counts this long: a later start of the broker has another epoch anyway."""
 FAST_FENCE_INTERVAL_MS = 30_000
 """A broker epoch is fenced on suspicion at most this often: a load balancer may refuse connects for ever."""
 
@@ -112,6 +114,8 @@ class BrokerLifecycle:
         """The newest broker epoch that this broker reported to the controller as on disk."""
         self._fast_fences: dict[tuple[NodeId, BrokerEpoch], int] = {}
         """Broker epochs fenced on suspicion, and until when in ms not again. A failed call does not count."""
+        self._unfenced_dead: dict[tuple[NodeId, BrokerEpoch], int] = {}
+        """Broker epochs whose process was found dead while the store was away, and when in ms."""
         self._process_id = ""
         self._unsafe: tuple[str, ...] = ()
         self.elections = ElectionCounts()
@@ -318,16 +322,30 @@ class BrokerLifecycle:
 
         The controller fences that broker. If it is the controller, this broker tries to become controller.
         """
-        if self.state is not LifecycleState.ACTIVE or self._is_stopping:
+        if self._is_stopping:
             return []
+        if self.state is not LifecycleState.ACTIVE:
+            # with a quorum the same death may have taken the store's leader: act on it when there is one again
+            self._unfenced_dead[node_id, broker_epoch] = now_ms
+            return []
+        self._fence_dead(node_id, broker_epoch, now_ms)
+        return self._session.take_outputs()
+
+    def _fence_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> None:
         for expired in [key for key, until_ms in self._fast_fences.items() if until_ms <= now_ms]:
             del self._fast_fences[expired]
         if (node_id, broker_epoch) in self._fast_fences:
-            return []
+            return
         fencing = self._controller if self._controller.is_active else self._election
         if fencing.on_broker_dead(node_id, broker_epoch, now_ms):
             self._fast_fences[node_id, broker_epoch] = now_ms + FAST_FENCE_INTERVAL_MS
-        return self._session.take_outputs()
+
+    def _fence_reported(self, now_ms: int) -> None:
+        """Act on deaths that were reported a moment ago, while this broker could not."""
+        reported, self._unfenced_dead = self._unfenced_dead, {}
+        for (node_id, broker_epoch), reported_ms in reported.items():
+            if now_ms - reported_ms <= DEATH_REPORT_MS_MAX:
+                self._fence_dead(node_id, broker_epoch, now_ms)
 
     def begin_stopping(self, now_ms: int) -> list[Output]:
         """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
@@ -502,7 +520,11 @@ class BrokerLifecycle:
             return
         if state is BrokerState.ACTIVE:
             self.heartbeats.on_unfenced(self.broker_epoch)
+        was_active = self.state is LifecycleState.ACTIVE
         self._settle(is_in=state is BrokerState.ACTIVE or (self._is_stopping and state is BrokerState.STOPPING))
+
+        if self._unfenced_dead and not was_active and self.state is LifecycleState.ACTIVE:
+            self._fence_reported(now_ms)
 
     def _settle(self, *, is_in: bool) -> None:
         """Move between CATCHING_UP and ACTIVE: ACTIVE needs the whole image, no fencing, settled elections."""

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from yak.core.context import Context
 from yak.core.events import PeerEnd
-from yak.core.peers import Peers
+from yak.core.peers import Address, Peers
 from yak.ids import NodeId, PeerId
 
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
@@ -49,9 +49,16 @@ class BrokerChannel:
     """The channel of one user to one broker."""
 
     def __init__(
-        self, context: Context, peers: Peers, node_id: NodeId, user: ChannelUser, events: ChannelEvents
+        self,
+        context: Context,
+        peers: Peers,
+        node_id: NodeId,
+        user: ChannelUser,
+        events: ChannelEvents,
+        address: Address | None = None,
     ) -> None:
-        self._context, self._peers, self._node_id = context, peers, node_id
+        """`address` is that of a node which need not be registered; without it, the image has the address."""
+        self._context, self._peers, self._node_id, self._address = context, peers, node_id, address
         self._user, self._events = user, events
         self.in_flight: deque[int] = deque()
         """Correlation ids of the requests without an answer, in the order in which they were sent."""
@@ -119,11 +126,12 @@ class BrokerChannel:
 
     def _connect(self) -> None:
         broker = self._context.image.brokers.get(self._node_id)
-        if broker is None:
+        address = self._address or broker
+        if address is None:
             self._connect_after(RECONNECT_LONGEST_MS)
         else:
-            self._boot_id = broker.boot_id
-            self._peer_id = self._peers.open(broker, self)
+            self._boot_id = "" if broker is None else broker.boot_id
+            self._peer_id = self._peers.open(address, self)
 
     def _back_off(self) -> None:
         """Close the connection, and reconnect after a pause, which a user that sends again at once does not shorten."""

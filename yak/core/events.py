@@ -179,7 +179,9 @@ class PeerProven:
     connection_id: ConnectionId
 
 
-JobKind: TypeAlias = Literal["flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum"]
+JobKind: TypeAlias = Literal[
+    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum"
+]
 
 
 class Plan(Protocol):

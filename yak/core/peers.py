@@ -13,7 +13,6 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from yak.cluster.image import BrokerInfo
 from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, ProtocolViolation
@@ -28,6 +27,26 @@ CLIENT_ID: Final = "yak-peer"
 _HANDSHAKE_VERSION: Final = 1
 _AUTHENTICATE_VERSION: Final = 1
 _LENGTH: Final = struct.Struct(">i")
+
+
+class Address(Protocol):
+    """A node to connect to: a registered broker, or a node of the metadata quorum with broker epoch 0."""
+
+    @property
+    def node_id(self) -> NodeId:
+        """The node that must answer there."""
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """The oldest incarnation that may answer."""
+
+    @property
+    def host(self) -> str:
+        """The host to connect to."""
+
+    @property
+    def port(self) -> int:
+        """The port to connect to."""
 
 
 class PeerOwner(Protocol):
@@ -81,8 +100,9 @@ class Peers:
         rng: RandomSource,
         incarnation: Callable[[], Incarnation],
         suspect: Callable[[NodeId], None],
+        cluster_id: str | None = None,
     ) -> None:
-        self._context = context
+        self._context, self._cluster_id = context, cluster_id
         self.rng = rng
         self.incarnation = incarnation
         self.suspect = suspect
@@ -95,11 +115,11 @@ class Peers:
         self._failures: dict[NodeId, str] = {}
         """The last reason why the proof with a broker failed: each reason is logged once."""
 
-    def open(self, info: BrokerInfo, owner: PeerOwner) -> PeerId:
+    def open(self, address: Address, owner: PeerOwner) -> PeerId:
         """Begin to connect to this broker; the owner receives the result as an event."""
         self._last_id += 1
-        self._peers[self._last_id] = _Peer(owner, info.node_id, info.broker_epoch)
-        self._context.emit(events.ConnectPeer(self._last_id, info.host, info.port))
+        self._peers[self._last_id] = _Peer(owner, address.node_id, address.broker_epoch)
+        self._context.emit(events.ConnectPeer(self._last_id, address.host, address.port))
         return self._last_id
 
     def send(self, peer_id: PeerId, parts: list[Part]) -> None:
@@ -110,6 +130,11 @@ class Peers:
         """Close a connection; its owner receives no further event."""
         if self._peers.pop(peer_id, None) is not None:
             self._context.emit(events.ClosePeer(peer_id))
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster id that the proofs cover. The nodes of a quorum know it before they know any metadata."""
+        return self._cluster_id or self._context.image.cluster_id
 
     def agree_on(self, secret: ClusterSecret) -> None:
         """Take the cluster's secret after registration, and begin the proof of the connections that wait for it."""
@@ -177,7 +202,7 @@ class Peers:
             return
         if peer.exchange is None:
             self._check_hello(peer, answer.auth_bytes)
-            peer.exchange = Exchange(self._context.image.cluster_id, peer.hello, answer.auth_bytes)
+            peer.exchange = Exchange(self.cluster_id, peer.hello, answer.auth_bytes)
             proof = secret.prove_caller(peer.exchange)
             self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": proof})])
             peer.owner.on_proven(peer_id)

@@ -14,9 +14,24 @@ from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.ids import BrokerEpoch, NodeId
-from yak.ports.metadata_store import StoreRequest, TailedRecord
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId, Nonce
+from yak.ports.metadata_store import MetadataStore, StoreRequest, TailedRecord
 from yak.protocol.peer_proof import ClusterSecret
+
+
+class ShellStore:
+    """The metadata store outside of this process: the shell carries the calls out."""
+
+    def __init__(self, emit: Callable[[events.Effect], None]) -> None:
+        self._emit = emit
+
+    def call(self, nonce: Nonce, request: StoreRequest) -> None:
+        """Send one call."""
+        self._emit(events.CallStore(nonce, request))
+
+    def tail(self, after: MetadataOffset) -> None:
+        """(Re)start tailing."""
+        self._emit(events.TailStore(after))
 
 
 class Metadata:
@@ -26,11 +41,12 @@ class Metadata:
         self,
         context: Context,
         lifecycle: BrokerLifecycle,
+        store: MetadataStore,
         on_records: Callable[[Sequence[TailedRecord]], None],
         on_ready: Callable[[], None],
         on_secret: Callable[[ClusterSecret], None],
     ) -> None:
-        self._context, self.lifecycle = context, lifecycle
+        self._context, self.lifecycle, self._store = context, lifecycle, store
         self._on_records, self._on_ready, self._on_secret = on_records, on_ready, on_secret
         """Called with records that continue the hash chain, when clients may connect, and with the cluster's secret."""
         self._failed = False
@@ -123,9 +139,9 @@ class Metadata:
         for output in outputs:
             match output:
                 case out.Call(nonce, request):
-                    context.emit(events.CallStore(nonce, request))
+                    self._store.call(nonce, request)
                 case out.Tail(after):
-                    context.emit(events.TailStore(after))
+                    self._store.tail(after)
                 case out.Say(level, event, fields):
                     context.emit(events.Notice(level, event, dict(fields)))
                 case out.Work(plan, on_worked):

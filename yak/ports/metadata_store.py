@@ -8,8 +8,9 @@ cases against both implementations.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from yak.ids import MetadataOffset
+from yak.ids import MetadataOffset, Nonce
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,3 +76,13 @@ class StoreOutcome:
     offset: MetadataOffset = 0
     chain_hash: str = ""
     value: dict[str, object] = field(default_factory=dict)
+
+
+class MetadataStore(Protocol):
+    """The store as the core calls it. Answers come as events: `StoreReplied`, `StoreLost`, `RecordsTailed`."""
+
+    def call(self, nonce: Nonce, request: StoreRequest) -> None:
+        """Send one call; exactly one answer follows."""
+
+    def tail(self, after: MetadataOffset) -> None:
+        """(Re)start tailing the metadata log after this offset."""

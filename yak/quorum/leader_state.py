@@ -66,6 +66,8 @@ class LeaderState:
     followers: dict[NodeId, Follower] = field(default_factory=dict)
     pending: dict[Offset, OnOutcome] = field(default_factory=dict)
     """Offset of an uncommitted command -> what to call with its outcome."""
+    early: list[tuple[StoreRequest, OnOutcome]] = field(default_factory=list)
+    """Requests that came before this leader was ready."""
     reads: list[Read] = field(default_factory=list)
     round: int = 0
     has_bootstrapped: bool = False

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, FailStop, ProtocolViolation
+from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -249,6 +250,8 @@ class Quorum:
                 done(None)
             for read in leader.reads:
                 read.done(None)
+            for _request, done in leader.early:
+                done(None)
             self.voter_changes.resign()
             leader.wake()
         self._votes = {}
@@ -347,9 +350,10 @@ class Quorum:
         is_granted = False
         if response is not None and response.topics:
             result = response.topics[0].partitions[0]
-            if self._learn(result.leader_epoch, result.leader_id, response.node_endpoints):
-                return
             is_granted = result.error_code == ErrorCode.none and bool(result.vote_granted)
+            # a voter that grants may still name the leader that both have lost
+            if not is_granted and self._learn(result.leader_epoch, result.leader_id, response.node_endpoints):
+                return
         if self.role is role and self.epoch == epoch:
             self._votes[voter_id] = is_granted
             self._count_votes()
@@ -661,6 +665,9 @@ class Quorum:
             leader.facts = facts_of_new_leader(self.machine.state, leader.epoch)
             self.voter_changes.report_to_self()
             self._listener.on_leader()
+            early, leader.early = leader.early, []
+            for request, done in early:
+                self.propose(request, done)
         elif not leader.has_bootstrapped:
             leader.has_bootstrapped = True
             ids: dict[str, object] = {
@@ -684,11 +691,14 @@ class Quorum:
 
     # ------------------------------------------------------------------------------------------- requests of brokers
 
+    @changes_state
     def propose(self, request: StoreRequest, done: OnOutcome) -> None:
         """Execute a store request as the leader; `done` gets the outcome after its command is committed and applied."""
         leader = self.leader
-        if leader is None or not leader.is_ready:
+        if leader is None:
             done(None)
+        elif not leader.is_ready:
+            leader.early.append((request, done))
         elif is_refused_in_quorum(request):
             words = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
             done(StoreOutcome("BAD_REQUEST", value={"message": words}))
@@ -725,6 +735,7 @@ class Quorum:
 
     # ------------------------------------------------------------------------------------------- requests of the quorum
 
+    @changes_state
     def handle(self, api_key: int, request: Any, respond: Respond) -> None:
         """Answer a request of another node, or of a client (DescribeQuorum and the changes of the voters)."""
         handlers: dict[int, Callable[[Any, Respond], None]] = {

@@ -25,6 +25,7 @@ from yak.server import log
 from yak.server.clock import Clock
 from yak.server.disk import RealDisk
 from yak.server.options import ServeOptions
+from yak.server.quorum_files import OpenedQuorum, open_quorum
 from yak.server.random_source import SystemRandomSource
 from yak.storage.checkpoints import id_to_text
 from yak.storage.log_store import LogStore
@@ -47,6 +48,7 @@ class Opened:
     image_log: ImageLog
     image: Image
     secret_file: SecretFile
+    quorum: OpenedQuorum | None = None
 
 
 def open_data(
@@ -88,11 +90,18 @@ def open_data(
     except StartRefused:
         log_store.release()
         raise
+    metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
+    secret_file = SecretFile(disk, metadata_path)
+    try:
+        quorum = open_quorum(disk, metadata_path, options, secret_file, image, clock.now_ms())
+    except (StartRefused, OSError) as error:
+        log_store.release()
+        raise error if isinstance(error, StartRefused) else _cannot_open(str(error), options) from error
     if image_log.cut_bytes:
         log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
-    return Opened(log_store, image_log, image, SecretFile(disk, f"{directories[0]}/{METADATA_FOLDER}"))
+    return Opened(log_store, image_log, image, secret_file, quorum)
 
 
 def make_broker(
@@ -105,6 +114,7 @@ def make_broker(
 ) -> Broker:
     """The core, on the opened data."""
     rng = SystemRandomSource()
+    quorum = None if opened.quorum is None else opened.quorum.parts(options, opened.log_store, advertised)
     identity = Identity(
         node_id=options.node_id,
         boot_id=str(rng.uuid4()),
@@ -113,7 +123,7 @@ def make_broker(
         port=advertised[1],
         rack=config.broker_rack,
         role=options.role,
-        cluster_id=opened.log_store.cluster_id,
+        cluster_id=opened.log_store.cluster_id if quorum is None else quorum.config.cluster_id,
         lossy=opened.log_store.report.lossy,
         min_isr=config.min_insync_replicas,
         http_port=http_port,
@@ -134,6 +144,7 @@ def make_broker(
         image_log=opened.image_log,
         secret_file=opened.secret_file,
         rng=rng,
+        quorum=quorum,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,
     )

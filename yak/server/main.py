@@ -21,7 +21,7 @@ import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
-from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost
+from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.private_files import replace_file
@@ -78,7 +78,9 @@ class Server:
         self._early: list[Event] = []
         self._store_seen = trio.Event()
         self._store_reason = ""
-        self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
+        self._store: RedisStore | None = None
+        if options.metadata == "redis":
+            self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         self._sockets = listener.bind(options.host, options.port)
         self._port = listener.bound_port(self._sockets)
         self._http_sockets = self._bind_http()
@@ -112,7 +114,8 @@ class Server:
         options = self._options
         limit, pool_size = raise_descriptor_limit()
         disk = RealDisk(max_open_files=pool_size)
-        nursery.start_soon(keep_store_running, self._store, self._post_early)
+        if self._store is not None:
+            nursery.start_soon(keep_store_running, self._store, self._post_early)
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
         advertised = options.advertised(self._port)
@@ -137,7 +140,13 @@ class Server:
         nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell)
-        nursery.start_soon(self._wait_for_store)
+        if self._store is not None:
+            nursery.start_soon(self._wait_for_store)
+        else:
+            # the quorum's nodes reach each other here, before this broker can join the cluster
+            nursery.start_soon(self._listen)
+            nursery.start_soon(self._wait_for_quorum)
+            shell.post(TimerDue())  # carries out what the quorum's node began with
         await shell.stopped.wait()
         if shell.refusal is not None:
             raise _refused(shell.refusal)
@@ -190,6 +199,24 @@ class Server:
             self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
             self._stderr.flush()
 
+    async def _wait_for_quorum(self) -> None:
+        """Report that the broker waits for the metadata quorum, which may need other brokers to be started."""
+        await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
+        while not self._is_ready:
+            assert self._broker is not None
+            assert self._broker.quorum is not None
+            quorum = self._broker.quorum.quorum
+            voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
+            self._stderr.write(f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}\n")
+            self._stderr.flush()
+            await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
+
+    async def _listen(self) -> None:
+        assert self._shell is not None
+        listener.start_listening(self._sockets, self._options.host)
+        with self._accepting:
+            await listener.Listener(self._shell, self._sockets).run()
+
     # ------------------------------------------------------------------------------------------------- ready
 
     async def _ready(self) -> None:
@@ -203,7 +230,8 @@ class Server:
                 self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
-        listener.start_listening(self._sockets, options.host)
+        if self._store is not None:
+            shell.nursery.start_soon(self._listen)
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
         address = f"{bracketed(advertised_host)}:{advertised_port}"
@@ -227,8 +255,6 @@ class Server:
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
-        with self._accepting:
-            await listener.Listener(shell, self._sockets).run()
 
     # ------------------------------------------------------------------------------------------------- the end
 

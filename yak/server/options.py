@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from yak.errors import UsageError
 
+if TYPE_CHECKING:  # the command line has no use for them
+    from yak.protocol.peer_proof import ClusterSecret
+    from yak.quorum.voters import VoterSet
+
 Role = Literal["leader", "follower"]
+Metadata = Literal["redis", "raft"]
+METADATA: Final[tuple[Metadata, ...]] = ("redis", "raft")
 ROLES: Final[tuple[Role, ...]] = ("leader", "follower")
 LEASE_MS_DEFAULT: Final = 6_000
 """As `session_timeout_ms` of `yak.cluster.settings.ClusterSettings`; far above any event loop delay."""
@@ -33,6 +39,11 @@ class ServeOptions:
     """Use any free port if `http_port` is taken, since the user did not choose it."""
     advertised_host: str | None = None
     advertised_port: int | None = None
+    metadata: Metadata = "redis"
+    voters: "VoterSet | None" = None
+    """The first voters of the metadata quorum; None: this broker alone."""
+    cluster_secret: "ClusterSecret | None" = field(default=None, repr=False)
+    """The secret that the brokers of a quorum share before they know any metadata; None: the one on disk, or a new one."""
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
     allow_unsafe_redis: bool = False
@@ -90,6 +101,13 @@ class ServeOptions:
                 f"no such role: {self.role}",
                 why="roles are leader and follower",
                 try_=("yak serve --role follower",),
+            )
+        if self.metadata not in METADATA:
+            raise UsageError(
+                "bad-metadata",
+                f"no such metadata store: {self.metadata}",
+                why="it is redis, or raft: a quorum of brokers",
+                try_=("yak serve --metadata raft",),
             )
         if not 0 <= self.node_id < 2**31:
             raise UsageError(

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from yak.core.broker_channel import ChannelEvents
+from yak.core.broker_requests import BrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
-from yak.transactions.broker_requests import BrokerRequests
 
 RETRY_MS: Final = 100
 _REQUESTS_IN_FLIGHT_MAX: Final = 2
@@ -109,13 +109,12 @@ class MarkerSender:
         queued = self._queued.get(leader_id)
         leader = self._leaders.get(leader_id)
         if leader is None:
-            leader = self._leaders[leader_id] = BrokerRequests(
-                self._context, self._peers, leader_id, _WRITE_TXN_MARKERS, _EVENTS
-            )
+            leader = self._leaders[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
         while queued and len(leader) < _REQUESTS_IN_FLIGHT_MAX and not self._is_stopped:
             markers = queued[:_PARTITIONS_A_REQUEST_MAX]
             del queued[:_PARTITIONS_A_REQUEST_MAX]
-            leader.send({"markers": _fields(markers)}, partial(self._on_response, leader_id, markers))
+            fields = {"markers": _fields(markers)}
+            leader.send(_WRITE_TXN_MARKERS, fields, partial(self._on_response, leader_id, markers))
 
     def _on_response(
         self, leader_id: NodeId, markers: Sequence[tuple[PendingMarkers, TopicPartition]], response: Any

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from yak.core.broker_channel import ChannelEvents
+from yak.core.broker_requests import BrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.ids import NodeId, ProducerId, TopicPartition
 from yak.partitions.transactional_appends import PRODUCE_ADDS_PARTITIONS
-from yak.transactions.broker_requests import BrokerRequests
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
 
@@ -118,9 +118,7 @@ class Verification:
     ) -> None:
         requests = self._coordinators.get(leader_id)
         if requests is None:
-            requests = self._coordinators[leader_id] = BrokerRequests(
-                self._context, self._peers, leader_id, _ADD_PARTITIONS_TO_TXN, _EVENTS
-            )
+            requests = self._coordinators[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
         topic, index = topic_partition
         transaction = {
             "transactional_id": transactional_id,
@@ -129,7 +127,9 @@ class Verification:
             "verify_only": not adds,
             "topics": [{"name": topic, "partitions": [index]}],
         }
-        requests.send({"transactions": [transaction]}, lambda response: then(_code_in(response)))
+        requests.send(
+            _ADD_PARTITIONS_TO_TXN, {"transactions": [transaction]}, lambda response: then(_code_in(response))
+        )
 
 
 def _code_in(response: Any) -> ErrorCode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.broker.apis.update_features import FEATURES
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode
@@ -38,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         request = call.request
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
-            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(None)})
+            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, None)})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
             return broker.leader_requests.answer_probe(call, int(version), lambda: _served(broker))
@@ -51,7 +52,7 @@ def _served(broker: Broker) -> Outcome:
     return Now(
         {
             "error_code": ErrorCode.none,
-            "api_keys": _ranges(None),
+            "api_keys": _ranges(broker, None),
             "supported_features": [
                 {"name": name, "min_version": level, "max_version": level} for name, level in features
             ],
@@ -68,13 +69,14 @@ def refuse_version(broker: Broker, call: Call) -> Outcome:
 
     It gives v3 as the maximum of key 18, below any refused version: else a client that retries with it may never stop.
     """
-    del broker, call
-    return Now({"error_code": ErrorCode.unsupported_version, "api_keys": _ranges(_REFUSED_MAX)})
+    del call
+    return Now({"error_code": ErrorCode.unsupported_version, "api_keys": _ranges(broker, _REFUSED_MAX)})
 
 
-def _ranges(own_max: int | None) -> list[Fields]:
+def _ranges(broker: Broker, own_max: int | None) -> list[Fields]:
     from yak.broker.apis import APIS
 
+    hidden = BETWEEN_BROKERS if broker.quorum is not None else BETWEEN_BROKERS | OF_A_QUORUM
     return [
         {
             "api_key": api.KEY,
@@ -82,4 +84,5 @@ def _ranges(own_max: int | None) -> list[Fields]:
             "max_version": own_max if api.KEY == KEY and own_max is not None else api.VERSIONS.stop - 1,
         }
         for api in sorted(APIS, key=lambda api: int(api.KEY))
+        if api.KEY not in hidden
     ]

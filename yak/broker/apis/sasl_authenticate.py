@@ -45,7 +45,7 @@ def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
     """Begin an exchange with this broker's hello and a nonce of this connection. Raises ProtocolViolation."""
     caller = Hello.decode(said).broker
     hello = Hello(broker.peers.incarnation(), broker.rng.secret_bytes(NONCE_BYTES))
-    return Exchange(broker.image.cluster_id, said, hello.encode()), caller
+    return Exchange(broker.peers.cluster_id, said, hello.encode()), caller
 
 
 def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: Incarnation, proof: bytes) -> bytes:
@@ -61,7 +61,10 @@ def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: 
             f"the caller that claims to be broker {caller.node_id} does not know the cluster's secret"
         )
     known = broker.image.brokers.get(caller.node_id)
-    if caller.node_id == broker.node_id or (known is not None and caller.broker_epoch < known.broker_epoch):
+    # a node of the metadata quorum registers through the quorum, so it connects without an epoch
+    is_unregistered = broker.quorum is not None and caller.broker_epoch == 0
+    is_outdated = known is not None and caller.broker_epoch < known.broker_epoch and not is_unregistered
+    if caller.node_id == broker.node_id or is_outdated:
         raise ProtocolViolation(f"broker {caller.node_id} is registered in a later incarnation")
     connection.proving, connection.proven = None, caller
     broker.emit(events.PeerProven(connection.connection_id))

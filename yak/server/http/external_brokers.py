@@ -7,7 +7,7 @@ one that was read, else the change is planned again. While Redis is away, the ne
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import trio
 
@@ -63,7 +63,8 @@ class ExternalBrokers:
 
     def __init__(self, context: Context) -> None:
         self._broker = context.broker
-        self._store = cast("RedisStore", context.shell.store)
+        store = context.shell.store
+        self._store = store if isinstance(store, RedisStore) else None
         self._entries: dict[NodeId, str] = {}
         self._reading = Reading()
         self._lock = trio.Lock()
@@ -128,6 +129,8 @@ class ExternalBrokers:
 
     async def _call(self, timeout_seconds: float, *change: str | int) -> bool:
         """Read the registry, after a change if there is one; whether it was made. Raises ConnectionLost, ReplyError."""
+        if self._store is None:
+            raise ConnectionLost("it is in Redis, and the metadata of this cluster are in a quorum of brokers")
         key = f"{self._store.prefix}{_KEY}"
         reply = await self._store.call("EVAL", _SCRIPT, 1, key, *change, timeout_seconds=timeout_seconds)
         at_ms, is_written, flat = reply

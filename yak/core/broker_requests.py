@@ -1,4 +1,4 @@
-"""Requests of one API to one other broker, each with a callback for its answer."""
+"""Requests to one other broker over one channel, each with a callback for its answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, Final, TypeAlias
 
 from yak.core.broker_channel import BrokerChannel, ChannelEvents
 from yak.core.context import Context
-from yak.core.peers import CLIENT_ID, Peers
+from yak.core.peers import CLIENT_ID, Address, Peers
 from yak.errors import ProtocolViolation
 from yak.ids import NodeId
 from yak.protocol.codec import decode_response, encode_request
 
 _LENGTH: Final = struct.Struct(">i")
+Api: TypeAlias = tuple[int, int]
+"""API key and version."""
 Then: TypeAlias = Callable[[Any], None]
 """Called with the response, or with None when the connection was lost first: the request may have been executed."""
 
@@ -23,21 +25,20 @@ class BrokerRequests:
     """The user of a channel: sends in order, and fails what is unanswered when the connection is lost."""
 
     def __init__(
-        self, context: Context, peers: Peers, node_id: NodeId, api: tuple[int, int], events: ChannelEvents
+        self, context: Context, peers: Peers, node_id: NodeId, events: ChannelEvents, address: Address | None = None
     ) -> None:
         self._context, self._node_id = context, node_id
-        self._api_key, self._api_version = api
         self._events = events
-        self._queued: deque[tuple[Mapping[str, object], Then]] = deque()
-        self._in_flight: deque[Then] = deque()
-        self.channel = BrokerChannel(context, peers, node_id, self, events)
+        self._queued: deque[tuple[Api, Mapping[str, object], Then]] = deque()
+        self._in_flight: deque[tuple[Api, Then]] = deque()
+        self.channel = BrokerChannel(context, peers, node_id, self, events, address)
 
     def __len__(self) -> int:
         return len(self._queued) + len(self._in_flight)
 
-    def send(self, fields: Mapping[str, object], then: Then) -> None:
+    def send(self, api: Api, fields: Mapping[str, object], then: Then) -> None:
         """Send a request, perhaps once the connection is proven."""
-        self._queued.append((fields, then))
+        self._queued.append((api, fields, then))
         if self.channel.is_proven:
             self.send_due()
         else:
@@ -53,24 +54,31 @@ class BrokerRequests:
     def send_due(self) -> None:
         """Send what is queued."""
         while self._queued:
-            fields, then = self._queued.popleft()
-            self._in_flight.append(then)
-            number = self.channel.next_correlation_id
-            frame = encode_request(self._api_key, self._api_version, number, CLIENT_ID, fields)
+            api, fields, then = self._queued.popleft()
+            self._in_flight.append((api, then))
+            frame = encode_request(*api, self.channel.next_correlation_id, CLIENT_ID, fields)
             self.channel.send(_LENGTH.pack(len(frame)) + frame)
 
     def on_answer(self, frame: memoryview) -> None:
         """Pass the oldest request its answer."""
+        api, then = self._in_flight[0]
         try:
-            answer = decode_response(self._api_key, self._api_version, bytes(frame))
+            answer = decode_response(*api, bytes(frame))
         except ProtocolViolation as violation:
             self.channel.give_up(self._events.broken, str(violation))
             return
-        self._in_flight.popleft()(answer)
+        self._in_flight.popleft()
+        then(answer)
+
+    def forget(self) -> None:
+        """Close the connection, and call nothing for the requests under way."""
+        self._in_flight.clear()
+        self._queued.clear()
+        self.channel.close()
 
     def on_disconnected(self) -> None:
         """Fail every request: their senders look up the right broker again."""
-        failed = [*self._in_flight, *(then for _fields, then in self._queued)]
+        failed = [*(then for _api, then in self._in_flight), *(then for _api, _fields, then in self._queued)]
         self._in_flight.clear()
         self._queued.clear()
         for then in failed:

@@ -1,0 +1,92 @@
+"""The APIs of the metadata quorum (KIP-595, 630, 853, 996), for clusters with `--metadata raft`.
+
+Vote (key 52, v2), BeginQuorumEpoch (53, v1), EndQuorumEpoch (54, v1), FetchSnapshot (59, v1) and UpdateRaftVoter (82, v0) go
+between the quorum's nodes. Envelope (58, v0) takes a broker's call of the metadata store to the quorum's leader (KIP-590).
+AddRaftVoter (80, v0-1) and RemoveRaftVoter (81, v0) come from clients, and are forwarded to the leader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from yak.broker.call import Api, Call, Fields, Now, Outcome
+from yak.broker.quorum_node import (
+    NO_LEADER,
+    forward_to_leader,
+    node_for_brokers,
+    serve_in_quorum,
+    the_one_partition,
+)
+from yak.errors import ErrorCode
+from yak.quorum.transport import (
+    ADD_RAFT_VOTER,
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    ENVELOPE,
+    FETCH_SNAPSHOT,
+    REMOVE_RAFT_VOTER,
+    UPDATE_RAFT_VOTER,
+    VOTE,
+)
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+BETWEEN_BROKERS: Final = frozenset(
+    {VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, ENVELOPE, FETCH_SNAPSHOT, UPDATE_RAFT_VOTER}
+)
+"""Kafka lists these for controllers only, so ApiVersions leaves them out."""
+OF_A_QUORUM: Final = frozenset({ADD_RAFT_VOTER, REMOVE_RAFT_VOTER})
+"""ApiVersions lists these in a cluster with a quorum."""
+
+
+def between_nodes(broker: Broker, call: Call) -> Outcome:
+    """A request of another node of the quorum."""
+    node = node_for_brokers(broker, call)
+    if call.api_key != UPDATE_RAFT_VOTER:
+        the_one_partition(call.request)
+    return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(call.api_key, call.request, respond))
+
+
+def envelope(broker: Broker, call: Call) -> Outcome:
+    """A call of the metadata store by another broker."""
+    node = node_for_brokers(broker, call)
+    return serve_in_quorum(broker, call, lambda respond: node.store.serve(call.request, respond))
+
+
+def change_voters(broker: Broker, call: Call) -> Outcome:
+    """A client's change of the voters: the leader makes it, any other broker forwards it."""
+    if broker.quorum is None:
+        words = "the metadata of this cluster are in Redis; a quorum needs --metadata raft"
+        return Now({"error_code": ErrorCode.unsupported_version, "error_message": words})
+    quorum = broker.quorum.quorum
+    if quorum.leader is not None:
+        return serve_in_quorum(broker, call, lambda respond: quorum.handle(call.api_key, call.request, respond))
+    failed = {"error_code": NO_LEADER[0], "error_message": NO_LEADER[1]}
+    return forward_to_leader(broker, call, _fields_of(call), failed)
+
+
+def _fields_of(call: Call) -> Fields:
+    """The fields of a client's request, to forward it."""
+    request = call.request
+    fields: Fields = {
+        "cluster_id": request.cluster_id,
+        "voter_id": request.voter_id,
+        "voter_directory_id": request.voter_directory_id,
+    }
+    if call.api_key == ADD_RAFT_VOTER:
+        listeners = [{"name": each.name, "host": each.host, "port": each.port} for each in request.listeners]
+        fields |= {"timeout": int(request.timeout.total_seconds() * 1000), "listeners": listeners}
+    return fields
+
+
+APIS: tuple[Api, ...] = (
+    Api(VOTE, "Vote", range(2, 3), ("versions before pre-votes",), between_nodes),
+    Api(BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
+    Api(END_QUORUM_EPOCH, "EndQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
+    Api(ENVELOPE, "Envelope", range(1), ("requests of clients: it carries calls of the metadata store",), envelope),
+    Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), ("versions without directory ids",), between_nodes),
+    Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), ("acknowledgement before the commit",), change_voters),
+    Api(REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), (), change_voters),
+    Api(UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), (), between_nodes),
+)

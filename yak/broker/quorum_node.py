@@ -1,0 +1,168 @@
+"""This broker's node of the metadata quorum, and the requests that it serves for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.core.context import Context
+from yak.core.peers import Peers
+from yak.errors import ErrorCode, ProtocolViolation
+from yak.ports.random_source import RandomSource
+from yak.protocol.versions import API_VERSIONS, FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from yak.quorum.channels import QuorumChannels
+from yak.quorum.election_state import ElectionState
+from yak.quorum.leader_state import Respond
+from yak.quorum.quorum import Quorum, QuorumConfig
+from yak.quorum.raft_log import TOPIC_ID, RaftLog
+from yak.quorum.store import QuorumStore
+from yak.quorum.transport import (
+    BEGIN_QUORUM_EPOCH,
+    END_QUORUM_EPOCH,
+    ENVELOPE,
+    FETCH_SNAPSHOT,
+    UPDATE_RAFT_VOTER,
+    VOTE,
+)
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+
+SERVED_EARLY: Final = frozenset(
+    {
+        FETCH,
+        API_VERSIONS,
+        SASL_HANDSHAKE,
+        SASL_AUTHENTICATE,
+        VOTE,
+        BEGIN_QUORUM_EPOCH,
+        END_QUORUM_EPOCH,
+        FETCH_SNAPSHOT,
+        ENVELOPE,
+        UPDATE_RAFT_VOTER,
+    }
+)
+"""APIs that a node of a quorum serves before it has joined the cluster: it joins through them."""
+_TIMEOUT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumParts:
+    """What a broker of a quorum is made of."""
+
+    config: QuorumConfig
+    log: RaftLog
+    election: ElectionState
+    state_path: str
+
+
+class QuorumNode:
+    """The quorum's node, its connections, and the metadata store that it is."""
+
+    def __init__(self, context: Context, peers: Peers, parts: QuorumParts, rng: RandomSource) -> None:
+        self.store = QuorumStore(context)
+        self.channels = QuorumChannels(context, peers)
+        self.quorum = Quorum(
+            context, parts.config, parts.log, parts.election, parts.state_path, self.channels, rng, self.store
+        )
+        self.store.attach(self.quorum, self.channels)
+
+    def stop(self) -> None:
+        """Resign, and close the connections."""
+        self.quorum.stop()
+
+
+class DelayedQuorumRequest(DelayedOperation):
+    """A request that the quorum answers: when its command is committed, when there is something new, or at once."""
+
+    __slots__ = ("_broker", "_fields")
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        super().__init__(call, _TIMEOUT_MS)
+        self._broker = broker
+        self._fields: Fields | None = None
+
+    def respond(self, fields: Fields) -> None:
+        """Give the answer."""
+        self._fields = fields
+        if self.call.delayed is self:
+            self._broker.purgatory.complete(self)
+
+    def outcome(self) -> Outcome:
+        """The answer, or this operation while there is none."""
+        return Later(self) if self._fields is None else Now(self._fields)
+
+    def is_done(self) -> bool:
+        """Whether there is an answer."""
+        return self._fields is not None
+
+    def answer(self) -> Outcome:
+        """The answer."""
+        assert self._fields is not None
+        return Now(self._fields)
+
+    def on_expiration(self) -> Outcome:
+        """The other node must not take silence for an answer: close the connection."""
+        self._broker.close_connection(self.call.connection, "a request of the quorum was not answered in time")
+        return None
+
+
+def serve_in_quorum(broker: Broker, call: Call, serve: Callable[[Respond], None]) -> Outcome:
+    """Let the quorum answer a request."""
+    waiting = DelayedQuorumRequest(broker, call)
+    serve(waiting.respond)
+    return waiting.outcome()
+
+
+def node_for_brokers(broker: Broker, call: Call) -> QuorumNode:
+    """The quorum's node, for a request that only brokers may send. Raises ProtocolViolation."""
+    if broker.quorum is None:
+        raise ProtocolViolation("the metadata of this cluster are not in a quorum of brokers")
+    if call.connection.proven is None:
+        raise ProtocolViolation("only an authenticated broker may send this request")
+    return broker.quorum
+
+
+def the_one_partition(request: Any) -> None:
+    """Check that a request names one partition of one topic. Raises ProtocolViolation."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        raise ProtocolViolation("a request of the quorum names the one partition of the metadata log")
+
+
+def is_metadata_fetch(call: Call) -> bool:
+    """Whether a Fetch is one of another node for the quorum's log. For clients there is no topic with that id."""
+    topics = call.request.topics
+    return call.connection.proven is not None and len(topics) == 1 and topics[0].topic_id == TOPIC_ID
+
+
+def serve_fetch(broker: Broker, call: Call) -> Outcome:
+    """A node's fetch of the quorum's log."""
+    node = node_for_brokers(broker, call)
+    the_one_partition(call.request)
+    return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(FETCH, call.request, respond))
+
+
+def forward_to_leader(broker: Broker, call: Call, fields: Fields, failed: Fields) -> Outcome:
+    """Let the quorum's leader answer a client's request; `failed` is the answer when it cannot be reached."""
+    assert broker.quorum is not None
+    node = broker.quorum
+    address = node.quorum.leader_address
+    if address is None:
+        return Now(failed)
+
+    def serve(respond: Respond) -> None:
+        def done(response: Any | None) -> None:
+            respond(failed if response is None else _plain(asdict(response)))
+
+        node.channels.send(address, call.api_key, fields, done)
+
+    return serve_in_quorum(broker, call, serve)
+
+
+def _plain(fields: Fields) -> Fields:
+    return {name: value for name, value in fields.items() if name != "throttle_time"}
+
+
+NO_LEADER: Final = ErrorCode.request_timed_out, "the metadata quorum has no leader at this moment; try again"

@@ -1,0 +1,63 @@
+"""The quorum's requests over channels between brokers: one channel to each node for what may wait, one for the rest.
+
+The other node answers the requests of one connection in order. So a fetch, which waits for something new, and a command,
+which waits for its commit, each have a connection of their own beside that of the votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.core.broker_channel import ChannelEvents
+from yak.core.broker_requests import BrokerRequests
+from yak.core.context import Context
+from yak.core.peers import Peers
+from yak.ids import BrokerEpoch, NodeId
+from yak.protocol.versions import FETCH
+from yak.quorum.transport import ENVELOPE, FETCH_SNAPSHOT, VERSIONS_SENT, Address
+
+_EVENTS: Final = ChannelEvents("quorum-connection-lost", "quorum-node-unresponsive", "quorum-response-invalid")
+_LANES: Final = {FETCH: "fetches", FETCH_SNAPSHOT: "fetches", ENVELOPE: "commands"}
+
+
+@dataclass(slots=True, frozen=True)
+class _Node:
+    """A node as `Peers` connects to it: any incarnation may answer, since it may have no registration yet."""
+
+    node_id: NodeId
+    host: str
+    port: int
+    broker_epoch: BrokerEpoch = 0
+
+
+class QuorumChannels:
+    """The `Transport` of a broker's quorum node."""
+
+    def __init__(self, context: Context, peers: Peers) -> None:
+        self._context, self._peers = context, peers
+        self._requests: dict[tuple[Address, str], BrokerRequests] = {}
+
+    def send(
+        self, address: Address, api_key: int, fields: Mapping[str, Any], done: Callable[[Any | None], None]
+    ) -> None:
+        """Send a request; `done` gets the response, or None if the connection is lost first."""
+        lane = (address, _LANES.get(api_key, "votes"))
+        requests = self._requests.get(lane)
+        if requests is None:
+            node = _Node(address.node_id, address.host, address.port)
+            requests = self._requests[lane] = BrokerRequests(self._context, self._peers, address.node_id, _EVENTS, node)
+        requests.send((api_key, VERSIONS_SENT[api_key]), fields, done)
+
+    def forget(self, address: Address, api_key: int) -> None:
+        """Close the connection of that API; the requests under way are not answered any more."""
+        requests = self._requests.pop((address, _LANES.get(api_key, "votes")), None)
+        if requests is not None:
+            requests.forget()
+
+    def stop(self) -> None:
+        """Close all connections."""
+        for requests in self._requests.values():
+            requests.forget()
+        self._requests.clear()
