@@ -27,13 +27,13 @@ from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
-from yak.protocol.topic_names import METADATA_TOPIC
+from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
 from yak.quorum.election_state import DurableElection, ElectionState
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import TOPIC_ID, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -518,7 +518,7 @@ class Quorum:
             "max_bytes": PIECE_BYTES,
             "session_id": 0,
             "session_epoch": -1,
-            "topics": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
+            "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
         }
 

@@ -43,15 +43,15 @@ class OpenedQuorum:
 
 def open_quorum(
     disk: Disk, directory: str, options: ServeOptions, secret_file: SecretFile, image: Image, now_ms: int
-) -> OpenedQuorum | None:
-    """Open the files in the metadata folder; None with Redis. Waits for the device. Raises StartRefused, OSError."""
-    has_log = disk.exists(f"{directory}/{FOLDER}")
-    if options.metadata == "redis":
-        if has_log:
-            raise _other_store(directory, "a quorum of brokers", "--metadata raft")
-        return None
-    if image.offset and not has_log:
-        raise _other_store(directory, "Redis", "--metadata redis")
+) -> OpenedQuorum:
+    """Open the files in the metadata folder; waits for the device. Raises StartRefused, OSError."""
+    if image.offset and not disk.exists(f"{directory}/{FOLDER}"):
+        raise StartRefused(
+            "metadata-elsewhere",
+            f"the metadata of the cluster in {directory} are in Redis",
+            why="with another metadata store this broker would be in another cluster; nothing was changed",
+            try_=("yak serve --metadata redis", "yak serve --data-dir ANOTHER_DIRECTORY"),
+        )
     cluster_id = cluster_id_of(_shared_secret(options, secret_file, disk, directory))
     if image.cluster_id and image.cluster_id != cluster_id:
         raise StartRefused(
@@ -99,12 +99,3 @@ def _shared_secret(options: ServeOptions, secret_file: SecretFile, disk: Disk, d
         disk.make_directory(directory)
         secret_file.write_plan(secret).run(disk)
     return secret
-
-
-def _other_store(directory: str, store: str, flag: str) -> StartRefused:
-    return StartRefused(
-        "metadata-elsewhere",
-        f"the metadata of the cluster in {directory} are in {store}",
-        why="a broker with another metadata store would be in another cluster; nothing was changed",
-        try_=(f"yak serve {flag}", "yak serve --data-dir ANOTHER_DIRECTORY"),
-    )
