@@ -109,8 +109,13 @@ class Snapshots:
     def _on_built(self, write: Any, error: BaseException | None) -> None:
         self._is_building = False
         log = self._quorum.log
+        if isinstance(error, OSError):
+            # nothing depends on it: the log has everything, and the next batch tries again
+            self._context.notice("warning", "quorum-snapshot-not-written", reason=str(error))
+            self._bytes_since = SNAPSHOT_BYTES
+            return
         if error is not None:
-            raise FailStop("a snapshot of the quorum cannot be written") from error
+            raise FailStop("a snapshot of the quorum") from error
         if write.snapshot_id.end_offset <= log.snapshot_id.end_offset:
             return  # the leader's came meanwhile
         removal = log.snapshot_written(write, self._context.clock.wall_ms)
@@ -172,13 +177,13 @@ class Snapshots:
         is_current = self._download is download
         if is_current:
             self._download = None
-        if isinstance(error, ProtocolViolation):
-            self._context.notice("error", "quorum-snapshot-damaged", reason=str(error))
+        if isinstance(error, ProtocolViolation | OSError):
+            self._context.notice("error", "quorum-snapshot-unusable", reason=str(error))
             if is_current:
                 self._fetch_again_in(PAUSE_MS)
             return
         if error is not None:
-            raise FailStop("a snapshot of the quorum cannot be written") from error
+            raise FailStop("a snapshot of the quorum") from error
         # The file is there, and a restart would begin with it: it counts even if the leader has changed meanwhile. All of
         # it is committed, so no leader can diverge from it.
         if write.snapshot_id.end_offset > self._quorum.high_watermark:

@@ -17,6 +17,7 @@ from yak.sim.world import World
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.network import Network
+    from yak.sim.committed_store import CommittedStore
     from yak.sim.store import SimStore
 
 STORE = "store"
@@ -34,7 +35,7 @@ class StoreLine:
         self,
         world: World,
         rng: SeededRandom,
-        store: SimStore,
+        store: SimStore | CommittedStore,
         post: Callable[[events.Event], None],
         *,
         party: str = "",
@@ -168,7 +169,7 @@ class StoreLine:
                 self._post(events.StoreLost("simulated: cannot connect"))
             return
         self._connection = _Connection(self, self._world, self._rng, self._store, self._post)
-        self._post(events.StoreConnected(self._store.process_id, ()))
+        self._post(events.StoreConnected(getattr(self._store, "process_id", ""), ()))
 
     def timed_out(self, connection: _Connection) -> None:
         """A call got no response in time."""
