@@ -24,7 +24,6 @@ from yak.core.context import Context
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, ProtocolViolation
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -118,7 +117,8 @@ class Quorum:
         self.machine = StateMachine()
         voters = config.voters
         if log.snapshot:
-            self.machine.state, voters = read_snapshot(log.snapshot)
+            restored, voters = read_snapshot(log.snapshot)
+            self.machine.restore(restored)
         self.high_watermark = self.applied_offset = log.snapshot_id.end_offset
         self.snapshots = Snapshots(context, self, self._fetch_again_in)
         self.voter_changes = VoterChanges(context, self)
@@ -625,9 +625,9 @@ class Quorum:
                 )
         self.serve_reads()
 
-    def installed(self, state: StoreState, voters: VoterSet) -> None:
+    def installed(self, restored: StateMachine, voters: VoterSet) -> None:
         """A snapshot of the leader has replaced the log."""
-        self.machine.state = state
+        self.machine.restore(restored)
         self._voter_sets = [(0, voters)]
         self.high_watermark = self.applied_offset = self.log.snapshot_id.end_offset
         self._listener.on_applied()
@@ -707,14 +707,17 @@ class Quorum:
             words = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
             done(StoreOutcome("BAD_REQUEST", value={"message": words}))
         elif self.machine.needs_command(request):
-            batch = command_batch(request, leader.facts, self.now_ms)
-            leader.pending[self.log.end_offset] = done
-            self._append(batch)
+            self._append_command(leader, request, done)
         else:
             leader.round += 1
             leader.reads.append(Read(leader.round, self.high_watermark, request, done))
             leader.wake(self.voters.node_ids)
             self.serve_reads()
+
+    def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
+        time_ms = max(self.now_ms, self.machine.time_ms)
+        leader.pending[self.log.end_offset] = done
+        self._append(command_batch(request, leader.facts, time_ms))
 
     def _append(self, batch: bytes) -> None:
         """Append a batch as the leader. A leader that cannot, for want of room, lets another one lead."""
@@ -743,7 +746,11 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
+            if self.machine.needs_command(read.request):
+                # a command that was applied meanwhile has made it one
+                self._append_command(leader, read.request, read.done)
+            else:
+                read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
 
     # ------------------------------------------------------------------------------------------- requests of the quorum
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, FailStop, ProtocolViolation
-from yak.metadata_store.state import StoreState
 from yak.ports.disk import Disk
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.quorum.raft_log import SNAPSHOT_BYTES, SnapshotId, SnapshotWrite
@@ -37,10 +36,10 @@ class SnapshotBuild:
         """Execute the commands on the state of the old snapshot, in this thread. Raises OSError."""
         machine = StateMachine()
         if self.base:
-            machine.state, _voters = read_snapshot(self.base)
+            machine, _voters = read_snapshot(self.base)
         for batch in self.batches:
             machine.apply(value_of(batch))
-        data = write_snapshot(machine.state, self.voters, self.timestamp_ms)
+        data = write_snapshot(machine, self.voters, self.timestamp_ms)
         write = SnapshotWrite(self.write.folder, self.write.snapshot_id, data)
         write.run(disk)
         return write
@@ -52,7 +51,7 @@ class SnapshotInstall:
 
     write: SnapshotWrite
 
-    def run(self, disk: Disk) -> tuple[StoreState, VoterSet]:
+    def run(self, disk: Disk) -> tuple[StateMachine, VoterSet]:
         """Decode it, then write it. Raises ProtocolViolation, OSError."""
         found = read_snapshot(self.write.data)
         self.write.run(disk)

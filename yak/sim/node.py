@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
@@ -112,7 +112,12 @@ class SimNode:
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings or ClusterSettings()
         self.store_line = StoreLine(
-            world, rng, store, self.post, party=self.party if network is not None else "", network=network
+            world,
+            rng,
+            cast("SimStore", store),  # it is not started with a quorum
+            self.post,
+            party=self.party if network is not None else "",
+            network=network,
         )
         self._rng = rng
         self._settings = settings

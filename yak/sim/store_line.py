@@ -17,7 +17,6 @@ from yak.sim.world import World
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.sim.network import Network
-    from yak.sim.committed_store import CommittedStore
     from yak.sim.store import SimStore
 
 STORE = "store"
@@ -35,7 +34,7 @@ class StoreLine:
         self,
         world: World,
         rng: SeededRandom,
-        store: SimStore | CommittedStore,
+        store: SimStore,
         post: Callable[[events.Event], None],
         *,
         party: str = "",
@@ -169,7 +168,7 @@ class StoreLine:
                 self._post(events.StoreLost("simulated: cannot connect"))
             return
         self._connection = _Connection(self, self._world, self._rng, self._store, self._post)
-        self._post(events.StoreConnected(getattr(self._store, "process_id", ""), ()))
+        self._post(events.StoreConnected(self._store.process_id, ()))
 
     def timed_out(self, connection: _Connection) -> None:
         """A call got no response in time."""
