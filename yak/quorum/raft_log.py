@@ -123,12 +123,7 @@ class RaftLog:
             log.flushed(plan, plan.run(disk))
             disk.sync_file_system(folder)
         except (DamagedLog, LogDirectoryFailure) as error:
-            raise StartRefused(
-                "quorum-log-unreadable",
-                f"the metadata quorum's log in {folder} cannot be read",
-                why=f"{error}; nothing was changed",
-                try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
-            ) from error
+            raise unreadable(folder, error) from error
         data = b"" if snapshot_id == NO_SNAPSHOT else disk.read_file(snapshot_path(folder, snapshot_id))
         return cls(log, snapshot_id, data, entries)
 
@@ -272,6 +267,16 @@ class RaftLog:
         self._log.lower_recovery_point(0)
         self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)
         self.flushed_offset = plan.snapshot_id.end_offset
+
+
+def unreadable(folder: str, error: Exception) -> StartRefused:
+    """The error for a log or a snapshot that is damaged."""
+    return StartRefused(
+        "quorum-log-unreadable",
+        f"the metadata quorum's log in {folder} cannot be read",
+        why=f"{error}; nothing was changed",
+        try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
+    )
 
 
 def snapshot_path(folder: str, snapshot_id: SnapshotId) -> str:
