@@ -386,7 +386,7 @@ class Quorum:
         node_id = self.config.node_id
         self.role, self.leader_id, self._leader_address = Role.LEADER, node_id, None
         self.leader = LeaderState(self.epoch, self.log.end_offset, self.now_ms)
-        self._context.notice("info", "quorum-leader-elected", epoch=self.epoch, granted=sorted(granted))
+        self._context.notice("info", "quorum-leader-elected", leader=node_id, epoch=self.epoch, granted=sorted(granted))
         self._append(leader_change(node_id, self.voters, granted, self._context.clock.wall_ms))
         if self.leader is None:
             return

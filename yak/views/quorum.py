@@ -23,7 +23,18 @@ def own_quorum_json(broker: Broker) -> dict[str, Any] | None:
         "epoch": quorum.epoch,
         "high_watermark": quorum.high_watermark,
         "voters": list(quorum.voters.node_ids),
+        "caught_up": _caught_up_voters(quorum),
     }
+
+
+def _caught_up_voters(quorum: Quorum) -> int | None:
+    """The number of voters that had all of the log within the fetch timeout; only the leader knows."""
+    leader = quorum.leader
+    if leader is None:
+        return None
+    since_ms, node_id = quorum.now_ms - quorum.config.fetch_timeout_ms, quorum.config.node_id
+    times = {other: follower.last_caught_up_ms for other, follower in leader.followers.items()}
+    return sum(voter == node_id or times.get(voter, -1) >= since_ms for voter in quorum.voters.node_ids)
 
 
 def role_of(quorum: Quorum) -> str:

@@ -174,7 +174,11 @@ class ExternalBrokers:
         if outcome.code != "OK":
             raise ConnectionLost(f"the metadata quorum refused: {outcome.code}")
         value: dict[str, Any] = outcome.value
-        return value["now_ms"], value["is_written"], {int(node_id): entry for node_id, entry in value["entries"].items()}
+        return (
+            value["now_ms"],
+            value["is_written"],
+            {int(node_id): entry for node_id, entry in value["entries"].items()},
+        )
 
 
 def _broker(node_id: NodeId, entry: dict[str, Any], earliest_ms: int) -> ExternalBroker:

@@ -26,8 +26,9 @@ OWN_QUORUM: Final[dict[str, Schema]] = {
     "epoch": OFFSET,
     "high_watermark": OFFSET,
     "voters": NODES,
+    "caught_up": OFFSET_OR_NULL,
 }
-"""What a broker knows of the quorum without the leader."""
+"""What a broker knows of the quorum without asking the leader; how many voters are caught up only the leader knows."""
 _REPLICA: Final = record(
     {
         "node_id": NODE_ID,
