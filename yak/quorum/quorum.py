@@ -544,7 +544,7 @@ class Quorum:
                 # not at the same time as the other voters
                 delay_ms = self._rng.below(_ELECTION_JITTER_MS)
                 self._context.timers.arm_at_the_latest((self, "fetch"), self.now_ms + delay_ms, self._leader_is_gone)
-            self._fetch()
+            self._fetch_again_in(_RETRY_MS // 2)
             return
         result = response.responses[0].partitions[0] if response.responses else None
         if result is None or result.error_code != ErrorCode.none:
