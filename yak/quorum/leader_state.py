@@ -36,10 +36,8 @@ class Follower:
     last_caught_up_ms: int = -1
     told_high_watermark: Offset = -1
     """The high watermark in the last answer."""
-    answered_round: int = 0
-    """The newest read round when its last fetch was answered."""
     acknowledged_round: int = 0
-    """The newest read round in which it still followed this leader: its next fetch came after that answer."""
+    """The newest read round that it has seen while it followed this leader."""
     parked: ParkedFetch | None = None
 
 

@@ -110,6 +110,9 @@ class Quorum:
         """Raises ProtocolViolation for a damaged snapshot."""
         self._context, self.config, self.log = context, config, log
         self._transport, self._rng, self._listener = transport, rng, listener
+        if election.leader_epoch < log.last_epoch:
+            # the file is gone: it must not vote again in an epoch of its log
+            election = ElectionState(log.last_epoch, config.node_id, config.directory_id)
         self._election = DurableElection(context, state_path, election)
         self.role = Role.UNATTACHED
         self.leader_id: NodeId = _NO_NODE
@@ -135,6 +138,8 @@ class Quorum:
         self._fetch_losses = 0
         self._has_fetched = False
         """Whether a fetch from the present leader succeeded."""
+        self._seen_round = 0
+        """The read round in the present leader's last answer (`FollowerFetches`)."""
         self._next_bootstrap = 0
 
     # ------------------------------------------------------------------------------------------------- views
@@ -258,7 +263,7 @@ class Quorum:
         self._votes = {}
         self.snapshots.forget_download()
         self._has_fetched = False
-        self._fetch_losses = 0
+        self._fetch_losses = self._seen_round = 0
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
         if self._is_fetching and self._leader_address is not None:
@@ -516,7 +521,7 @@ class Quorum:
             "max_wait": WAIT_MS_MAX,
             "min_bytes": 0,
             "max_bytes": PIECE_BYTES,
-            "session_id": 0,
+            "session_id": self._seen_round,
             "session_epoch": -1,
             "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
@@ -544,7 +549,7 @@ class Quorum:
                 # not at the same time as the other voters
                 delay_ms = self._rng.below(_ELECTION_JITTER_MS)
                 self._context.timers.arm_at_the_latest((self, "fetch"), self.now_ms + delay_ms, self._leader_is_gone)
-            self._fetch()
+            self._fetch_again_in(_RETRY_MS // 2)
             return
         result = response.responses[0].partitions[0] if response.responses else None
         if result is None or result.error_code != ErrorCode.none:
@@ -555,7 +560,7 @@ class Quorum:
             self._context.notice("warning", "quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
-        self._fetch_losses = 0
+        self._fetch_losses, self._seen_round = 0, response.session_id
         self.leader_answered()
         if not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
