@@ -33,7 +33,7 @@ from yak.quorum.control_records import ControlType, leader_change, read_control,
 from yak.quorum.election_state import DurableElection, ElectionState
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import TOPIC_ID, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import SNAPSHOT_BYTES, TOPIC_ID, Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -92,6 +92,8 @@ class QuorumConfig:
     times it (controller.quorum.fetch.timeout.ms)."""
     election_timeout_ms: int = 1_000
     """The longest wait for votes (controller.quorum.election.timeout.ms)."""
+    snapshot_bytes: int = SNAPSHOT_BYTES
+    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
 
 
 class Quorum:

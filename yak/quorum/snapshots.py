@@ -12,7 +12,7 @@ from yak.errors import ErrorCode, FailStop, ProtocolViolation
 from yak.metadata_store.state import StoreState
 from yak.ports.disk import Disk
 from yak.protocol.topic_names import METADATA_TOPIC
-from yak.quorum.raft_log import SNAPSHOT_BYTES, SnapshotId, SnapshotWrite
+from yak.quorum.raft_log import SnapshotId, SnapshotWrite
 from yak.quorum.state_machine import StateMachine, read_snapshot, value_of, write_snapshot
 from yak.quorum.transport import FETCH_SNAPSHOT, Address
 from yak.quorum.voters import VoterSet
@@ -90,9 +90,9 @@ class Snapshots:
         self._bytes_since += size_bytes
 
     def build_if_due(self) -> None:
-        """Make a snapshot of what is applied, once `SNAPSHOT_BYTES` of batches were applied since the last one."""
+        """Make a snapshot of what is applied, once `snapshot_bytes` of batches were applied since the last one."""
         log, end = self._quorum.log, self._quorum.applied_offset
-        is_due = self._bytes_since >= SNAPSHOT_BYTES and end == self._quorum.high_watermark
+        is_due = self._bytes_since >= self._quorum.config.snapshot_bytes and end == self._quorum.high_watermark
         if not is_due or self._is_building:
             return
         entries = log.entries(log.snapshot_id.end_offset, end)
