@@ -15,7 +15,7 @@ from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome
 from yak.quorum.control_records import ControlType, read_control
 from yak.quorum.quorum import Quorum
-from yak.quorum.raft_log import Entry, SnapshotId
+from yak.quorum.raft_log import NO_SNAPSHOT, Entry, SnapshotId
 from yak.quorum.state_machine import read_snapshot
 from yak.quorum.transport import VOTE, Address
 from yak.quorum.voters import VoterSet
@@ -47,7 +47,7 @@ class Mirror:
     flushed_offset: Offset = 0
     epochs: dict[Offset, LeaderEpoch] = field(default_factory=dict)
     last: Entry | None = None
-    snapshot_id: SnapshotId = SnapshotId(0, -1)
+    snapshot_id: SnapshotId = NO_SNAPSHOT
     high_watermark: Offset = 0
     applied_offset: Offset = 0
     led_epoch: LeaderEpoch = -1
@@ -81,7 +81,7 @@ class ElectionSafety(Check):
         super().__init__(checks)
         self.leaders: dict[LeaderEpoch, Replica] = {}
 
-    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:  # noqa: ARG002
         """Note new leaders."""
         if quorum.leader is None:
             return
@@ -259,7 +259,7 @@ class OneVoterChange(Check):
             differing = {voter.node_id for voter in set(before.voters) ^ set(after.voters)}
             if len(differing) > 1:
                 self.fail(f"leader {node.node_id} changes voters {sorted(differing)} at once")
-            if self.checks.voters_in_force(node, quorum) != after:
+            if self.checks.voters_in_force(quorum) != after:
                 self.fail(f"leader {node.node_id} does not use the voters that it appended")
 
 
@@ -269,7 +269,7 @@ class VotersInForce(Check):
     def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
         """Compare them with those in the log, after a change of the log."""
         mirror = self.checks.mirror(node)
-        if mirror.last is not before.last and quorum.voters != self.checks.voters_in_force(node, quorum):
+        if mirror.last is not before.last and quorum.voters != self.checks.voters_in_force(quorum):
             self.fail(f"node {node.node_id} uses voters {quorum.voters.node_ids}")
 
 
@@ -393,7 +393,7 @@ class Checks:
         """The epoch of the newest leader."""
         return max(self.election_safety.leaders, default=0)
 
-    def voters_in_force(self, node: QuorumNode, quorum: Quorum) -> VoterSet:
+    def voters_in_force(self, quorum: Quorum) -> VoterSet:
         """The newest voters in a node's log and snapshot."""
         log = quorum.log
         for entry in reversed(log.entries(log.snapshot_id.end_offset, log.end_offset)):

@@ -70,9 +70,7 @@ class Caller:
         self._network, self._checks, self._endpoint, self._shared = network, checks, endpoint, shared
         self._counts = counts
 
-    def call(
-        self, node: QuorumNode, request: StoreRequest, done: Callable[[StoreOutcome | None], None]
-    ) -> None:
+    def call(self, node: QuorumNode, request: StoreRequest, done: Callable[[StoreOutcome | None], None]) -> None:
         """Send a request to a node; `done` gets its outcome, or None if that is unknown."""
         operation = self._shared.next_operation()
         request = StoreRequest(

@@ -12,10 +12,11 @@ from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
 from yak.ids import NodeId
+from yak.protocol.versions import FETCH
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum, QuorumConfig
 from yak.quorum.raft_log import RaftLog
-from yak.quorum.transport import FETCH, FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import Jobs

@@ -42,7 +42,8 @@ class Reference:
 
     def commit(self, entry: Entry) -> str | None:
         """Append the next committed entry; returns the operation of its command."""
-        assert entry.base_offset == self.end_offset and entry.next_offset == entry.base_offset + 1
+        assert entry.base_offset == self.end_offset
+        assert entry.next_offset == entry.base_offset + 1
         self.entries.append(entry)
         operation = None
         if entry.is_control:

@@ -49,9 +49,7 @@ class QuorumRun:
             self.clients.append(StoreClient(self.world, client_rng, node, self.nodes, caller, shared))
         self.administrator = Administrator(self.world, self.network, rng.fork("operator"), self.nodes, CLUSTER_ID)
         self._caller = Caller(self.network, self.checks, self.administrator, shared, self.counts)
-        self.faults = Faults(
-            self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec
-        )
+        self.faults = Faults(self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec)
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
@@ -153,7 +151,8 @@ class QuorumRun:
     def _disturb(self) -> None:
         """A voter without a way to the leader does not depose it (KIP-996): the others still follow."""
         leader = self._leader()
-        assert leader is not None and leader.quorum is not None
+        assert leader is not None
+        assert leader.quorum is not None
         voters, epoch = leader.quorum.voters, leader.quorum.epoch
         followers = [voter.node_id for voter in voters.voters if voter.node_id != leader.node_id]
         if len(voters.voters) < 3 or not self._rng.chance(25):
@@ -218,4 +217,4 @@ def run_quorum(spec: QuorumSpec, *, lines: list[str] | None = None) -> SeedRepor
 
 def run_quorum_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
     """Run one seed."""
-    return run_quorum(QuorumSpec(seed), lines=lines)
+    return run_quorum(QuorumSpec(seed, 0), lines=lines)
