@@ -20,7 +20,7 @@ CHECK_FAILED = 4
 HEAD = """# Kafka APIs
 
 What a client finds here. This page is written by `docs/generate_kafka_apis.py` from the table that drives the broker's dispatch and its ApiVersions answer; a test keeps it true.
-An API that is not in the first table is not offered to clients. Message formats before magic 2 are refused.
+An API that is not in the first table is not offered to clients. Vote, BeginQuorumEpoch, EndQuorumEpoch, Envelope, FetchSnapshot and UpdateRaftVoter go between brokers of a metadata quorum, so ApiVersions does not list them, as in Kafka; AddRaftVoter and RemoveRaftVoter are listed in a cluster with a quorum. Message formats before magic 2 are refused.
 
 | key | API | versions | Kafka's message definitions | absent on purpose |
 | --- | --- | --- | --- | --- |

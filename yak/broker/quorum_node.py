@@ -11,13 +11,8 @@ from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ports.random_source import RandomSource
+from yak.protocol.topic_names import METADATA_TOPIC_ID
 from yak.protocol.versions import API_VERSIONS, FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from yak.quorum.channels import QuorumChannels
-from yak.quorum.election_state import ElectionState
-from yak.quorum.leader_state import Respond
-from yak.quorum.quorum import Quorum, QuorumConfig
-from yak.quorum.raft_log import TOPIC_ID, RaftLog
-from yak.quorum.store import QuorumStore
 from yak.quorum.transport import (
     BEGIN_QUORUM_EPOCH,
     END_QUORUM_EPOCH,
@@ -27,8 +22,12 @@ from yak.quorum.transport import (
     VOTE,
 )
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a broker of a cluster with Redis does not load the quorum
     from yak.broker.broker import Broker
+    from yak.quorum.election_state import ElectionState
+    from yak.quorum.leader_state import Respond
+    from yak.quorum.quorum import QuorumConfig
+    from yak.quorum.raft_log import RaftLog
 
 SERVED_EARLY: Final = frozenset(
     {
@@ -62,6 +61,10 @@ class QuorumNode:
     """The quorum's node, its connections, and the metadata store that it is."""
 
     def __init__(self, context: Context, peers: Peers, parts: QuorumParts, rng: RandomSource) -> None:
+        from yak.quorum.channels import QuorumChannels
+        from yak.quorum.quorum import Quorum
+        from yak.quorum.store import QuorumStore
+
         self.store = QuorumStore(context)
         self.channels = QuorumChannels(context, peers)
         self.quorum = Quorum(
@@ -134,7 +137,7 @@ def the_one_partition(request: Any) -> None:
 def is_metadata_fetch(call: Call) -> bool:
     """Whether a Fetch is one of another node for the quorum's log. For clients there is no topic with that id."""
     topics = call.request.topics
-    return call.connection.proven is not None and len(topics) == 1 and topics[0].topic_id == TOPIC_ID
+    return call.connection.proven is not None and len(topics) == 1 and topics[0].topic_id == METADATA_TOPIC_ID
 
 
 def serve_fetch(broker: Broker, call: Call) -> Outcome:

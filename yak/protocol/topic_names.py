@@ -1,6 +1,7 @@
 """Valid topic names: Kafka's rules (Topic.java), which also make a name safe as a directory's."""
 
 import re
+import uuid
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,6 +12,8 @@ from yak.plain_text import one_line
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's metadata log: no client may create a topic of this name (ControllerApis.createTopics)."""
+METADATA_TOPIC_ID: Final = uuid.UUID(int=1)
+"""Its topic id (Kafka's Uuid.METADATA_TOPIC_ID)."""
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 

@@ -8,9 +8,8 @@ from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.fetch_request import NO_HIGH_WATERMARK
-from yak.protocol.topic_names import METADATA_TOPIC
+from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.quorum.leader_state import Follower, LeaderState, ParkedFetch, Respond
-from yak.quorum.raft_log import TOPIC_ID
 from yak.quorum.snapshots import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class FollowerFetches:
         }
         return {
             "error_code": ErrorCode.none,
-            "responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
+            "responses": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "node_endpoints": [] if code is ErrorCode.none else quorum.leader_endpoints(),
         }
 

@@ -21,19 +21,18 @@ from functools import partial
 from typing import Any, Final
 
 from yak.core.context import Context
-from yak.errors import ErrorCode, FailStop, ProtocolViolation
+from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, ProtocolViolation
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
-from yak.protocol.topic_names import METADATA_TOPIC
+from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
-from yak.quorum.election_state import DurableElection, ElectionState
+from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import SNAPSHOT_BYTES, TOPIC_ID, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -120,7 +119,8 @@ class Quorum:
         self.machine = StateMachine()
         voters = config.voters
         if log.snapshot:
-            self.machine.state, voters = read_snapshot(log.snapshot)
+            restored, voters = read_snapshot(log.snapshot)
+            self.machine.restore(restored)
         self.high_watermark = self.applied_offset = log.snapshot_id.end_offset
         self.snapshots = Snapshots(context, self, self._fetch_again_in)
         self.voter_changes = VoterChanges(context, self)
@@ -231,7 +231,8 @@ class Quorum:
         def done(missing: Any, error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
-                raise FailStop("the quorum's log cannot be synced") from error
+                self._context.emit(disk_lost(self.log.folder, error))
+                return
             self.log.flushed(plan, missing, self.now_ms)
             if self.leader is not None:
                 self.advance_leader()
@@ -388,10 +389,9 @@ class Quorum:
         self.role, self.leader_id, self._leader_address = Role.LEADER, node_id, None
         self.leader = LeaderState(self.epoch, self.log.end_offset, self.now_ms)
         self._context.notice("info", "quorum-leader-elected", epoch=self.epoch, granted=sorted(granted))
-        self.log.append(
-            leader_change(node_id, self.voters, granted, self._context.clock.wall_ms), self.epoch, self.now_ms
-        )
-        self.flush()
+        self._append(leader_change(node_id, self.voters, granted, self._context.clock.wall_ms))
+        if self.leader is None:
+            return
         self._begin_epoch()
         self._check_quorum()
         self.advance_leader()
@@ -520,7 +520,7 @@ class Quorum:
             "max_bytes": PIECE_BYTES,
             "session_id": 0,
             "session_epoch": -1,
-            "topics": [{"topic_id": TOPIC_ID, "partitions": [partition]}],
+            "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
         }
 
@@ -546,7 +546,7 @@ class Quorum:
                 # not at the same time as the other voters
                 delay_ms = self._rng.below(_ELECTION_JITTER_MS)
                 self._context.timers.arm_at_the_latest((self, "fetch"), self.now_ms + delay_ms, self._leader_is_gone)
-            self._fetch()
+            self._fetch_again_in(_RETRY_MS // 2)
             return
         result = response.responses[0].partitions[0] if response.responses else None
         if result is None or result.error_code != ErrorCode.none:
@@ -583,8 +583,8 @@ class Quorum:
         if records:
             try:
                 self.log.append_fetched(records, self.epoch, self._context.clock.wall_ms)
-            except ProtocolViolation as violation:
-                self._context.notice("warning", "quorum-records-refused", leader=address.node_id, reason=str(violation))
+            except (ProtocolViolation, LogDirectoryFailure) as error:
+                self._context.notice("warning", "quorum-records-refused", leader=address.node_id, reason=str(error))
                 is_good = False
             for entry in self.log.entries(before, self.log.end_offset):
                 self._note_voters(entry)
@@ -595,7 +595,11 @@ class Quorum:
         if offset < self.high_watermark:
             raise FailStop(f"the quorum's leader {self.leader_id} lacks committed record {self.high_watermark - 1}")
         self._context.notice("info", "quorum-log-truncated", offset=offset, end_offset=self.log.end_offset)
-        self.log.truncate_to(offset)
+        try:
+            self.log.truncate_to(offset)
+        except LogDirectoryFailure as failure:
+            self._context.emit(disk_lost(self.log.folder, failure))
+            return
         self._voter_sets = [pair for pair in self._voter_sets if pair[0] < offset or pair[0] == 0]
 
     # ------------------------------------------------------------------------------------------- commits
@@ -623,9 +627,9 @@ class Quorum:
                 )
         self.serve_reads()
 
-    def installed(self, state: StoreState, voters: VoterSet) -> None:
+    def installed(self, restored: StateMachine, voters: VoterSet) -> None:
         """A snapshot of the leader has replaced the log."""
-        self.machine.state = state
+        self.machine.restore(restored)
         self._voter_sets = [(0, voters)]
         self.high_watermark = self.applied_offset = self.log.snapshot_id.end_offset
         self._listener.on_applied()
@@ -705,26 +709,37 @@ class Quorum:
             words = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
             done(StoreOutcome("BAD_REQUEST", value={"message": words}))
         elif self.machine.needs_command(request):
-            batch = command_batch(request, leader.facts, self.now_ms)
-            leader.pending[self.log.end_offset] = done
-            self._append(batch)
+            self._append_command(leader, request, done)
         else:
             leader.round += 1
             leader.reads.append(Read(leader.round, self.high_watermark, request, done))
             leader.wake(self.voters.node_ids)
             self.serve_reads()
 
+    def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
+        time_ms = max(self.now_ms, self.machine.time_ms)
+        leader.pending[self.log.end_offset] = done
+        self._append(command_batch(request, leader.facts, time_ms))
+
     def _append(self, batch: bytes) -> None:
-        self.log.append(batch, self.epoch, self._context.clock.wall_ms)
+        """Append a batch as the leader. A leader that cannot, for want of room, lets another one lead."""
+        try:
+            self.log.append(batch, self.epoch, self._context.clock.wall_ms)
+        except LogDirectoryFailure as failure:
+            self._context.notice("error", "quorum-append-failed", reason=str(failure))
+            self._become_unattached(self.epoch)
+            return
         self.flush()
         if self.leader is not None:
             self.leader.wake()
 
     def append_voters(self, voters: VoterSet) -> None:
         """Append the record of new voters, which are in force at once."""
-        self._voter_sets.append((self.log.end_offset, voters))
+        offset = self.log.end_offset
         self._append(voters_change(voters, self._context.clock.wall_ms))
-        self._begin_epoch()
+        if self.leader is not None:
+            self._voter_sets.append((offset, voters))
+            self._begin_epoch()
 
     def serve_reads(self) -> None:
         """Execute the reads that a majority has confirmed."""
@@ -733,7 +748,11 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
+            if self.machine.needs_command(read.request):
+                # a command that was applied meanwhile has made it one
+                self._append_command(leader, read.request, read.done)
+            else:
+                read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
 
     # ------------------------------------------------------------------------------------------- requests of the quorum
 

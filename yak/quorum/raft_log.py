@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import struct
-import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.ports.disk import Disk
 from yak.protocol.record_batch import LENGTH_OVERHEAD, iterate_headers, read_header
-from yak.protocol.topic_names import METADATA_TOPIC
+from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
@@ -29,8 +28,6 @@ from yak.storage.names import PARTITION_METADATA
 from yak.storage.recovery import DamagedLog
 from yak.storage.segment import FilesRemoval, Segment
 
-TOPIC_ID: Final = uuid.UUID(int=1)
-"""Kafka's Uuid.METADATA_TOPIC_ID."""
 FOLDER: Final = f"{METADATA_TOPIC}-0"
 SNAPSHOT_BYTES: Final = 4 * 1024 * 1024
 """Bytes of committed batches after which a new snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
@@ -98,7 +95,7 @@ class RaftLog:
         folder = f"{directory}/{FOLDER}"
         if not disk.exists(f"{folder}/{PARTITION_METADATA}"):
             disk.make_directory(folder)
-            disk.write_file(f"{folder}/{PARTITION_METADATA}", format_partition_metadata(TOPIC_ID))
+            disk.write_file(f"{folder}/{PARTITION_METADATA}", format_partition_metadata(METADATA_TOPIC_ID))
             disk.sync_directory(directory)
         snapshot_id = newest_snapshot(disk, folder)
         config = LogConfig(segment_bytes=_SEGMENT_BYTES)
@@ -126,12 +123,7 @@ class RaftLog:
             log.flushed(plan, plan.run(disk))
             disk.sync_file_system(folder)
         except (DamagedLog, LogDirectoryFailure) as error:
-            raise StartRefused(
-                "quorum-log-unreadable",
-                f"the metadata quorum's log in {folder} cannot be read",
-                why=f"{error}; nothing was changed",
-                try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
-            ) from error
+            raise unreadable(folder, error) from error
         data = b"" if snapshot_id == NO_SNAPSHOT else disk.read_file(snapshot_path(folder, snapshot_id))
         return cls(log, snapshot_id, data, entries)
 
@@ -275,6 +267,16 @@ class RaftLog:
         self._log.lower_recovery_point(0)
         self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)
         self.flushed_offset = plan.snapshot_id.end_offset
+
+
+def unreadable(folder: str, error: Exception) -> StartRefused:
+    """The error for a log or a snapshot that is damaged."""
+    return StartRefused(
+        "quorum-log-unreadable",
+        f"the metadata quorum's log in {folder} cannot be read",
+        why=f"{error}; nothing was changed",
+        try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
+    )
 
 
 def snapshot_path(folder: str, snapshot_id: SnapshotId) -> str:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from yak.broker import apis
 from yak.broker.apis import API_TABLE
@@ -21,14 +21,17 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
 from yak.protocol import codec
+from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.disk import RealDisk
 from yak.server.options import ServeOptions
-from yak.server.quorum_files import OpenedQuorum, open_quorum
 from yak.server.random_source import SystemRandomSource
 from yak.storage.checkpoints import id_to_text
 from yak.storage.log_store import LogStore
+
+if TYPE_CHECKING:
+    from yak.server.quorum_files import OpenedQuorum
 
 METADATA_FOLDER: Final = "__yak_metadata"
 """Below the first data directory; no topic's folder can have this name, for it has no partition number."""
@@ -48,7 +51,7 @@ class Opened:
     image_log: ImageLog
     image: Image
     secret_file: SecretFile
-    quorum: OpenedQuorum | None = None
+    quorum: "OpenedQuorum | None" = None
 
 
 def open_data(
@@ -93,7 +96,7 @@ def open_data(
     metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
     secret_file = SecretFile(disk, metadata_path)
     try:
-        quorum = open_quorum(disk, metadata_path, options, secret_file, image, clock.now_ms())
+        quorum = _open_quorum(disk, metadata_path, options, secret_file, image, clock.now_ms())
     except (StartRefused, OSError) as error:
         log_store.release()
         raise error if isinstance(error, StartRefused) else _cannot_open(str(error), options) from error
@@ -102,6 +105,24 @@ def open_data(
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
     return Opened(log_store, image_log, image, secret_file, quorum)
+
+
+def _open_quorum(
+    disk: RealDisk, path: str, options: ServeOptions, secret_file: SecretFile, image: Image, now_ms: int
+) -> "OpenedQuorum | None":
+    """The quorum's files; None with Redis. Raises StartRefused, OSError."""
+    if options.metadata == "redis":
+        if disk.exists(f"{path}/{METADATA_TOPIC}-0"):
+            raise StartRefused(
+                "metadata-elsewhere",
+                f"the metadata of the cluster in {path} are in a quorum of brokers",
+                why="with another metadata store this broker would be in another cluster; nothing was changed",
+                try_=("yak serve --metadata raft", "yak serve --data-dir ANOTHER_DIRECTORY"),
+            )
+        return None
+    from yak.server.quorum_files import open_quorum
+
+    return open_quorum(disk, path, options, secret_file, image, now_ms)
 
 
 def make_broker(

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
 from yak.cluster.secret_file import SecretFile
-from yak.errors import StartRefused
+from yak.errors import ProtocolViolation, StartRefused
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import QuorumConfig
-from yak.quorum.raft_log import FOLDER, RaftLog
+from yak.quorum.raft_log import FOLDER, RaftLog, unreadable
+from yak.quorum.state_machine import read_snapshot
 from yak.quorum.voters import Voter, VoterSet
 from yak.server.options import ServeOptions
 from yak.server.random_source import SystemRandomSource
@@ -43,15 +44,15 @@ class OpenedQuorum:
 
 def open_quorum(
     disk: Disk, directory: str, options: ServeOptions, secret_file: SecretFile, image: Image, now_ms: int
-) -> OpenedQuorum | None:
-    """Open the files in the metadata folder; None with Redis. Waits for the device. Raises StartRefused, OSError."""
-    has_log = disk.exists(f"{directory}/{FOLDER}")
-    if options.metadata == "redis":
-        if has_log:
-            raise _other_store(directory, "a quorum of brokers", "--metadata raft")
-        return None
-    if image.offset and not has_log:
-        raise _other_store(directory, "Redis", "--metadata redis")
+) -> OpenedQuorum:
+    """Open the files in the metadata folder; waits for the device. Raises StartRefused, OSError."""
+    if image.offset and not disk.exists(f"{directory}/{FOLDER}"):
+        raise StartRefused(
+            "metadata-elsewhere",
+            f"the metadata of the cluster in {directory} are in Redis",
+            why="with another metadata store this broker would be in another cluster; nothing was changed",
+            try_=("yak serve --metadata redis", "yak serve --data-dir ANOTHER_DIRECTORY"),
+        )
     cluster_id = cluster_id_of(_shared_secret(options, secret_file, disk, directory))
     if image.cluster_id and image.cluster_id != cluster_id:
         raise StartRefused(
@@ -61,9 +62,13 @@ def open_quorum(
             try_=("yak serve --cluster-secret-file FILE   the file of this cluster's other brokers",),
         )
     state_path = f"{directory}/{_STATE_FILE}"
-    return OpenedQuorum(
-        RaftLog.open(disk, directory, now_ms), ElectionState.read(disk, state_path), state_path, cluster_id
-    )
+    log = RaftLog.open(disk, directory, now_ms)
+    if log.snapshot:
+        try:
+            read_snapshot(log.snapshot)
+        except ProtocolViolation as violation:
+            raise unreadable(log.folder, violation) from violation
+    return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id)
 
 
 def cluster_id_of(secret: ClusterSecret) -> str:
@@ -99,12 +104,3 @@ def _shared_secret(options: ServeOptions, secret_file: SecretFile, disk: Disk, d
         disk.make_directory(directory)
         secret_file.write_plan(secret).run(disk)
     return secret
-
-
-def _other_store(directory: str, store: str, flag: str) -> StartRefused:
-    return StartRefused(
-        "metadata-elsewhere",
-        f"the metadata of the cluster in {directory} are in {store}",
-        why="a broker with another metadata store would be in another cluster; nothing was changed",
-        try_=(f"yak serve {flag}", "yak serve --data-dir ANOTHER_DIRECTORY"),
-    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yak.cluster.settings import ClusterSettings
 from yak.ports.metadata_store import StoreRequest
+from yak.sim.committed_store import CommittedStore
 from yak.sim.history import History
 from yak.sim.network import Network
 from yak.sim.node import SimNode
@@ -17,6 +18,7 @@ from yak.sim.world import World
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome
+    from yak.quorum.voters import VoterSet
 
 CLIENTS = "clients"
 
@@ -34,9 +36,13 @@ class Cluster:
         cluster_settings: ClusterSettings,
         roles: tuple[str, ...],
         racks: tuple[str | None, ...],
+        voters: VoterSet | None = None,
     ) -> None:
         self.world = world
-        self.store = SimStore()
+        self.store: Any
+        committed = CommittedStore()
+        self.store = SimStore() if voters is None else committed
+        """The simulated Redis, or the committed state of the quorum of the brokers."""
         self.network = Network(world, rng.fork("network"))
         self.nodes: list[SimNode] = []
         self.calls: dict[str, int] = {}
@@ -53,6 +59,7 @@ class Cluster:
                 network=self.network,
                 role=roles[node_id - 1],
                 rack=racks[node_id - 1],
+                voters=voters,
             )
             self.network.add(node)
             self.nodes.append(node)
@@ -62,6 +69,8 @@ class Cluster:
         self._offset = 0
         for node in self.nodes:
             self._connect(node)
+        if voters is not None:
+            committed.on_call = self._called
 
     def _connect(self, node: SimNode) -> None:
         node.after_step = lambda: self.history.look(node)

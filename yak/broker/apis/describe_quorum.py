@@ -18,10 +18,10 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.lifecycle.liveness import serving_brokers
 from yak.protocol.topic_names import METADATA_TOPIC
-from yak.quorum.quorum import Quorum
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.quorum.quorum import Quorum
 
 KEY, NAME, VERSIONS = 55, "DescribeQuorum", range(3)
 ABSENT = (
