@@ -111,7 +111,7 @@ class Snapshots:
         if isinstance(error, OSError):
             # nothing depends on it: the log has everything, and the next batch tries again
             self._context.notice("warning", "quorum-snapshot-not-written", reason=str(error))
-            self._bytes_since = SNAPSHOT_BYTES
+            self._bytes_since = self._quorum.config.snapshot_bytes
             return
         if error is not None:
             raise FailStop("a snapshot of the quorum") from error

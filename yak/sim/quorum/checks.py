@@ -285,8 +285,8 @@ class SnapshotIsReplay(Check):
             self.fail(f"node {node.node_id} has a snapshot with records that nobody committed")
         if reference.epoch_at(snapshot_id.end_offset - 1) != snapshot_id.epoch:
             self.fail(f"node {node.node_id} has a snapshot of epoch {snapshot_id.epoch}")
-        state, voters = read_snapshot(quorum.log.snapshot)
-        if whole_digest(state) != reference.replayed(snapshot_id.end_offset):
+        machine, voters = read_snapshot(quorum.log.snapshot)
+        if whole_digest(machine) != reference.replayed(snapshot_id.end_offset):
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has another state")
         if voters != reference.voters_at(snapshot_id.end_offset):
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has other voters")

@@ -27,7 +27,7 @@ class Reference:
         """The newest committed voters."""
         self._voters_at: list[VoterSet] = [voters]
         self._digests: list[str] = [digest(StoreState())]
-        self._whole: list[str] = [whole_digest(StoreState())]
+        self._whole: list[str] = [whole_digest(StateMachine())]
         self.operations: dict[str, tuple[Offset, StoreOutcome]] = {}
         """Client's operation -> where its command is, and its outcome."""
 
@@ -58,7 +58,7 @@ class Reference:
                 self.operations[operation] = entry.base_offset, outcome
         self._voters_at.append(self.voters)
         self._digests.append(self._digests[-1] if entry.is_control else digest(self._machine.state))
-        self._whole.append(self._whole[-1] if entry.is_control else whole_digest(self._machine.state))
+        self._whole.append(self._whole[-1] if entry.is_control else whole_digest(self._machine))
         return operation
 
     def digest_at(self, offset: Offset) -> str:
@@ -98,11 +98,13 @@ def digest(state: StoreState) -> str:
     )
 
 
-def whole_digest(state: StoreState) -> str:
+def whole_digest(machine: StateMachine) -> str:
     """A digest of everything that a snapshot has."""
+    state = machine.state
     heartbeats = {node_id: count for node_id, count in state.heartbeats.items() if node_id in state.brokers}
     return _hash(
         [
+            machine.time_ms,
             digest(state),
             state.cluster,
             list(state.brokers.items()),
