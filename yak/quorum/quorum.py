@@ -135,6 +135,8 @@ class Quorum:
         self._flushing = self._is_stopped = False
         self._is_fetching = False
         self._fetch_losses = 0
+        self._read_round = 0
+        """The leader's read round in the last answer; 0 before the first one of this leader."""
         self._has_fetched = False
         """Whether a fetch from the present leader succeeded."""
         self._next_bootstrap = 0
@@ -260,7 +262,7 @@ class Quorum:
         self._votes = {}
         self.snapshots.forget_download()
         self._has_fetched = False
-        self._fetch_losses = 0
+        self._read_round = self._fetch_losses = 0
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
         if self._is_fetching and self._leader_address is not None:
@@ -518,7 +520,8 @@ class Quorum:
             "max_wait": WAIT_MS_MAX,
             "min_bytes": 0,
             "max_bytes": PIECE_BYTES,
-            "session_id": 0,
+            # confirms to the leader that this node followed it when it got that round
+            "session_id": self._read_round,
             "session_epoch": -1,
             "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
@@ -557,7 +560,7 @@ class Quorum:
             self._context.notice("warning", "quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
-        self._fetch_losses = 0
+        self._fetch_losses, self._read_round = 0, response.session_id
         self.leader_answered()
         if not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
@@ -711,8 +714,7 @@ class Quorum:
         elif self.machine.needs_command(request):
             self._append_command(leader, request, done)
         else:
-            leader.round += 1
-            leader.reads.append(Read(leader.round, self.high_watermark, request, done))
+            leader.reads.append(Read(leader.next_round(), self.high_watermark, request, done))
             leader.wake(self.voters.node_ids)
             self.serve_reads()
 
