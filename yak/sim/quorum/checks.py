@@ -182,11 +182,24 @@ class CommittedIsDurable(Check):
             if any(
                 mirror.has_durably(entry.base_offset, entry.epoch)
                 for (node_id, directory_id), mirror in self.checks.mirrors.items()
-                if voter.is_same(node_id, directory_id)
+                if voter.node_id == node_id and voter.directory_id in (None, directory_id)
             )
         ]
         if len(durable) < voters.majority:
             self.fail(f"record {entry.base_offset} is committed, and durable on {durable} of {voters.node_ids} only")
+
+
+class CommitOfOwnEpoch(Check):
+    """A leader commits entries of earlier epochs only together with one of its own (Raft 5.4.2)."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Look at the last entry that a leader committed in this step."""
+        leader = quorum.leader
+        if leader is None or quorum.high_watermark == before.high_watermark:
+            return
+        last = quorum.log.entries(quorum.high_watermark - 1, quorum.high_watermark)
+        if last and last[0].epoch != leader.epoch:
+            self.fail(f"leader {node.node_id} of epoch {leader.epoch} committed up to epoch {last[0].epoch}")
 
 
 class CommittedStays(Check):
@@ -237,6 +250,15 @@ class VoteIsDurable(Check):
         written = fields.get("leaderEpoch", 0), fields.get("votedId", _NO_NODE)
         if written[0] < epoch or (written[0] == epoch and written[1] != candidate[0]):
             self.fail(f"node {node.node_id} voted for {candidate[0]} in epoch {epoch}; its disk has {written}")
+
+
+class VoteOfThisDirectory(Check):
+    """A voter that lost its disk, and its votes with it, votes for nobody who means the lost one (KIP-853)."""
+
+    def granted(self, node: QuorumNode, directory_id: uuid.UUID | None) -> None:
+        """A node granted a vote that was asked of a directory."""
+        if directory_id not in (None, node.directory_id):
+            self.fail(f"node {node.node_id} with directory {node.directory_id} voted for {directory_id}")
 
 
 class OneVoterChange(Check):
@@ -359,6 +381,7 @@ class Checks:
         self.committed_stays = CommittedStays(self)
         self.single_vote = SingleVote(self)
         self.vote_is_durable = VoteIsDurable(self)
+        self.vote_of_this_directory = VoteOfThisDirectory(self)
         self.one_voter_change = OneVoterChange(self)
         self.acknowledged_is_committed = AcknowledgedIsCommitted(self)
         self.linearizable_reads = LinearizableReads(self)
@@ -369,6 +392,7 @@ class Checks:
             LeaderAppendOnly(self),
             LeaderCompleteness(self),
             StateMachineSafety(self),
+            CommitOfOwnEpoch(self),
             HighWatermarkMonotonic(self),
             VotersInForce(self),
             SnapshotIsReplay(self),
@@ -453,6 +477,7 @@ class Checks:
             asked = request.topics[0].partitions[0]
             if fields["topics"][0]["partitions"][0]["vote_granted"] and not asked.pre_vote:
                 self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
+                self.vote_of_this_directory.granted(node, asked.voter_directory_id)
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
         """An entry is committed for the first time."""
