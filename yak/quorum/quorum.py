@@ -460,8 +460,15 @@ class Quorum:
 
     def _look_for_leader(self) -> None:
         """An observer without a leader asks one voter after the other."""
-        candidates = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
+        # the configured ones as well: all that the log names may have been replaced since
+        known = dict.fromkeys((*self.voters.voters, *self.config.voters.voters))
+        candidates = [voter for voter in known if voter.node_id != self.config.node_id]
         if self.role is not Role.UNATTACHED or not candidates or self._is_stopped:
+            return
+        if not self.log.is_flushed:
+            # the fetch acknowledges the log to a leader, for which this node may be a voter already
+            self.flush()
+            self._context.timers.arm((self, "election"), self.now_ms + _RETRY_MS, self._look_for_leader)
             return
         voter = candidates[self._next_bootstrap % len(candidates)]
         self._next_bootstrap += 1
@@ -534,12 +541,13 @@ class Quorum:
         if self.role is not Role.FOLLOWER or address is None or is_busy or self._is_stopped:
             return
         self._is_fetching = True
-        self.send(address, FETCH, self._fetch_fields(), partial(self._on_fetched, self.epoch, address))
+        done = partial(self._on_fetched, self.epoch, address, self.log.end_offset)
+        self.send(address, FETCH, self._fetch_fields(), done)
 
     def _fetch_again_in(self, pause_ms: int) -> None:
         self._context.timers.arm((self, "retry"), self.now_ms + pause_ms, self._fetch)
 
-    def _on_fetched(self, epoch: LeaderEpoch, address: Address, response: Any | None) -> None:
+    def _on_fetched(self, epoch: LeaderEpoch, address: Address, offset: Offset, response: Any | None) -> None:
         if self.role is not Role.FOLLOWER or self.epoch != epoch or self._leader_address is not address:
             return
         self._is_fetching = False
@@ -562,7 +570,8 @@ class Quorum:
             return
         self._fetch_losses, self._read_round = 0, response.session_id
         self.leader_answered()
-        if not self._take_fetched(address, result):
+        # a snapshot of the leader before may have replaced the log since the fetch
+        if offset == self.log.end_offset and not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
             return
         if not self._has_fetched:

@@ -184,10 +184,12 @@ class Snapshots:
         if error is not None:
             raise FailStop("a snapshot of the quorum") from error
         # The file is there, and a restart would begin with it: it counts even if the leader has changed meanwhile. All of
-        # it is committed, so no leader can diverge from it.
-        if write.snapshot_id.end_offset > self._quorum.high_watermark:
+        # it is committed, so no leader can diverge from it. But a node that has fetched farther from the new leader, or
+        # leads, keeps its log: what follows the snapshot there may be committed by this node's fetches.
+        log = self._quorum.log
+        if write.snapshot_id.end_offset > self._quorum.high_watermark and not log.contains(write.snapshot_id):
             self._bytes_since = 0
-            self._quorum.log.start_at_snapshot(write, self._context.clock.wall_ms)
+            log.start_at_snapshot(write, self._context.clock.wall_ms)
             self._context.notice("info", "quorum-snapshot-installed", offset=write.snapshot_id.end_offset)
             self._quorum.installed(*found)
         self._quorum.flush()
