@@ -225,7 +225,9 @@ def main() -> None:
     if arguments.part in (None, "topics"):
         for store in (*stores, *stores):
             each = sorted(topics_ms(store, 200))
-            print(f"topics     {store:5}  median {statistics.median(each):5.1f} ms  p99 {each[197]:5.1f} ms", flush=True)
+            print(
+                f"topics     {store:5}  median {statistics.median(each):5.1f} ms  p99 {each[197]:5.1f} ms", flush=True
+            )
     if arguments.part in (None, "idle"):
         for store in stores:
             print(f"idle       {store:5}  {idle_percent(store, 20):5.2f} % of a core", flush=True)

@@ -9,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.fetch_request import NO_HIGH_WATERMARK
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from yak.quorum.leader_state import Follower, LeaderState, ParkedFetch, Respond
+from yak.quorum.leader_state import ROUND_MASK, Follower, LeaderState, ParkedFetch, Respond
 from yak.quorum.snapshots import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class FollowerFetches:
         follower = leader.follower(request.replica_id, partition.replica_directory_id)
         follower.parked = None
         follower.last_fetch_ms = now_ms
-        follower.acknowledged_round = max(follower.acknowledged_round, min(request.session_id, leader.round))
+        if epoch == quorum.epoch:
+            follower.acknowledge_round(request.session_id, leader.round)
         refused = self._divergence(offset, partition.last_fetched_epoch)
         if refused is not None:
             self._answer_follower(follower, respond, refused)
@@ -110,6 +111,7 @@ class FollowerFetches:
 
     def _answer(self, code: ErrorCode, more: dict[str, Any] | None = None) -> dict[str, Any]:
         quorum = self._quorum
+        leader = quorum.leader
         partition = {
             "partition_index": 0,
             "error_code": code,
@@ -123,7 +125,8 @@ class FollowerFetches:
         }
         return {
             "error_code": ErrorCode.none,
-            "session_id": 0 if quorum.leader is None else quorum.leader.round,
+            # the next fetch returns it: that one was sent after this answer
+            "session_id": 0 if leader is None else leader.round & ROUND_MASK,
             "responses": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "node_endpoints": [] if code is ErrorCode.none else quorum.leader_endpoints(),
         }

@@ -32,7 +32,7 @@ from yak.quorum.control_records import ControlType, leader_change, read_control,
 from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -91,6 +91,8 @@ class QuorumConfig:
     times it (controller.quorum.fetch.timeout.ms)."""
     election_timeout_ms: int = 1_000
     """The longest wait for votes (controller.quorum.election.timeout.ms)."""
+    snapshot_bytes: int = SNAPSHOT_BYTES
+    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
 
 
 class Quorum:
@@ -136,10 +138,10 @@ class Quorum:
         self._flushing = self._is_stopped = False
         self._is_fetching = False
         self._fetch_losses = 0
+        self._read_round = 0
+        """The leader's read round in the last answer; 0 before the first one of this leader."""
         self._has_fetched = False
         """Whether a fetch from the present leader succeeded."""
-        self._seen_round = 0
-        """The read round in the present leader's last answer (`FollowerFetches`)."""
         self._next_bootstrap = 0
 
     # ------------------------------------------------------------------------------------------------- views
@@ -263,7 +265,7 @@ class Quorum:
         self._votes = {}
         self.snapshots.forget_download()
         self._has_fetched = False
-        self._fetch_losses = self._seen_round = 0
+        self._read_round = self._fetch_losses = 0
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
         if self._is_fetching and self._leader_address is not None:
@@ -461,8 +463,15 @@ class Quorum:
 
     def _look_for_leader(self) -> None:
         """An observer without a leader asks one voter after the other."""
-        candidates = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
+        # the configured ones as well: all that the log names may have been replaced since
+        known = dict.fromkeys((*self.voters.voters, *self.config.voters.voters))
+        candidates = [voter for voter in known if voter.node_id != self.config.node_id]
         if self.role is not Role.UNATTACHED or not candidates or self._is_stopped:
+            return
+        if not self.log.is_flushed:
+            # the fetch acknowledges the log to a leader, for which this node may be a voter already
+            self.flush()
+            self._context.timers.arm((self, "election"), self.now_ms + _RETRY_MS, self._look_for_leader)
             return
         voter = candidates[self._next_bootstrap % len(candidates)]
         self._next_bootstrap += 1
@@ -521,7 +530,8 @@ class Quorum:
             "max_wait": WAIT_MS_MAX,
             "min_bytes": 0,
             "max_bytes": PIECE_BYTES,
-            "session_id": self._seen_round,
+            # confirms to the leader that this node followed it when it got that round
+            "session_id": self._read_round,
             "session_epoch": -1,
             "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
@@ -534,12 +544,13 @@ class Quorum:
         if self.role is not Role.FOLLOWER or address is None or is_busy or self._is_stopped:
             return
         self._is_fetching = True
-        self.send(address, FETCH, self._fetch_fields(), partial(self._on_fetched, self.epoch, address))
+        done = partial(self._on_fetched, self.epoch, address, self.log.end_offset)
+        self.send(address, FETCH, self._fetch_fields(), done)
 
     def _fetch_again_in(self, pause_ms: int) -> None:
         self._context.timers.arm((self, "retry"), self.now_ms + pause_ms, self._fetch)
 
-    def _on_fetched(self, epoch: LeaderEpoch, address: Address, response: Any | None) -> None:
+    def _on_fetched(self, epoch: LeaderEpoch, address: Address, offset: Offset, response: Any | None) -> None:
         if self.role is not Role.FOLLOWER or self.epoch != epoch or self._leader_address is not address:
             return
         self._is_fetching = False
@@ -560,9 +571,10 @@ class Quorum:
             self._context.notice("warning", "quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
-        self._fetch_losses, self._seen_round = 0, response.session_id
+        self._fetch_losses, self._read_round = 0, response.session_id
         self.leader_answered()
-        if not self._take_fetched(address, result):
+        # a snapshot of the leader before may have replaced the log since the fetch
+        if offset == self.log.end_offset and not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
             return
         if not self._has_fetched:
@@ -714,8 +726,7 @@ class Quorum:
         elif self.machine.needs_command(request):
             self._append_command(leader, request, done)
         else:
-            leader.round += 1
-            leader.reads.append(Read(leader.round, self.high_watermark, request, done))
+            leader.reads.append(Read(leader.next_round(), self.high_watermark, request, done))
             leader.wake(self.voters.node_ids)
             self.serve_reads()
 
