@@ -29,6 +29,7 @@ from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
+from yak.quorum.counters import QuorumCounters
 from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
@@ -116,6 +117,7 @@ class Quorum:
             # the file is gone: it must not vote again in an epoch of its log
             election = ElectionState(log.last_epoch, config.node_id, config.directory_id)
         self._election = DurableElection(context, state_path, election)
+        self.counters = QuorumCounters()
         self.role = Role.UNATTACHED
         self.leader_id: NodeId = _NO_NODE
         self._leader_address: Address | None = None
@@ -261,6 +263,7 @@ class Quorum:
             for _request, done in leader.early:
                 done(None)
             self.voter_changes.resign()
+            self.counters.resigned()
             leader.wake()
         self._votes = {}
         self.snapshots.forget_download()
@@ -315,6 +318,7 @@ class Quorum:
         self._leave_role()
         self.role, self.leader_id, self._leader_address = Role.PROSPECTIVE, _NO_NODE, None
         self._votes = {self.config.node_id: True}
+        self.counters.elections += 1
         self._context.notice("info", "quorum-election-started", epoch=self.epoch)
         self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         self._listener.on_leader()
@@ -667,6 +671,7 @@ class Quorum:
             outcome = self.machine.apply(value_of(entry.batch))
             done = None if self.leader is None else self.leader.pending.pop(entry.base_offset, None)
             if done is not None:
+                self.counters.committed(entry.base_offset, self.now_ms)
                 done(outcome)
         self._become_ready()
         if self.applied_offset < self.high_watermark:
@@ -733,6 +738,7 @@ class Quorum:
     def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
         time_ms = max(self.now_ms, self.machine.time_ms)
         leader.pending[self.log.end_offset] = done
+        self.counters.appended(self.log.end_offset, self.now_ms)
         self._append(command_batch(request, leader.facts, time_ms))
 
     def _append(self, batch: bytes) -> None:

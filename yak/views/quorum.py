@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.cluster.image import BrokerInfo
     from yak.ids import NodeId
     from yak.quorum.quorum import Quorum
+
+ROLES: Final = ("leader", "follower", "observer", "candidate", "prospective", "unattached")
+"""What a broker is in its epoch; an observer does not vote."""
 
 
 def own_quorum_json(broker: Broker) -> dict[str, Any] | None:

@@ -12,13 +12,13 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Route, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
-from yak.views.quorum import described_quorum_json, role_of, undescribed_quorum_json
+from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
 
 _DESCRIBE_QUORUM: Final = 55
 _LEADER_SECONDS: Final = 2.0
 """How long the quorum's leader may take, before this broker answers with what it knows itself."""
 
-_ROLE: Final[Schema] = {"enum": ["leader", "follower", "observer", "candidate", "prospective", "unattached"]}
+_ROLE: Final[Schema] = {"enum": list(ROLES)}
 _LEADER_ID: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
 OWN_QUORUM: Final[dict[str, Schema]] = {
     "role": _ROLE,
