@@ -333,7 +333,6 @@ class LinearizableReads(Check):
         super().__init__(checks)
         self.acknowledged_offset = 0
         """The largest metadata offset that a client has seen."""
-        self.renewals = 0
 
     def answered(self, operation: str, floor: int, outcome: StoreOutcome) -> None:
         """A client got an outcome; `floor` was the acknowledged offset when it called."""
@@ -343,6 +342,22 @@ class LinearizableReads(Check):
             self.fail(f"{operation}: answered from offset {outcome.offset}, after {floor} was acknowledged")
         if outcome.chain_hash:
             self.acknowledged_offset = max(self.acknowledged_offset, outcome.offset)
+
+
+class RenewalsMonotonic(Check):
+    """The counter of the controller's lease never decreases: a claim of the lease proves that it stood still."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self.seen = 0
+
+    def answered(self, operation: str, floor: int, outcome: StoreOutcome) -> None:
+        """A client got an outcome; `floor` was the largest counter in any answer when it called."""
+        renewals: Any = outcome.value.get("lease_n")
+        if renewals is not None:
+            if renewals < floor:
+                self.fail(f"{operation}: {renewals} renewals of the lease, after an answer with {floor}")
+            self.seen = max(self.seen, renewals)
 
 
 class DeposedLeaderServesNoRead(Check):
@@ -385,6 +400,7 @@ class Checks:
         self.one_voter_change = OneVoterChange(self)
         self.acknowledged_is_committed = AcknowledgedIsCommitted(self)
         self.linearizable_reads = LinearizableReads(self)
+        self.renewals_monotonic = RenewalsMonotonic(self)
         self.deposed_leader = DeposedLeaderServesNoRead(self)
         self.durable_stays = DurableStays(self)
         self._after_step: tuple[Check, ...] = (
@@ -471,13 +487,15 @@ class Checks:
             if not asked["pre_vote"]:
                 self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
 
-    def responds(self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any]) -> None:
-        """A node answers a request: it may grant its vote."""
+    def responds(self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any]) -> bool:
+        """A node answers a request; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:
             asked = request.topics[0].partitions[0]
             if fields["topics"][0]["partitions"][0]["vote_granted"] and not asked.pre_vote:
                 self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
                 self.vote_of_this_directory.granted(node, asked.voter_directory_id)
+                return True
+        return False
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
         """An entry is committed for the first time."""

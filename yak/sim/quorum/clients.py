@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.ids import LeaderEpoch, NodeId
@@ -53,6 +53,8 @@ class Shared:
 
     topic_ids: dict[str, str]
     """Name -> id of the newest topic of that name."""
+    broker_epochs: dict[NodeId, int] = field(default_factory=dict)
+    """Each broker's newest registration."""
     operations_count: int = 0
 
     def next_operation(self) -> str:
@@ -80,6 +82,7 @@ class Caller:
             request.known_hash,
         )
         floor, newest = self._checks.linearizable_reads.acknowledged_offset, self._checks.newest_epoch
+        renewals = self._checks.renewals_monotonic.seen
         self._counts["calls"] += 1
 
         def answered(answer: Answer | None) -> None:
@@ -90,6 +93,7 @@ class Caller:
             outcome, epoch = answer
             what = f"{request.script} {operation} at node {node.node_id}"
             self._checks.linearizable_reads.answered(what, floor, outcome)
+            self._checks.renewals_monotonic.answered(what, renewals, outcome)
             self._checks.deposed_leader.answered(what, epoch, newest)
             if request.script not in _READS:
                 self._checks.acknowledged_is_committed.acknowledged(operation, outcome)
@@ -113,10 +117,12 @@ class StoreClient:
         self._shared = shared
         self._pause_us = rng.choice((10_000, 50_000, 200_000))
         self._calls_left = rng.between(5, 70)
+        self._burst_percent = rng.choice((0, 30, 80))
         self._life = 0
         self._boot_id = ""
         self._broker_epoch = self._last_epoch = 0
         self._controller_epoch = 0
+        self._is_active = False
         self._lease: tuple[int, int] = (0, 0)
         self._known: tuple[int, str] = (0, "")
         self._is_calling = False
@@ -129,7 +135,7 @@ class StoreClient:
         self._boot_id = f"boot {self._node.node_id} {self._life}"
         self._last_epoch = max(self._last_epoch, self._broker_epoch)
         self._broker_epoch = self._controller_epoch = 0
-        self._is_calling = False
+        self._is_calling = self._is_active = False
         self._later()
 
     def _end(self) -> None:
@@ -160,7 +166,11 @@ class StoreClient:
         self._calls_left -= 1
         if self._calls_left < 0:
             return
-        self._is_calling, life = True, self._life
+        life = self._life
+        # several calls side by side, as those of a broker: only then a cut leader has a long tail to truncate
+        self._is_calling = not self._rng.chance(self._burst_percent)
+        if not self._is_calling:
+            self._later()
         script, arguments = self._draw()
         knows = self._rng.chance(40)
         request = StoreRequest(script, arguments, *(self._known if knows else (0, "")))
@@ -168,10 +178,11 @@ class StoreClient:
         def done(outcome: StoreOutcome | None) -> None:
             if self._life != life:
                 return
-            self._is_calling = False
             if outcome is not None:
                 self._take(script, arguments, outcome)
-            self._later()
+            if self._is_calling:
+                self._is_calling = False
+                self._later()
 
         self._caller.call(self._target(), request, done)
 
@@ -189,6 +200,9 @@ class StoreClient:
             more = {"role": "any", "lossy": False, "secret": "s", "last_epoch": self._last_epoch}
             return "register", base | named | more
         draw = rng.below(100)
+        if not self._is_active and rng.chance(60):
+            # the way to an unfenced broker: registered on disk, a controller, unfenced by it
+            draw = rng.choice((0, 45, 55, 55))
         if draw < 20:
             return "heartbeat", base | {"persisted": self._known[0], "is_full": rng.chance(10)}
         if draw < 40:
@@ -200,9 +214,10 @@ class StoreClient:
             claim = {"claimed_epoch": self._lease[0], "claimed_renewals": self._lease[1]}
             return "acquire_lease", base | claim
         if draw < 65:
-            target = self._node.node_id if rng.chance(60) else rng.choice(list(self._nodes))
-            named = {"target_id": target, "target_epoch": self._broker_epoch if target == node_id else 0}
-            return rng.choice(("unfence", "unfence", "unfence", "fence")), base | named
+            target = self._node.node_id if rng.chance(50) else rng.choice(list(self._nodes))
+            named = {"target_id": target, "target_epoch": self._shared.broker_epochs.get(target, 0)}
+            script = "fence" if self._is_active and rng.chance(20) else "unfence"
+            return script, base | named
         return self._draw_of_topics(base)
 
     def _draw_of_topics(self, base: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -237,11 +252,14 @@ class StoreClient:
         elif outcome.code == "STALE_BROKER_EPOCH" and arguments["broker_epoch"] == self._broker_epoch:
             self._last_epoch = max(self._last_epoch, self._broker_epoch)
             self._broker_epoch = 0
+            self._is_active = False
             self._boot_id += "+"
         value: Any = outcome.value
         if script == "register" and outcome.code == "OK":
-            self._broker_epoch = value["broker_epoch"]
+            self._broker_epoch = self._shared.broker_epochs[self._node.node_id] = value["broker_epoch"]
         elif script == "acquire_lease" and outcome.code == "OK":
             self._controller_epoch = value["controller_epoch"]
+        elif script == "heartbeat" and outcome.code == "OK":
+            self._is_active = value["state"] == "ACTIVE"
         if "lease_n" in value:
             self._lease = value["controller_epoch"], value["lease_n"]

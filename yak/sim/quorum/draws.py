@@ -45,6 +45,6 @@ class Draws:
             rng.choice(_SNAPSHOTS_BYTES),
             rng.choice(_PIECES_BYTES),
             rng.chance(15),
-            rng.between(2, 14),
+            rng.choice((4, 8, 16, 24)),
             rng.between(500, 4_000),
         )

@@ -32,10 +32,11 @@ CLASSES: Final = (
     "lose-disk",
     "change-voters",
     "stop",
+    "split-vote",
     "clock",
     "move",
 )
-_WEIGHTS: Final = {"kill": 3, "power": 3, "pause": 3, "cut": 3, "isolate": 3, "reset": 3, "change-voters": 4}
+_WEIGHTS: Final = {"kill": 3, "power": 3, "pause": 3, "cut": 3, "isolate": 3, "reset": 3, "change-voters": 4, "split-vote": 2}
 
 
 class Faults:
@@ -92,7 +93,7 @@ class Faults:
         self.is_healed = True
         self._network.mend_all()
         for node in self._nodes.values():
-            node.slow_us = 0
+            node.slow_us, node.on_vote = 0, None
             node.resume()
             node.disk.end_inside(None)
             if node.quorum is None:
@@ -101,11 +102,12 @@ class Faults:
     # ---------------------------------------------------------------------------------------------------- processes
 
     def _back_later(self, node: QuorumNode, rng: SeededRandom) -> None:
-        def back() -> None:
-            if node.quorum is None:
-                node.start()
+        delay_us = rng.choice((5_000, 100_000, 1_000_000, 3_000_000)) + rng.between(0, 50_000)
+        self._world.after(delay_us, lambda: self._start(node))
 
-        self._world.after(rng.choice((5_000, 100_000, 1_000_000, 3_000_000)) + rng.between(0, 50_000), back)
+    def _start(self, node: QuorumNode) -> None:
+        if node.quorum is None:
+            node.start()
 
     def _kill(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if node.quorum is None:
@@ -146,6 +148,28 @@ class Faults:
 
         self._world.after(rng.choice((20_000, 500_000, 2_500_000, 5_000_000)) + rng.between(0, 50_000), resume)
         return None
+
+    def _split_vote(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        """The node ends in an election with several candidates, and a voter ends as soon as it has voted."""
+        others = [other for other in self._nodes.values() if other is not node and other.quorum is not None]
+        if node.quorum is None or len(others) < 2:
+            return False
+        slow_us = rng.choice((5_000, 40_000))
+        links = [(first, second) for first in self._nodes for second in self._nodes if first != second]
+        self._network.slow_us |= dict.fromkeys(links, slow_us)
+        self._world.after(rng.between(300_000, 1_500_000), self._network.slow_us.clear)
+        voter = rng.choice(others)
+
+        def end() -> None:
+            if voter.quorum is not None and not self.is_healed:
+                if rng.chance(50):
+                    voter.kill()
+                else:
+                    voter.lose_power(rng)
+                self._world.after(rng.between(500, 20_000), lambda: self._start(voter))
+
+        voter.on_vote = lambda: self._world.after(rng.between(10, 4_000), end)
+        return self._kill(node, rng)
 
     def _stop(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if node.quorum is None or node.is_paused:

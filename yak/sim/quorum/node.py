@@ -52,6 +52,8 @@ class QuorumNode:
         self.quorum: Quorum | None = None
         self.on_restart: list[Callable[[], None]] = []
         self.on_end: list[Callable[[], None]] = []
+        self.on_vote: Callable[[], None] | None = None
+        """Called once, when this node grants a vote."""
         self.slow_us = 0
         """Longest extra time of each job."""
         self.wall_ahead_ms = rng.between(-2_000, 2_000)
@@ -314,7 +316,9 @@ class QuorumNode:
 
     def observe_response(self, api_key: int, request: Any, fields: dict[str, Any]) -> None:
         """A response leaves."""
-        self._checks.responds(self, api_key, request, fields)
+        if self._checks.responds(self, api_key, request, fields) and self.on_vote is not None:
+            on_vote, self.on_vote = self.on_vote, None
+            on_vote()
 
     def on_leader(self) -> None:
         """The quorum has another leader, or is ready."""
