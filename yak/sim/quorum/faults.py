@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yak.quorum.control_records import ControlType, read_control
@@ -96,8 +97,18 @@ class Faults:
             node.slow_us, node.on_vote = 0, None
             node.resume()
             node.disk.end_inside(None)
-            if node.quorum is None:
-                node.start()
+        if self._moves:
+            self._configure_present_addresses()
+        for node in self._nodes.values():
+            self._start(node)
+
+    def _configure_present_addresses(self) -> None:
+        """Observers find a voter that has moved by their configuration."""
+        voters = [replace(voter, port=self._nodes[voter.node_id].port) for voter in self._draws.voters.voters]
+        for node in self._nodes.values():
+            if node.quorum is not None and node.quorum.voters.get(node.node_id) is None:
+                node.kill()
+            node.configured = VoterSet.of(voters)
 
     # ---------------------------------------------------------------------------------------------------- processes
 
@@ -271,8 +282,12 @@ class Faults:
         return None
 
     def _move(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        """The node starts again with another port, which it reports by UpdateRaftVoter. Once in a run."""
-        if node.quorum is None or self._moves or self._administrator.lost is not None:
+        """The node starts again with another port, which it reports by UpdateRaftVoter. Once in a run.
+
+        Until then the other voters do not reach it: with two voters, they might need each other for an election.
+        """
+        is_busy = self._moves or self._administrator.is_changing or self._administrator.lost is not None
+        if node.quorum is None or is_busy or not self._administrator.may_do_without(node):
             return False
         self._moves += 1
         node.kill()

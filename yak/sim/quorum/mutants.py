@@ -119,8 +119,6 @@ def _commit_by_counting_replicas(swaps: Swaps) -> None:
 
 
 def _count_own_unflushed_end(swaps: Swaps) -> None:
-    real = LeaderState.committed
-
     def append(self: Any, batch: bytes) -> None:
         real_append(self, batch)
         self.advance_leader()
@@ -133,7 +131,6 @@ def _count_own_unflushed_end(swaps: Swaps) -> None:
             self.log.flushed_offset = flushed
 
     real_append, real_advance = Quorum._append, Quorum.advance_leader  # noqa: SLF001
-    del real
     swaps.put(Quorum, "_append", append)
     swaps.put(Quorum, "advance_leader", advance_leader)
 
@@ -178,7 +175,7 @@ def _confirm_reads_by_any_fetch(swaps: Swaps) -> None:
         leader = self._quorum.leader
         if leader is not None:
             follower = leader.follower(request.replica_id, request.topics[0].partitions[0].replica_directory_id)
-            request.session_id = answered.get((id(leader), id(follower)), 0)
+            request = request._replace(session_id=answered.get((id(leader), id(follower)), 0))
         real(self, request, respond)
 
     def answer_follower(self: Any, follower: Any, respond: Any, more: Any) -> None:

@@ -44,6 +44,8 @@ class QuorumNode:
     ) -> None:
         self._world, self._network, self._draws, self._rng, self._checks = world, network, draws, rng, checks
         self.node_id, self.port = node_id, 9_000 + node_id
+        self.configured = draws.voters
+        """The voters that count while the log names none."""
         self.disk = SimDisk()
         self.directory_id: uuid.UUID = rng.uuid4()
         self.has_power = True
@@ -109,7 +111,7 @@ class QuorumNode:
             CLUSTER_ID,
             HOST,
             self.port,
-            self._draws.voters,
+            self.configured,
             fetch_timeout_ms=self._draws.fetch_timeout_ms,
             election_timeout_ms=self._draws.election_timeout_ms,
             snapshot_bytes=self._draws.snapshot_bytes,
