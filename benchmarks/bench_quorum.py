@@ -34,6 +34,7 @@ from yak.local.redis_server import EmbeddedRedis
 ROOT = Path(__file__).resolve().parents[1]
 YAK = str(ROOT / ".venv" / "bin" / "yak")
 BROKERS = 3
+_READY = b'"event": "ready"'
 _ELECTED = re.compile(rb'"event": ?"quorum-leader-elected"')
 
 
@@ -90,7 +91,7 @@ class Cluster:
 
     def wait_ready(self) -> None:
         """Wait until every broker is ready."""
-        while not all(b'"ready"' in self.log(node_id).read_bytes() for node_id in range(1, BROKERS + 1)):
+        while not all(_READY in self.log(node_id).read_bytes() for node_id in range(1, BROKERS + 1)):
             time.sleep(0.01)
 
     def elected(self) -> list[tuple[datetime, int]]:
@@ -161,8 +162,11 @@ def election_ms(rounds: int) -> list[float]:
             while len(made.elected()) == count:
                 time.sleep(0.002)
             found.append((made.elected()[-1][0].timestamp() - killed) * 1e3)
+            starts = made.log(leader).read_bytes().count(_READY)
             made.processes[leader - 1] = made.start_broker(leader)
-            time.sleep(2)
+            while made.log(leader).read_bytes().count(_READY) == starts:
+                time.sleep(0.01)
+            time.sleep(0.5)
     return found
 
 
@@ -221,7 +225,9 @@ def main() -> None:
     if arguments.part in (None, "topics"):
         for store in (*stores, *stores):
             each = sorted(topics_ms(store, 200))
-            print(f"topics     {store:5}  median {statistics.median(each):5.1f} ms  p99 {each[197]:5.1f} ms", flush=True)
+            print(
+                f"topics     {store:5}  median {statistics.median(each):5.1f} ms  p99 {each[197]:5.1f} ms", flush=True
+            )
     if arguments.part in (None, "idle"):
         for store in stores:
             print(f"idle       {store:5}  {idle_percent(store, 20):5.2f} % of a core", flush=True)

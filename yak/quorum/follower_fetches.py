@@ -19,7 +19,12 @@ WAIT_MS_MAX: Final = 500
 
 
 class FollowerFetches:
-    """Answers fetches. A fetch acknowledges everything below its offset, and that its sender still follows this leader."""
+    """Answers fetches. A fetch acknowledges everything below its offset, and that its sender follows this leader.
+
+    An answer carries the leader's read round as its session id, and the follower's next fetch repeats it. The repeat proves
+    that the follower had not elected another leader when the round began. The arrival of a fetch proves less: it may have
+    been sent before, over a connection that was slow. (Fetches of the metadata log have no sessions, KIP-595.)
+    """
 
     def __init__(self, context: Context, quorum: Quorum) -> None:
         self._context, self._quorum = context, quorum
@@ -57,7 +62,8 @@ class FollowerFetches:
         if known == NO_HIGH_WATERMARK:
             known = follower.told_high_watermark
         has_news = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
-        if has_news or request.max_wait_ms <= 0:
+        is_asked = bool(leader.reads) and follower.acknowledged_round < leader.round
+        if has_news or is_asked or request.max_wait_ms <= 0:
             self._answer_records(follower, offset, respond)
         else:
             self._park(leader, follower, request, respond)

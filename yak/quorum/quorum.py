@@ -112,6 +112,9 @@ class Quorum:
         """Raises ProtocolViolation for a damaged snapshot."""
         self._context, self.config, self.log = context, config, log
         self._transport, self._rng, self._listener = transport, rng, listener
+        if election.leader_epoch < log.last_epoch:
+            # the file is gone: it must not vote again in an epoch of its log
+            election = ElectionState(log.last_epoch, config.node_id, config.directory_id)
         self._election = DurableElection(context, state_path, election)
         self.role = Role.UNATTACHED
         self.leader_id: NodeId = _NO_NODE

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.settings import ClusterSettings
 from yak.ports.metadata_store import StoreRequest
+from yak.quorum.voters import Voter, VoterSet
 from yak.sim.committed_store import CommittedStore
 from yak.sim.history import History
 from yak.sim.network import Network
-from yak.sim.node import SimNode
+from yak.sim.node import PORT, SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 from yak.sim.store_line import STORE
@@ -18,9 +19,14 @@ from yak.sim.world import World
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome
-    from yak.quorum.voters import VoterSet
 
 CLIENTS = "clients"
+
+
+def first_voters(brokers: int) -> VoterSet:
+    """The first brokers are the voters: 1, 3 or 5 of them, as in `yak up`."""
+    count = 1 if brokers < 3 else 3 if brokers < 5 else 5
+    return VoterSet(tuple(Voter(node_id, f"node{node_id}", PORT) for node_id in range(1, count + 1)))
 
 
 class Cluster:

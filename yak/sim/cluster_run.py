@@ -10,7 +10,6 @@ from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.settings import ClusterSettings
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import Offset
-from yak.quorum.voters import Voter, VoterSet
 from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
@@ -31,7 +30,7 @@ from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.clients import SimConsumer
-from yak.sim.cluster import Cluster
+from yak.sim.cluster import Cluster, first_voters
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
@@ -42,7 +41,6 @@ from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
-from yak.sim.node import PORT
 from yak.sim.producer import SimProducer
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -124,7 +122,7 @@ class ClusterRun:
             cluster_settings=cluster_settings,
             roles=draw_roles(self._rng, brokers),
             racks=draw_racks(self._rng, brokers),
-            voters=_voters(brokers) if spec.metadata == "raft" else None,
+            voters=first_voters(brokers) if spec.metadata == "raft" else None,
         )
         for node in self.cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
@@ -462,12 +460,6 @@ class ClusterRun:
                 return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
         trouble = self._open_transaction() or self.groups.trouble()
         return None if trouble is None else f"(L3) {trouble}"
-
-
-def _voters(brokers: int) -> VoterSet:
-    """The first brokers are the voters: 1, 3 or 5 of them, as in `yak up`."""
-    count = 1 if brokers < 3 else 3 if brokers < 5 else 5
-    return VoterSet(tuple(Voter(node_id, f"node{node_id}", PORT) for node_id in range(1, count + 1)))
 
 
 class _TellsFaults(Watcher):

@@ -265,16 +265,12 @@ MUTANTS: tuple[QuorumMutant, ...] = (
     ),
     QuorumMutant("quorum-vote-unsynced", "a vote survives a power loss", _write_the_vote_unsynced, 5),
     QuorumMutant("quorum-vote-forgotten", "a vote survives a restart", _forget_the_vote, 300),
-    QuorumMutant(
-        "quorum-vote-by-length", "a vote compares the epochs of the logs' ends", _compare_lengths_only, 300
-    ),
+    QuorumMutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", _compare_lengths_only, 300),
     QuorumMutant(
         "quorum-vote-for-lost-disk", "a vote is that of a directory, not of a node", _vote_for_a_lost_disk, 300
     ),
     QuorumMutant("quorum-no-pre-vote", "a pre-vote comes before a new epoch", _skip_the_pre_vote, 40),
-    QuorumMutant(
-        "quorum-pre-vote-of-followers", "a follower grants no pre-vote", _grant_pre_votes_while_following, 40
-    ),
+    QuorumMutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", _grant_pre_votes_while_following, 40),
     QuorumMutant(
         "quorum-commit-by-counting",
         "an older epoch's record is committed with one of the leader's",
@@ -314,8 +310,6 @@ MUTANTS: tuple[QuorumMutant, ...] = (
     ),
     QuorumMutant("quorum-directory-ignored", "a voter is a node and a directory", _ignore_directory_ids, 300),
     QuorumMutant("quorum-voters-at-once", "one change of voters at a time", _change_voters_at_once, 50),
-    QuorumMutant(
-        "quorum-voters-when-committed", "new voters count from their record on", _use_committed_voters, 20
-    ),
+    QuorumMutant("quorum-voters-when-committed", "new voters count from their record on", _use_committed_voters, 20),
 )
 BY_NAME: dict[str, QuorumMutant] = {mutant.name: mutant for mutant in MUTANTS}
