@@ -772,7 +772,10 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            if self.machine.needs_command(read.request):
+            if self.leader is not leader:
+                # an append failed, and this node resigned
+                read.done(None)
+            elif self.machine.needs_command(read.request):
                 # a command that was applied meanwhile has made it one
                 self._append_command(leader, read.request, read.done)
             else:
