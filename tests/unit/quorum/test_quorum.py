@@ -465,4 +465,3 @@ def test_records_with_a_gap_are_refused(node):
     assert node.quorum.log.end_offset == 0
     node.collect()
     assert "quorum-records-refused" in node.notices
-

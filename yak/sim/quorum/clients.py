@@ -111,12 +111,13 @@ class StoreClient:
 
     def __init__(
         self, world: World, rng: SeededRandom, node: QuorumNode, nodes: dict[NodeId, QuorumNode], caller: Caller,
-        shared: Shared,
+        shared: Shared, faults_ms: int,
     ) -> None:  # fmt: skip
         self._world, self._rng, self._node, self._nodes, self._caller = world, rng, node, nodes, caller
         self._shared = shared
-        self._pause_us = rng.choice((10_000, 50_000, 200_000))
         self._calls_left = rng.between(5, 70)
+        # they last about as long as the faults
+        self._pause_us = 2_000 * faults_ms // self._calls_left
         self._burst_percent = rng.choice((0, 30, 80))
         self._life = 0
         self._boot_id = ""
@@ -150,12 +151,18 @@ class StoreClient:
 
         self._world.after(self._rng.between(100, self._pause_us), call)
 
+    def _deposed(self) -> QuorumNode | None:
+        """A node that still leads, after the election of another leader."""
+        leads = {
+            node.quorum.epoch: node
+            for node in self._nodes.values()
+            if node.quorum is not None and node.quorum.leader is not None
+        }
+        return leads[min(leads)] if len(leads) > 1 else None
+
     def _target(self) -> QuorumNode:
-        """The leader as this node knows it; sometimes any other node, which may take itself for the leader."""
+        """The leader as this node knows it; sometimes any other node."""
         quorum, rng = self._node.quorum, self._rng
-        leads = [node for node in self._nodes.values() if node.quorum is not None and node.quorum.leader is not None]
-        if leads and rng.chance(30):
-            return rng.choice(leads)
         leader = None if quorum is None else self._nodes.get(quorum.leader_id)
         return rng.choice(list(self._nodes.values())) if leader is None or rng.chance(5) else leader
 
@@ -172,6 +179,11 @@ class StoreClient:
         if not self._is_calling:
             self._later()
         script, arguments = self._draw()
+        target, deposed = self._target(), self._deposed()
+        if deposed is not None and self._rng.chance(50):
+            target = deposed
+            if self._rng.chance(70):
+                script = "verify"
         knows = self._rng.chance(40)
         request = StoreRequest(script, arguments, *(self._known if knows else (0, "")))
 
@@ -184,7 +196,7 @@ class StoreClient:
                 self._is_calling = False
                 self._later()
 
-        self._caller.call(self._target(), request, done)
+        self._caller.call(target, request, done)
 
     # ---------------------------------------------------------------------------------------------------- requests
 

@@ -37,7 +37,16 @@ CLASSES: Final = (
     "clock",
     "move",
 )
-_WEIGHTS: Final = {"kill": 3, "power": 3, "pause": 3, "cut": 3, "isolate": 3, "reset": 3, "change-voters": 4, "split-vote": 2}
+_WEIGHTS: Final = {
+    "kill": 3,
+    "power": 3,
+    "pause": 3,
+    "cut": 3,
+    "isolate": 3,
+    "reset": 3,
+    "change-voters": 4,
+    "split-vote": 2,
+}
 
 
 class Faults:

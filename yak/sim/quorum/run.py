@@ -46,7 +46,8 @@ class QuorumRun:
             self.nodes[node_id] = node
             caller = Caller(self.network, self.checks, node, shared, self.counts)
             client_rng = rng.fork(f"client {node_id}")
-            self.clients.append(StoreClient(self.world, client_rng, node, self.nodes, caller, shared))
+            client = StoreClient(self.world, client_rng, node, self.nodes, caller, shared, draws.faults_ms)
+            self.clients.append(client)
         self.administrator = Administrator(self.world, self.network, rng.fork("operator"), self.nodes, CLUSTER_ID)
         self._caller = Caller(self.network, self.checks, self.administrator, shared, self.counts)
         self.faults = Faults(self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec)
