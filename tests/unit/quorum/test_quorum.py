@@ -29,7 +29,7 @@ def register(node: Node, node_id: int = 1) -> list:
         rack=None,
         role="any",
         lossy=False,
-        secret="s",  # noqa: S106
+        secret="s",
     )
 
 
