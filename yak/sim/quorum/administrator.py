@@ -39,7 +39,7 @@ class Administrator:
         self.is_over = False
         self.counts = {"voters added": 0, "voters removed": 0, "changes refused": 0}
 
-    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:  # noqa: ARG002
+    def deliver(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:  # noqa: ARG002
         """The operator never ends."""
         action()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -381,6 +382,7 @@ class Checks:
         self.mirrors: dict[Replica, Mirror] = {}
         self._touched: dict[NodeId, QuorumNode] = {}
         self.is_final = False
+        self.on_elected: Callable[[], None] = lambda: None
         self.election_safety = ElectionSafety(self)
         self.log_matching = LogMatching(self)
         self.committed_is_durable = CommittedIsDurable(self)
@@ -508,6 +510,7 @@ class Checks:
         mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
         if quorum.leader is not None and mirror.led_epoch != quorum.leader.epoch:
             self.counts["leaders elected"] += 1
+            self.on_elected()
         mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
 
     def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:

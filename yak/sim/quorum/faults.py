@@ -166,7 +166,7 @@ class Faults:
             if node.incarnation == incarnation:
                 node.resume()
 
-        self._world.after(rng.choice((20_000, 500_000, 2_500_000, 5_000_000)) + rng.between(0, 50_000), resume)
+        self._world.after(self._length_us(rng), resume)
         return None
 
     def _split_vote(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
@@ -198,6 +198,11 @@ class Faults:
         self._back_later(node, rng)
         return None
 
+    def _length_us(self, rng: SeededRandom) -> int:
+        """How long a node or a link is out: nothing notices it, or the others elect another leader meanwhile."""
+        percent = rng.choice((2, 50, 140, 180, 250))
+        return self._draws.fetch_timeout_ms * percent * 10 + rng.between(0, 200_000)
+
     # ---------------------------------------------------------------------------------------------------- network
 
     def _cut_links(self, links: list[tuple[NodeId, NodeId]], rng: SeededRandom) -> None:
@@ -208,7 +213,7 @@ class Faults:
             for link in links:
                 self._network.mend(link)
 
-        self._world.after(rng.choice((50_000, 800_000, 3_000_000)) + rng.between(0, 100_000), mend)
+        self._world.after(self._length_us(rng), mend)
 
     def _cut(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         others = [other for other in self._nodes if other != node.node_id]

@@ -61,7 +61,8 @@ class QuorumNode:
         self.wall_ahead_ms = rng.between(-2_000, 2_000)
         self._skew_ms = rng.between(0, 60_000)
         """Clocks of two machines have different readings."""
-        self._inbox: list[Callable[[], None]] = []
+        self._inbox: list[tuple[object, Callable[[], None]]] = []
+        """What came while the process was paused, and from where."""
         self._effects: list[events.Effect] = []
         self._outbox: list[Callable[[], None]] = []
         """What a step sends leaves when it is over, as an effect does: a step in which the process ends sends nothing."""
@@ -205,17 +206,20 @@ class QuorumNode:
         self.is_paused = False
         waiting, self._inbox = self._inbox, []
         delay_us = 0
-        for action in waiting:
+        while waiting:
+            # the order of one connection stays; which of them is read first is the kernel's choice
+            source, _action = self._rng.choice(waiting)
+            index = next(index for index, (other, _action) in enumerate(waiting) if other is source)
             delay_us += self._rng.between(1, 300)
-            self._world.after(delay_us, action)
+            self._world.after(delay_us, waiting.pop(index)[1])
         self._wake()
 
-    def _guarded(self, incarnation: int, action: Callable[[], None]) -> None:
+    def _guarded(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
         """Run something in this process: at once, when it is resumed, or never if it has ended."""
         if self.incarnation != incarnation or self.quorum is None:
             return
         if self.is_paused:
-            self._inbox.append(partial(self._guarded, incarnation, action))
+            self._inbox.append((source or action, partial(self._guarded, incarnation, action, source)))
             return
         try:
             action()
@@ -224,9 +228,9 @@ class QuorumNode:
 
     # ---------------------------------------------------------------------------------------------------- steps
 
-    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:
-        """Run `action` in a step."""
-        self._guarded(incarnation, partial(self.step, action))
+    def deliver(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
+        """Run `action` in a step. `source` is the connection that it came from."""
+        self._guarded(incarnation, partial(self.step, action), source)
 
     def step(self, action: Callable[[], None]) -> None:
         """Run `action` as one step of the broker, and carry out its effects."""
