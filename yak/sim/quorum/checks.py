@@ -240,6 +240,27 @@ class SingleVote(Check):
         if first != candidate:
             self.fail(f"node {node.node_id} voted for {candidate[0]} in epoch {epoch}, and before for {first[0]}")
 
+    def started(self, node: QuorumNode, quorum: Quorum) -> None:
+        """A restart: the newest vote of this replica is not forgotten."""
+        replica, state = (node.node_id, node.directory_id), quorum._election.state  # noqa: SLF001
+        epoch = max((epoch for voter, epoch in self._votes if voter == replica), default=-1)
+        if epoch < 0 or state.leader_epoch > epoch:
+            return
+        if state.leader_epoch < epoch or state.voted_id != self._votes[replica, epoch][0]:
+            self.fail(f"node {node.node_id} has forgotten its vote in epoch {epoch}")
+
+
+class VoteForNewLog(Check):
+    """A vote goes to a candidate whose log is at least as new as the voter's: by the last epoch, then by the end."""
+
+    def granted(self, node: QuorumNode, asked: Any, own: tuple[LeaderEpoch, Offset]) -> None:
+        """A node granted a vote or a pre-vote; `own` was its log's end at the request."""
+        if (asked.last_offset_epoch, asked.last_offset) < own:
+            self.fail(
+                f"node {node.node_id} with a log up to {own} voted for {asked.replica_id}"
+                f" with {(asked.last_offset_epoch, asked.last_offset)}"
+            )
+
 
 class VoteIsDurable(Check):
     """A vote leaves a node only after it is on its disk."""
@@ -388,6 +409,7 @@ class Checks:
         self.committed_is_durable = CommittedIsDurable(self)
         self.committed_stays = CommittedStays(self)
         self.single_vote = SingleVote(self)
+        self.vote_for_new_log = VoteForNewLog(self)
         self.vote_is_durable = VoteIsDurable(self)
         self.vote_of_this_directory = VoteOfThisDirectory(self)
         self.one_voter_change = OneVoterChange(self)
@@ -455,6 +477,7 @@ class Checks:
         assert node.quorum is not None
         before, log = self.mirror(node), node.quorum.log
         self.durable_stays.started(node, node.quorum, before)
+        self.single_vote.started(node, node.quorum)
         mirror = Mirror(snapshot_id=log.snapshot_id)
         mirror.high_watermark = mirror.applied_offset = log.snapshot_id.end_offset
         mirror.start_offset = log.start_offset
@@ -481,11 +504,21 @@ class Checks:
             if not asked["pre_vote"]:
                 self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
 
-    def responds(self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any]) -> bool:
-        """A node answers a request; returns whether it grants its vote."""
+    def responds(
+        self,
+        node: QuorumNode,
+        api_key: int,
+        request: Any,
+        fields: dict[str, Any],
+        log_end: tuple[LeaderEpoch, Offset],
+    ) -> bool:
+        """A node answers a request, which came when its log was up to `log_end`; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:
             asked = request.topics[0].partitions[0]
-            if fields["topics"][0]["partitions"][0]["vote_granted"] and not asked.pre_vote:
+            if fields["topics"][0]["partitions"][0]["vote_granted"]:
+                self.vote_for_new_log.granted(node, asked, log_end)
+                if asked.pre_vote:
+                    return False
                 self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
                 self.vote_of_this_directory.granted(node, asked.voter_directory_id)
                 return True

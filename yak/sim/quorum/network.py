@@ -76,8 +76,10 @@ class Frame:
         view = memoryview(self.data)
         request = decode_request(self.api_key, self.version, view, read_request_header(view).body_offset)
 
+        log_end = node.log_end
+
         def answer(fields: dict[str, Any]) -> None:
-            node.observe_response(self.api_key, request, fields)
+            node.observe_response(self.api_key, request, fields, log_end)
             encoded = b"".join(map(bytes, encode_response(self.api_key, self.version, 1, fields)))
             respond(encoded[_LENGTH_BYTES:])
 

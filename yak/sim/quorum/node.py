@@ -11,7 +11,7 @@ from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
-from yak.ids import NodeId
+from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.versions import FETCH
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum, QuorumConfig
@@ -320,9 +320,17 @@ class QuorumNode:
         assert self.quorum is not None
         self.quorum.handle(api_key, request, respond)
 
-    def observe_response(self, api_key: int, request: Any, fields: dict[str, Any]) -> None:
-        """A response leaves."""
-        if self._checks.responds(self, api_key, request, fields) and self.on_vote is not None:
+    @property
+    def log_end(self) -> tuple[LeaderEpoch, Offset]:
+        """The last epoch of the log, and its end."""
+        assert self.quorum is not None
+        return self.quorum.log.last_epoch, self.quorum.log.end_offset
+
+    def observe_response(
+        self, api_key: int, request: Any, fields: dict[str, Any], log_end: tuple[LeaderEpoch, Offset]
+    ) -> None:
+        """A response leaves; at its request the log was up to `log_end`."""
+        if self._checks.responds(self, api_key, request, fields, log_end) and self.on_vote is not None:
             on_vote, self.on_vote = self.on_vote, None
             on_vote()
 
