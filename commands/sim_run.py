@@ -47,6 +47,12 @@ def run(
         bool,
         typer.Option("--swarm", help="Each seed also draws the number of brokers, 2 to 5.", rich_help_panel=WHAT),
     ] = False,
+    metadata: Annotated[
+        str,
+        typer.Option(
+            "--metadata", metavar="STORE", help="Where the metadata are: redis, or raft.", rich_help_panel=WHAT
+        ),
+    ] = "redis",
     mutant: Annotated[
         str,
         typer.Option("--mutant", help="Apply a mutant first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
@@ -94,11 +100,17 @@ def run(
 
     if swarm and brokers > 1:
         raise UsageError("bad-option", "--swarm draws the number of brokers", why=f"--brokers {brokers}")
+    if metadata not in ("redis", "raft") or (metadata == "raft" and brokers == 1 and not swarm):
+        why = "the metadata are in redis or raft, and a quorum needs --brokers 2 or more here"
+        raise UsageError(
+            "bad-option", f"--metadata {metadata}", why=why, try_=("yak sim run --brokers 3 --metadata raft",)
+        )
     brokers = drawn_size(seed) if swarm else brokers
     spec = Spec(
         seed,
         brokers,
         faults=_fault_classes(faults, brokers),
+        metadata=metadata,
         mutant=_mutant(mutant, brokers),
         keep=_numbers(keep),
         values_max=values,

@@ -88,6 +88,12 @@ class BrokerChannel:
         if self._peer_id is None and (self, "connect") not in self._context.timers:
             self._connect()
 
+    def open_at_once(self) -> None:
+        """Connect, unless there is a connection, without a pause: for a user that limits its attempts itself."""
+        if self._peer_id is None:
+            self._context.timers.disarm((self, "connect"))
+            self._connect()
+
     def close(self) -> None:
         """Close the connection, and do not connect again by itself."""
         self._disconnect()

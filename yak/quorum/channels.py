@@ -49,6 +49,8 @@ class QuorumChannels:
             node = _Node(address.node_id, address.host, address.port)
             requests = self._requests[lane] = BrokerRequests(self._context, self._peers, address.node_id, _EVENTS, node)
         requests.send((api_key, VERSIONS_SENT[api_key]), fields, done)
+        # the pauses of the quorum's own retries bound the attempts; an election must not wait for the channel's
+        requests.channel.open_at_once()
 
     def forget(self, address: Address, api_key: int) -> None:
         """Close the connection of that API; the requests under way are not answered any more."""

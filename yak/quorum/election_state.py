@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from yak.core.context import Context
-from yak.errors import FailStop, StartRefused
+from yak.core.events import DisksLost
+from yak.errors import FailStop, LogDirectoryFailure, StartRefused
 from yak.ids import LeaderEpoch, NodeId
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import id_from_text, id_to_text
@@ -75,6 +76,13 @@ class StateWrite:
         disk.write_file(self.path, self.state.encode())
 
 
+def disk_lost(path: str, error: BaseException) -> DisksLost:
+    """The end of a node that cannot keep its promises: its process stops at once, as with its last log directory."""
+    if not isinstance(error, OSError | LogDirectoryFailure):
+        raise FailStop("the metadata quorum's files") from error
+    return DisksLost(path, str(error))
+
+
 class DurableElection:
     """The election state of a running node, and what waits until its newest form is durable."""
 
@@ -103,7 +111,8 @@ class DurableElection:
 
         def done(_result: Any, error: BaseException | None) -> None:
             if error is not None:
-                raise FailStop("the quorum's election state cannot be written") from error
+                self._context.emit(disk_lost(self._path, error))
+                return
             self._is_writing, self._durable = False, written
             if self.state != written:
                 self._write()

@@ -9,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.fetch_request import NO_HIGH_WATERMARK
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from yak.quorum.leader_state import Follower, LeaderState, ParkedFetch, Respond
+from yak.quorum.leader_state import ROUND_MASK, Follower, LeaderState, ParkedFetch, Respond
 from yak.quorum.snapshots import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ WAIT_MS_MAX: Final = 500
 
 
 class FollowerFetches:
-    """Answers fetches. A fetch acknowledges everything below its offset, and that its sender still follows this leader."""
+    """Answers fetches. A fetch acknowledges everything below its offset, and that its sender follows this leader.
+
+    An answer carries the leader's read round as its session id, and the follower's next fetch repeats it. The repeat proves
+    that the follower had not elected another leader when the round began. The arrival of a fetch proves less: it may have
+    been sent before, over a connection that was slow. (Fetches of the metadata log have no sessions, KIP-595.)
+    """
 
     def __init__(self, context: Context, quorum: Quorum) -> None:
         self._context, self._quorum = context, quorum
@@ -38,7 +43,8 @@ class FollowerFetches:
         follower = leader.follower(request.replica_id, partition.replica_directory_id)
         follower.parked = None
         follower.last_fetch_ms = now_ms
-        follower.acknowledged_round = follower.answered_round
+        if epoch == quorum.epoch:
+            follower.acknowledge_round(request.session_id, leader.round)
         refused = self._divergence(offset, partition.last_fetched_epoch)
         if refused is not None:
             self._answer_follower(follower, respond, refused)
@@ -56,7 +62,8 @@ class FollowerFetches:
         if known == NO_HIGH_WATERMARK:
             known = follower.told_high_watermark
         has_news = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
-        if has_news or request.max_wait_ms <= 0:
+        is_asked = bool(leader.reads) and follower.acknowledged_round < leader.round
+        if has_news or is_asked or request.max_wait_ms <= 0:
             self._answer_records(follower, offset, respond)
         else:
             self._park(leader, follower, request, respond)
@@ -99,12 +106,12 @@ class FollowerFetches:
 
     def _answer_follower(self, follower: Follower, respond: Respond, more: dict[str, Any]) -> None:
         if self._quorum.leader is not None:
-            follower.answered_round = self._quorum.leader.round
             follower.told_high_watermark = self._quorum.high_watermark
         self._quorum.respond(respond, self._answer(ErrorCode.none, more))
 
     def _answer(self, code: ErrorCode, more: dict[str, Any] | None = None) -> dict[str, Any]:
         quorum = self._quorum
+        leader = quorum.leader
         partition = {
             "partition_index": 0,
             "error_code": code,
@@ -118,6 +125,8 @@ class FollowerFetches:
         }
         return {
             "error_code": ErrorCode.none,
+            # the next fetch returns it: that one was sent after this answer
+            "session_id": 0 if leader is None else leader.round & ROUND_MASK,
             "responses": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "node_endpoints": [] if code is ErrorCode.none else quorum.leader_endpoints(),
         }

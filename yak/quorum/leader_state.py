@@ -5,13 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.state_machine import SoftFacts
 from yak.quorum.voters import VoterSet
 
+ROUND_MASK: Final = 0x7FFFFFFF
+"""The bits of a read round that a fetch and its answer carry in `session_id`, which a fetch of the quorum has no use for."""
 OnOutcome: TypeAlias = Callable[[StoreOutcome | None], None]
 """Called with the outcome of a request; None when this node resigned first, and the request may or may not take effect."""
 Respond: TypeAlias = Callable[[dict[str, Any]], None]
@@ -36,11 +38,18 @@ class Follower:
     last_caught_up_ms: int = -1
     told_high_watermark: Offset = -1
     """The high watermark in the last answer."""
-    answered_round: int = 0
-    """The newest read round when its last fetch was answered."""
     acknowledged_round: int = 0
-    """The newest read round in which it still followed this leader: its next fetch came after that answer."""
+    """The newest read round in which it still followed this leader: a fetch returned the round of the answer before it."""
     parked: ParkedFetch | None = None
+
+    def acknowledge_round(self, returned: int, newest: int) -> None:
+        """A fetch returned the lower bits of a read round, or 0 without an answer before it; `newest` is the leader's.
+
+        That a fetch arrives after the leader's answer proves nothing: it may have been sent before, on another connection,
+        and wait for a leader that was paused. Meanwhile its sender may have elected another leader.
+        """
+        if returned:
+            self.acknowledged_round = max(self.acknowledged_round, newest - ((newest - returned) & ROUND_MASK))
 
 
 @dataclass(slots=True)
@@ -74,6 +83,11 @@ class LeaderState:
     """Whether this leader appended the command that creates the cluster."""
     is_ready: bool = False
     """Whether the epoch's first record is committed and applied: only then requests are served."""
+
+    def next_round(self) -> int:
+        """Begin a read round. No round has only zeros in the bits that a fetch carries."""
+        self.round += 1 if (self.round + 1) & ROUND_MASK else 2
+        return self.round
 
     def follower(self, node_id: NodeId, directory_id: uuid.UUID | None) -> Follower:
         """The state of a replica; a replica with another directory id begins again."""

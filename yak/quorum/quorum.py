@@ -21,19 +21,18 @@ from functools import partial
 from typing import Any, Final
 
 from yak.core.context import Context
-from yak.errors import ErrorCode, FailStop, ProtocolViolation
+from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, ProtocolViolation
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
-from yak.quorum.election_state import DurableElection, ElectionState
+from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -92,6 +91,8 @@ class QuorumConfig:
     times it (controller.quorum.fetch.timeout.ms)."""
     election_timeout_ms: int = 1_000
     """The longest wait for votes (controller.quorum.election.timeout.ms)."""
+    snapshot_bytes: int = SNAPSHOT_BYTES
+    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
 
 
 class Quorum:
@@ -111,6 +112,9 @@ class Quorum:
         """Raises ProtocolViolation for a damaged snapshot."""
         self._context, self.config, self.log = context, config, log
         self._transport, self._rng, self._listener = transport, rng, listener
+        if election.leader_epoch < log.last_epoch:
+            # the file is gone: it must not vote again in an epoch of its log
+            election = ElectionState(log.last_epoch, config.node_id, config.directory_id)
         self._election = DurableElection(context, state_path, election)
         self.role = Role.UNATTACHED
         self.leader_id: NodeId = _NO_NODE
@@ -118,7 +122,8 @@ class Quorum:
         self.machine = StateMachine()
         voters = config.voters
         if log.snapshot:
-            self.machine.state, voters = read_snapshot(log.snapshot)
+            restored, voters = read_snapshot(log.snapshot)
+            self.machine.restore(restored)
         self.high_watermark = self.applied_offset = log.snapshot_id.end_offset
         self.snapshots = Snapshots(context, self, self._fetch_again_in)
         self.voter_changes = VoterChanges(context, self)
@@ -133,6 +138,8 @@ class Quorum:
         self._flushing = self._is_stopped = False
         self._is_fetching = False
         self._fetch_losses = 0
+        self._read_round = 0
+        """The leader's read round in the last answer; 0 before the first one of this leader."""
         self._has_fetched = False
         """Whether a fetch from the present leader succeeded."""
         self._next_bootstrap = 0
@@ -229,7 +236,8 @@ class Quorum:
         def done(missing: Any, error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
-                raise FailStop("the quorum's log cannot be synced") from error
+                self._context.emit(disk_lost(self.log.folder, error))
+                return
             self.log.flushed(plan, missing, self.now_ms)
             if self.leader is not None:
                 self.advance_leader()
@@ -257,7 +265,7 @@ class Quorum:
         self._votes = {}
         self.snapshots.forget_download()
         self._has_fetched = False
-        self._fetch_losses = 0
+        self._read_round = self._fetch_losses = 0
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
         if self._is_fetching and self._leader_address is not None:
@@ -386,10 +394,9 @@ class Quorum:
         self.role, self.leader_id, self._leader_address = Role.LEADER, node_id, None
         self.leader = LeaderState(self.epoch, self.log.end_offset, self.now_ms)
         self._context.notice("info", "quorum-leader-elected", epoch=self.epoch, granted=sorted(granted))
-        self.log.append(
-            leader_change(node_id, self.voters, granted, self._context.clock.wall_ms), self.epoch, self.now_ms
-        )
-        self.flush()
+        self._append(leader_change(node_id, self.voters, granted, self._context.clock.wall_ms))
+        if self.leader is None:
+            return
         self._begin_epoch()
         self._check_quorum()
         self.advance_leader()
@@ -456,8 +463,15 @@ class Quorum:
 
     def _look_for_leader(self) -> None:
         """An observer without a leader asks one voter after the other."""
-        candidates = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
+        # the configured ones as well: all that the log names may have been replaced since
+        known = dict.fromkeys((*self.voters.voters, *self.config.voters.voters))
+        candidates = [voter for voter in known if voter.node_id != self.config.node_id]
         if self.role is not Role.UNATTACHED or not candidates or self._is_stopped:
+            return
+        if not self.log.is_flushed:
+            # the fetch acknowledges the log to a leader, for which this node may be a voter already
+            self.flush()
+            self._context.timers.arm((self, "election"), self.now_ms + _RETRY_MS, self._look_for_leader)
             return
         voter = candidates[self._next_bootstrap % len(candidates)]
         self._next_bootstrap += 1
@@ -516,7 +530,8 @@ class Quorum:
             "max_wait": WAIT_MS_MAX,
             "min_bytes": 0,
             "max_bytes": PIECE_BYTES,
-            "session_id": 0,
+            # confirms to the leader that this node followed it when it got that round
+            "session_id": self._read_round,
             "session_epoch": -1,
             "topics": [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}],
             "forgotten_topics_data": [],
@@ -529,12 +544,13 @@ class Quorum:
         if self.role is not Role.FOLLOWER or address is None or is_busy or self._is_stopped:
             return
         self._is_fetching = True
-        self.send(address, FETCH, self._fetch_fields(), partial(self._on_fetched, self.epoch, address))
+        done = partial(self._on_fetched, self.epoch, address, self.log.end_offset)
+        self.send(address, FETCH, self._fetch_fields(), done)
 
     def _fetch_again_in(self, pause_ms: int) -> None:
         self._context.timers.arm((self, "retry"), self.now_ms + pause_ms, self._fetch)
 
-    def _on_fetched(self, epoch: LeaderEpoch, address: Address, response: Any | None) -> None:
+    def _on_fetched(self, epoch: LeaderEpoch, address: Address, offset: Offset, response: Any | None) -> None:
         if self.role is not Role.FOLLOWER or self.epoch != epoch or self._leader_address is not address:
             return
         self._is_fetching = False
@@ -544,7 +560,7 @@ class Quorum:
                 # not at the same time as the other voters
                 delay_ms = self._rng.below(_ELECTION_JITTER_MS)
                 self._context.timers.arm_at_the_latest((self, "fetch"), self.now_ms + delay_ms, self._leader_is_gone)
-            self._fetch()
+            self._fetch_again_in(_RETRY_MS // 2)
             return
         result = response.responses[0].partitions[0] if response.responses else None
         if result is None or result.error_code != ErrorCode.none:
@@ -555,9 +571,10 @@ class Quorum:
             self._context.notice("warning", "quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
-        self._fetch_losses = 0
+        self._fetch_losses, self._read_round = 0, response.session_id
         self.leader_answered()
-        if not self._take_fetched(address, result):
+        # a snapshot of the leader before may have replaced the log since the fetch
+        if offset == self.log.end_offset and not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
             return
         if not self._has_fetched:
@@ -581,8 +598,8 @@ class Quorum:
         if records:
             try:
                 self.log.append_fetched(records, self.epoch, self._context.clock.wall_ms)
-            except ProtocolViolation as violation:
-                self._context.notice("warning", "quorum-records-refused", leader=address.node_id, reason=str(violation))
+            except (ProtocolViolation, LogDirectoryFailure) as error:
+                self._context.notice("warning", "quorum-records-refused", leader=address.node_id, reason=str(error))
                 is_good = False
             for entry in self.log.entries(before, self.log.end_offset):
                 self._note_voters(entry)
@@ -593,7 +610,11 @@ class Quorum:
         if offset < self.high_watermark:
             raise FailStop(f"the quorum's leader {self.leader_id} lacks committed record {self.high_watermark - 1}")
         self._context.notice("info", "quorum-log-truncated", offset=offset, end_offset=self.log.end_offset)
-        self.log.truncate_to(offset)
+        try:
+            self.log.truncate_to(offset)
+        except LogDirectoryFailure as failure:
+            self._context.emit(disk_lost(self.log.folder, failure))
+            return
         self._voter_sets = [pair for pair in self._voter_sets if pair[0] < offset or pair[0] == 0]
 
     # ------------------------------------------------------------------------------------------- commits
@@ -621,9 +642,9 @@ class Quorum:
                 )
         self.serve_reads()
 
-    def installed(self, state: StoreState, voters: VoterSet) -> None:
+    def installed(self, restored: StateMachine, voters: VoterSet) -> None:
         """A snapshot of the leader has replaced the log."""
-        self.machine.state = state
+        self.machine.restore(restored)
         self._voter_sets = [(0, voters)]
         self.high_watermark = self.applied_offset = self.log.snapshot_id.end_offset
         self._listener.on_applied()
@@ -703,26 +724,36 @@ class Quorum:
             words = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
             done(StoreOutcome("BAD_REQUEST", value={"message": words}))
         elif self.machine.needs_command(request):
-            batch = command_batch(request, leader.facts, self.now_ms)
-            leader.pending[self.log.end_offset] = done
-            self._append(batch)
+            self._append_command(leader, request, done)
         else:
-            leader.round += 1
-            leader.reads.append(Read(leader.round, self.high_watermark, request, done))
+            leader.reads.append(Read(leader.next_round(), self.high_watermark, request, done))
             leader.wake(self.voters.node_ids)
             self.serve_reads()
 
+    def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
+        time_ms = max(self.now_ms, self.machine.time_ms)
+        leader.pending[self.log.end_offset] = done
+        self._append(command_batch(request, leader.facts, time_ms))
+
     def _append(self, batch: bytes) -> None:
-        self.log.append(batch, self.epoch, self._context.clock.wall_ms)
+        """Append a batch as the leader. A leader that cannot, for want of room, lets another one lead."""
+        try:
+            self.log.append(batch, self.epoch, self._context.clock.wall_ms)
+        except LogDirectoryFailure as failure:
+            self._context.notice("error", "quorum-append-failed", reason=str(failure))
+            self._become_unattached(self.epoch)
+            return
         self.flush()
         if self.leader is not None:
             self.leader.wake()
 
     def append_voters(self, voters: VoterSet) -> None:
         """Append the record of new voters, which are in force at once."""
-        self._voter_sets.append((self.log.end_offset, voters))
+        offset = self.log.end_offset
         self._append(voters_change(voters, self._context.clock.wall_ms))
-        self._begin_epoch()
+        if self.leader is not None:
+            self._voter_sets.append((offset, voters))
+            self._begin_epoch()
 
     def serve_reads(self) -> None:
         """Execute the reads that a majority has confirmed."""
@@ -731,7 +762,11 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
+            if self.machine.needs_command(read.request):
+                # a command that was applied meanwhile has made it one
+                self._append_command(leader, read.request, read.done)
+            else:
+                read.done(self.machine.execute_on_leader(read.request, leader.facts, self.now_ms))
 
     # ------------------------------------------------------------------------------------------- requests of the quorum
 

@@ -12,6 +12,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from yak.config.log_config import LogConfig
@@ -123,12 +124,7 @@ class RaftLog:
             log.flushed(plan, plan.run(disk))
             disk.sync_file_system(folder)
         except (DamagedLog, LogDirectoryFailure) as error:
-            raise StartRefused(
-                "quorum-log-unreadable",
-                f"the metadata quorum's log in {folder} cannot be read",
-                why=f"{error}; nothing was changed",
-                try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
-            ) from error
+            raise unreadable(folder, error) from error
         data = b"" if snapshot_id == NO_SNAPSHOT else disk.read_file(snapshot_path(folder, snapshot_id))
         return cls(log, snapshot_id, data, entries)
 
@@ -265,6 +261,10 @@ class RaftLog:
         del self._entries[: self._index(keep_from)]
         return self._log.remove_segments(old, now_ms) if old else None
 
+    def contains(self, snapshot_id: SnapshotId) -> bool:
+        """Whether the log continues from a snapshot: it has the batch with which the snapshot ends."""
+        return self.epoch_before(snapshot_id.end_offset) == snapshot_id.epoch
+
     def start_at_snapshot(self, plan: SnapshotWrite, now_ms: int) -> None:
         """Replace the whole log by a snapshot of the leader, which is durable. Raises LogDirectoryFailure."""
         self.snapshot_id, self.snapshot = plan.snapshot_id, plan.data
@@ -272,6 +272,16 @@ class RaftLog:
         self._log.lower_recovery_point(0)
         self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)
         self.flushed_offset = plan.snapshot_id.end_offset
+
+
+def unreadable(folder: str, error: Exception) -> StartRefused:
+    """The error for a log or a snapshot that is damaged."""
+    return StartRefused(
+        "quorum-log-unreadable",
+        f"the metadata quorum's log in {folder} cannot be read",
+        why=f"{error}; nothing was changed",
+        try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
+    )
 
 
 def snapshot_path(folder: str, snapshot_id: SnapshotId) -> str:
@@ -298,9 +308,14 @@ def _read_entries(log: Log) -> list[Entry]:
 
 
 def _continues(entries: list[Entry], log: Log, snapshot_id: SnapshotId) -> bool:
-    """Whether the log has everything that follows the snapshot."""
+    """Whether the log has everything that follows the snapshot, and no gap before it.
+
+    A power loss may undo a part of the log's replacement by a snapshot: then older segments come before its empty one.
+    """
     start = entries[0].base_offset if entries else log.log_end_offset
     if not start <= snapshot_id.end_offset <= log.log_end_offset:
         return False
+    has_gap = any(entry.next_offset != following.base_offset for entry, following in pairwise(entries))
     before = [entry for entry in entries if entry.next_offset <= snapshot_id.end_offset]
-    return not before or before[-1].epoch == snapshot_id.epoch
+    joins = not before or (before[-1].next_offset, before[-1].epoch) == snapshot_id
+    return joins and not has_gap

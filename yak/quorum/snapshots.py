@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, FailStop, ProtocolViolation
-from yak.metadata_store.state import StoreState
 from yak.ports.disk import Disk
 from yak.protocol.topic_names import METADATA_TOPIC
-from yak.quorum.raft_log import SNAPSHOT_BYTES, SnapshotId, SnapshotWrite
+from yak.quorum.raft_log import SnapshotId, SnapshotWrite
 from yak.quorum.state_machine import StateMachine, read_snapshot, value_of, write_snapshot
 from yak.quorum.transport import FETCH_SNAPSHOT, Address
 from yak.quorum.voters import VoterSet
@@ -37,10 +36,10 @@ class SnapshotBuild:
         """Execute the commands on the state of the old snapshot, in this thread. Raises OSError."""
         machine = StateMachine()
         if self.base:
-            machine.state, _voters = read_snapshot(self.base)
+            machine, _voters = read_snapshot(self.base)
         for batch in self.batches:
             machine.apply(value_of(batch))
-        data = write_snapshot(machine.state, self.voters, self.timestamp_ms)
+        data = write_snapshot(machine, self.voters, self.timestamp_ms)
         write = SnapshotWrite(self.write.folder, self.write.snapshot_id, data)
         write.run(disk)
         return write
@@ -52,7 +51,7 @@ class SnapshotInstall:
 
     write: SnapshotWrite
 
-    def run(self, disk: Disk) -> tuple[StoreState, VoterSet]:
+    def run(self, disk: Disk) -> tuple[StateMachine, VoterSet]:
         """Decode it, then write it. Raises ProtocolViolation, OSError."""
         found = read_snapshot(self.write.data)
         self.write.run(disk)
@@ -90,9 +89,9 @@ class Snapshots:
         self._bytes_since += size_bytes
 
     def build_if_due(self) -> None:
-        """Make a snapshot of what is applied, once `SNAPSHOT_BYTES` of batches were applied since the last one."""
+        """Make a snapshot of what is applied, once `snapshot_bytes` of batches were applied since the last one."""
         log, end = self._quorum.log, self._quorum.applied_offset
-        is_due = self._bytes_since >= SNAPSHOT_BYTES and end == self._quorum.high_watermark
+        is_due = self._bytes_since >= self._quorum.config.snapshot_bytes and end == self._quorum.high_watermark
         if not is_due or self._is_building:
             return
         entries = log.entries(log.snapshot_id.end_offset, end)
@@ -109,8 +108,13 @@ class Snapshots:
     def _on_built(self, write: Any, error: BaseException | None) -> None:
         self._is_building = False
         log = self._quorum.log
+        if isinstance(error, OSError):
+            # nothing depends on it: the log has everything, and the next batch tries again
+            self._context.notice("warning", "quorum-snapshot-not-written", reason=str(error))
+            self._bytes_since = self._quorum.config.snapshot_bytes
+            return
         if error is not None:
-            raise FailStop("a snapshot of the quorum cannot be written") from error
+            raise FailStop("a snapshot of the quorum") from error
         if write.snapshot_id.end_offset <= log.snapshot_id.end_offset:
             return  # the leader's came meanwhile
         removal = log.snapshot_written(write, self._context.clock.wall_ms)
@@ -172,18 +176,20 @@ class Snapshots:
         is_current = self._download is download
         if is_current:
             self._download = None
-        if isinstance(error, ProtocolViolation):
-            self._context.notice("error", "quorum-snapshot-damaged", reason=str(error))
+        if isinstance(error, ProtocolViolation | OSError):
+            self._context.notice("error", "quorum-snapshot-unusable", reason=str(error))
             if is_current:
                 self._fetch_again_in(PAUSE_MS)
             return
         if error is not None:
-            raise FailStop("a snapshot of the quorum cannot be written") from error
+            raise FailStop("a snapshot of the quorum") from error
         # The file is there, and a restart would begin with it: it counts even if the leader has changed meanwhile. All of
-        # it is committed, so no leader can diverge from it.
-        if write.snapshot_id.end_offset > self._quorum.high_watermark:
+        # it is committed, so no leader can diverge from it. But a node that has fetched farther from the new leader, or
+        # leads, keeps its log: what follows the snapshot there may be committed by this node's fetches.
+        log = self._quorum.log
+        if write.snapshot_id.end_offset > self._quorum.high_watermark and not log.contains(write.snapshot_id):
             self._bytes_since = 0
-            self._quorum.log.start_at_snapshot(write, self._context.clock.wall_ms)
+            log.start_at_snapshot(write, self._context.clock.wall_ms)
             self._context.notice("info", "quorum-snapshot-installed", offset=write.snapshot_id.end_offset)
             self._quorum.installed(*found)
         self._quorum.flush()

@@ -89,11 +89,18 @@ class StateMachine:
 
     def __init__(self) -> None:
         self.state = StoreState()
+        self.time_ms = 0
+        """The time of the newest command: it does not go back when another node leads, whose clock is behind."""
+
+    def restore(self, other: StateMachine) -> None:
+        """Take the state of a snapshot."""
+        self.state, self.time_ms = other.state, other.time_ms
 
     def apply(self, value: bytes) -> StoreOutcome:
         """Execute a committed command. The same commands in the same order lead to the same state on every node."""
         command = json.loads(value)
         SoftFacts.from_json(command["facts"]).install(self.state)
+        self.time_ms = max(self.time_ms, command["t"])
         request = StoreRequest(command["script"], command["args"], command["offset"], command["hash"])
         return execute(self.state, request, command["t"])
 
@@ -180,19 +187,19 @@ def facts_of_new_leader(state: StoreState, epoch: int) -> SoftFacts:
 # --------------------------------------------------------------------------------------------------------- snapshots
 
 
-def write_snapshot(state: StoreState, voters: VoterSet, timestamp_ms: int) -> bytes:
+def write_snapshot(machine: StateMachine, voters: VoterSet, timestamp_ms: int) -> bytes:
     """A snapshot's file: a control batch with the voters, one JSON record for each object, and a footer (KIP-630)."""
     batches = [snapshot_header(timestamp_ms, voters)]
-    values = [json.dumps(piece, separators=(",", ":")).encode() for piece in _pieces(state)]
+    values = [json.dumps(piece, separators=(",", ":")).encode() for piece in _pieces(machine)]
     for start in range(0, len(values), _SNAPSHOT_RECORDS_PER_BATCH):
         some = values[start : start + _SNAPSHOT_RECORDS_PER_BATCH]
         batches.append(build_batch([(None, value) for value in some], timestamp_ms))
     return b"".join([*batches, snapshot_footer(timestamp_ms)])
 
 
-def read_snapshot(data: bytes) -> tuple[StoreState, VoterSet]:
+def read_snapshot(data: bytes) -> tuple[StateMachine, VoterSet]:
     """The state and the voters of a snapshot. Raises ProtocolViolation when it is incomplete or damaged."""
-    state, voters, is_complete = StoreState(), None, False
+    machine, voters, is_complete = StateMachine(), None, False
     for position, header in iterate_headers(memoryview(data)):
         batch = data[position : position + header.size_bytes]
         if header.is_control:
@@ -203,13 +210,15 @@ def read_snapshot(data: bytes) -> tuple[StoreState, VoterSet]:
         else:
             assert len(batch) > HEADER_BYTES
             for record in walk_records(batch):
-                _take_piece(state, json.loads(bytes(record.value or b"null")))
+                _take_piece(machine, json.loads(bytes(record.value or b"null")))
     if voters is None or not is_complete:
         raise ProtocolViolation("the snapshot of the metadata quorum is incomplete")
-    return state, voters
+    return machine, voters
 
 
-def _pieces(state: StoreState) -> Iterator[list[Any]]:
+def _pieces(machine: StateMachine) -> Iterator[list[Any]]:
+    state = machine.state
+    yield ["time", machine.time_ms]
     yield ["cluster", state.cluster]
     yield ["secret", state.secret]
     for node_id, broker in state.brokers.items():
@@ -228,8 +237,11 @@ def _pieces(state: StoreState) -> Iterator[list[Any]]:
         yield ["record", asdict(record)]
 
 
-def _take_piece(state: StoreState, piece: list[Any]) -> None:
+def _take_piece(machine: StateMachine, piece: list[Any]) -> None:
+    state = machine.state
     match piece:
+        case ["time", time_ms]:
+            machine.time_ms = time_ms
         case ["cluster", fields]:
             state.cluster = fields
         case ["secret", secret]:

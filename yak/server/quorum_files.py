@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
 from yak.cluster.secret_file import SecretFile
-from yak.errors import StartRefused
+from yak.errors import ProtocolViolation, StartRefused
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import QuorumConfig
-from yak.quorum.raft_log import FOLDER, RaftLog
+from yak.quorum.raft_log import FOLDER, RaftLog, unreadable
+from yak.quorum.state_machine import read_snapshot
 from yak.quorum.voters import Voter, VoterSet
 from yak.server.options import ServeOptions
 from yak.server.random_source import SystemRandomSource
@@ -61,9 +62,13 @@ def open_quorum(
             try_=("yak serve --cluster-secret-file FILE   the file of this cluster's other brokers",),
         )
     state_path = f"{directory}/{_STATE_FILE}"
-    return OpenedQuorum(
-        RaftLog.open(disk, directory, now_ms), ElectionState.read(disk, state_path), state_path, cluster_id
-    )
+    log = RaftLog.open(disk, directory, now_ms)
+    if log.snapshot:
+        try:
+            read_snapshot(log.snapshot)
+        except ProtocolViolation as violation:
+            raise unreadable(log.folder, violation) from violation
+    return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id)
 
 
 def cluster_id_of(secret: ClusterSecret) -> str:

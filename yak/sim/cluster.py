@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from yak.cluster.settings import ClusterSettings
 from yak.ports.metadata_store import StoreRequest
+from yak.quorum.voters import Voter, VoterSet
+from yak.sim.committed_store import CommittedStore
 from yak.sim.history import History
 from yak.sim.network import Network
-from yak.sim.node import SimNode
+from yak.sim.node import PORT, SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 from yak.sim.store_line import STORE
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome
 
 CLIENTS = "clients"
+
+
+def first_voters(brokers: int) -> VoterSet:
+    """The first brokers are the voters: 1, 3 or 5 of them, as in `yak up`."""
+    count = 1 if brokers < 3 else 3 if brokers < 5 else 5
+    return VoterSet(tuple(Voter(node_id, f"node{node_id}", PORT) for node_id in range(1, count + 1)))
 
 
 class Cluster:
@@ -34,9 +42,13 @@ class Cluster:
         cluster_settings: ClusterSettings,
         roles: tuple[str, ...],
         racks: tuple[str | None, ...],
+        voters: VoterSet | None = None,
     ) -> None:
         self.world = world
-        self.store = SimStore()
+        self.store: Any
+        committed = CommittedStore()
+        self.store = SimStore() if voters is None else committed
+        """The simulated Redis, or the committed state of the quorum of the brokers."""
         self.network = Network(world, rng.fork("network"))
         self.nodes: list[SimNode] = []
         self.calls: dict[str, int] = {}
@@ -53,6 +65,7 @@ class Cluster:
                 network=self.network,
                 role=roles[node_id - 1],
                 rack=racks[node_id - 1],
+                voters=voters,
             )
             self.network.add(node)
             self.nodes.append(node)
@@ -62,6 +75,8 @@ class Cluster:
         self._offset = 0
         for node in self.nodes:
             self._connect(node)
+        if voters is not None:
+            committed.on_call = self._called
 
     def _connect(self, node: SimNode) -> None:
         node.after_step = lambda: self.history.look(node)

@@ -56,6 +56,8 @@ BUG_PERCENT = 50
 POWER_AFTER_TRUNCATION = "power after truncation"
 """Also drawn by a random source of its own: truncations are rare, and power losses right after one rarer still."""
 ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG)
+_OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store", "wipe", "misread")
+"""Not in a quorum of the brokers: faults of Redis, and of a voter's disk, which `yak.sim.quorum` simulates."""
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
@@ -90,6 +92,8 @@ class ClusterFaults:
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
+        if spec.metadata == "raft":
+            self._classes = [name for name in self._classes if name not in _OF_REDIS] or ["kill"]
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
         self._pause_us = rng.choice((200_000, 800_000, 2_500_000))

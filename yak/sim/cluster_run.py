@@ -30,7 +30,7 @@ from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.clients import SimConsumer
-from yak.sim.cluster import Cluster
+from yak.sim.cluster import Cluster, first_voters
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
@@ -122,6 +122,7 @@ class ClusterRun:
             cluster_settings=cluster_settings,
             roles=draw_roles(self._rng, brokers),
             racks=draw_racks(self._rng, brokers),
+            voters=first_voters(brokers) if spec.metadata == "raft" else None,
         )
         for node in self.cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches

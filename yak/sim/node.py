@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from yak.broker.apis import API_TABLE
 from yak.broker.broker import Broker, Parts
+from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
 from yak.cluster.secret_file import SecretFile
@@ -21,7 +22,12 @@ from yak.config.broker_configs import BrokerConfig
 from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
 from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
+from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
+from yak.quorum.election_state import ElectionState
+from yak.quorum.quorum import QuorumConfig
+from yak.quorum.raft_log import RaftLog
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
+from yak.sim.committed_store import CommittedStore
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import MARKS_US, Jobs
@@ -35,12 +41,15 @@ from yak.storage.log_store import LogStore
 from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
+    from yak.quorum.voters import VoterSet
     from yak.sim.line import Line
     from yak.sim.network import Network
     from yak.sim.store import SimStore
 
 DATA_DIRECTORY = "/data"
 IMAGE_FOLDER = "__yak_metadata"
+QUORUM_SECRET = ClusterSecret(b"s" * SECRET_BYTES)
+QUORUM_CLUSTER_ID = "simulated"
 PORT = 9092
 
 
@@ -51,7 +60,7 @@ class SimNode:
         self,
         world: World,
         rng: SeededRandom,
-        store: SimStore,
+        store: SimStore | CommittedStore,
         *,
         node_id: int,
         settings: dict[str, str],
@@ -60,6 +69,7 @@ class SimNode:
         network: Network | None = None,
         role: str = "leader",
         rack: str | None = None,
+        voters: VoterSet | None = None,
     ) -> None:
         self.world = world
         self.node_id = node_id
@@ -102,13 +112,20 @@ class SimNode:
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings or ClusterSettings()
         self.store_line = StoreLine(
-            world, rng, store, self.post, party=self.party if network is not None else "", network=network
+            world,
+            rng,
+            cast("SimStore", store),  # it is not started with a quorum
+            self.post,
+            party=self.party if network is not None else "",
+            network=network,
         )
         self._rng = rng
         self._settings = settings
         self._role = role
         self._rack = rack
         self._network = network
+        self._store, self._voters = store, voters
+        """`voters` are those of the metadata quorum; None with the simulated Redis."""
         self.peers = Peers(self, network)
         self._lines: dict[int, Line] = {}
         self._held: list[Callable[[], object]] = []
@@ -124,7 +141,7 @@ class SimNode:
     @property
     def is_listening(self) -> bool:
         """Whether the kernel accepts connections for the broker, also while its process is paused."""
-        return self.broker is not None and self.is_ready
+        return self.broker is not None and (self.is_ready or self._voters is not None)
 
     @property
     def has_old_boot_mark(self) -> bool:
@@ -160,6 +177,7 @@ class SimNode:
             is_replicated=image.is_replicated,
         )
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
+        quorum = self._quorum_parts(log_store)
         identity = Identity(
             node_id=self.node_id,
             boot_id=str(rng.uuid4()),
@@ -168,7 +186,7 @@ class SimNode:
             port=self.port,
             rack=self._rack,
             role=self._role,
-            cluster_id=log_store.cluster_id,
+            cluster_id=log_store.cluster_id if quorum is None else quorum.config.cluster_id,
             lossy=log_store.report.lossy,
             min_isr=config.min_insync_replicas,
         )
@@ -183,13 +201,35 @@ class SimNode:
                 image_log=image_log,
                 secret_file=SecretFile(disk, f"{self.directories[0]}/{IMAGE_FOLDER}"),
                 rng=rng,
+                quorum=quorum,
             ),
             now_ms,
         )
         self._set_slices(self.broker)
+        if self.broker.quorum is not None:
+            assert isinstance(self._store, CommittedStore)
+            self._store.watch(self.broker.quorum.quorum, self.node_id)
         self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if identity.lossy else ''}")
-        self.store_line.start()
+        if self._voters is None:
+            self.store_line.start()
+        else:
+            self._later(0, lambda: self._post(events.TimerDue()))
         self._arm_timer()
+
+    def _quorum_parts(self, log_store: LogStore) -> QuorumParts | None:
+        """As `yak.server.quorum_files` opens them."""
+        if self._voters is None:
+            return None
+        folder = f"{self.directories[0]}/{IMAGE_FOLDER}"
+        secret_file = SecretFile(self.disk, folder)
+        if secret_file.read() is None:
+            secret_file.write_plan(QUORUM_SECRET).run(self.disk)
+        config = QuorumConfig(
+            self.node_id, log_store.directory_ids()[0], QUORUM_CLUSTER_ID, self.host, self.port, self._voters
+        )
+        state_path = f"{folder}/quorum-state"
+        log = RaftLog.open(self.disk, folder, self.now_ms)
+        return QuorumParts(config, log, ElectionState.read(self.disk, state_path), state_path)
 
     def _set_slices(self, broker: Broker) -> None:
         broker.metadata_loader.partitions_a_slice = self.partitions_a_slice
@@ -340,6 +380,8 @@ class SimNode:
         finally:
             self.bugs.is_stepping = False
             self.disk.on_call = None
+            if isinstance(self._store, CommittedStore):
+                self._store.take()
         self._probe.check()
         for effect in effects:
             self._carry_out(effect)

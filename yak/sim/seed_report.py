@@ -45,6 +45,8 @@ def found_by(error: BaseException) -> str:
     """The check, or the broker's assertion, that raised an error; empty for an unexpected error."""
     modules = [str(frame.f_globals.get("__name__", "")) for frame, _line in traceback.walk_tb(error.__traceback__)]
     last = modules[-1] if modules else ""
+    if check := getattr(error, "check", ""):
+        return str(check)
     if isinstance(error, Stuck):
         return "the run has to end"
     if isinstance(error, Violation):

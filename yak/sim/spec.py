@@ -23,6 +23,8 @@ class Spec:
     brokers: int = 1
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur, in place of the seed's draw."""
+    metadata: str = "redis"
+    """Where the metadata are: in the simulated Redis, or in a quorum of the brokers (`raft`)."""
     mutant: str = ""
     """A rule that is removed from the broker (`yak.sim.mutants`)."""
     keep: tuple[int, ...] | None = None
@@ -54,6 +56,8 @@ class Spec:
         words = [f"yak sim run --seed {self.seed}"]
         if self.brokers > 1:
             words.append(f"--brokers {self.brokers}")
+        if self.metadata != "redis":
+            words.append(f"--metadata {self.metadata}")
         if self.mutant:
             words.append(f"--mutant {self.mutant}")
         if self.faults is not None:

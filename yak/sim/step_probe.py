@@ -24,6 +24,9 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.compaction:cleanable"): "max.compaction.lag.ms needs the first timestamps after a start",
     ("read", "replication.truncation:Truncations._go_on"): "a truncation searches its position",
     ("remove", "replication.truncation:Truncations._go_on"): "a truncation removes the segments above it",
+    ("read", "quorum.raft_log:RaftLog.truncate_to"): "the same in the quorum's log, which is short",
+    ("remove", "quorum.raft_log:RaftLog.truncate_to"): "the same",
+    ("remove", "quorum.raft_log:RaftLog.start_at_snapshot"): "a leader's snapshot replaces the one or two segments",
     ("sync", "storage.log:Log.sync_truncation"): "a new leader appends before the job has synced the truncation",
     (
         "sync",

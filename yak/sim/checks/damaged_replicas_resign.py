@@ -94,7 +94,8 @@ class DamagedReplicasResign(Watcher):
         )
 
     def _row(self, key: Key) -> dict[str, Any] | None:
-        return self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        row: dict[str, Any] | None = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        return row
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """Replicas may have left an ISR, or rejoined it."""

@@ -1,0 +1,556 @@
+"""The invariants of the quorum, checked after every event in the nodes that it touched.
+
+Raft's five properties (Ongaro's thesis, figure 3.2), KRaft's rules for votes and voters, and what clients may rely on.
+Each is a class whose docstring states it; a violation names the class.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from yak.ids import LeaderEpoch, NodeId, Offset
+from yak.ports.metadata_store import StoreOutcome
+from yak.quorum.control_records import ControlType, read_control
+from yak.quorum.quorum import Quorum
+from yak.quorum.raft_log import NO_SNAPSHOT, Entry, SnapshotId
+from yak.quorum.state_machine import read_snapshot
+from yak.quorum.transport import VOTE, Address
+from yak.quorum.voters import VoterSet
+from yak.sim.books import Violation
+from yak.sim.quorum.reference import Reference, digest, whole_digest
+
+if TYPE_CHECKING:
+    from yak.sim.quorum.node import QuorumNode
+
+Replica = tuple[NodeId, uuid.UUID]
+_NO_NODE = -1
+
+
+class QuorumViolation(Violation):
+    """An invariant of the quorum is violated."""
+
+    def __init__(self, check: str, text: str) -> None:
+        super().__init__(f"{check}: {text}")
+        self.check = check
+
+
+@dataclass(slots=True)
+class Mirror:
+    """What the checks know of one replica's log, also while its process is down."""
+
+    start_offset: Offset = 0
+    """Below it there is only the snapshot."""
+    end_offset: Offset = 0
+    flushed_offset: Offset = 0
+    epochs: dict[Offset, LeaderEpoch] = field(default_factory=dict)
+    last: Entry | None = None
+    snapshot_id: SnapshotId = NO_SNAPSHOT
+    high_watermark: Offset = 0
+    applied_offset: Offset = 0
+    led_epoch: LeaderEpoch = -1
+    """The epoch in which this incarnation leads; -1 if it does not."""
+
+    def has_durably(self, offset: Offset, epoch: LeaderEpoch) -> bool:
+        """Whether a power loss leaves the entry there."""
+        return offset < self.snapshot_id.end_offset or (
+            offset < self.flushed_offset and self.epochs.get(offset) == epoch
+        )
+
+
+class Check:
+    """One invariant."""
+
+    def __init__(self, checks: Checks) -> None:
+        self.checks = checks
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """`node` took a step; `before` is what is known from its last one."""
+
+    def fail(self, text: str) -> NoReturn:
+        """The invariant is violated."""
+        raise QuorumViolation(type(self).__name__, text)
+
+
+class ElectionSafety(Check):
+    """An epoch has at most one leader."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self.leaders: dict[LeaderEpoch, Replica] = {}
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:  # noqa: ARG002
+        """Note new leaders."""
+        if quorum.leader is None:
+            return
+        replica = (node.node_id, node.directory_id)
+        first = self.leaders.setdefault(quorum.leader.epoch, replica)
+        if first != replica:
+            self.fail(f"node {node.node_id} leads epoch {quorum.leader.epoch}, which node {first[0]} has led")
+
+
+class LeaderAppendOnly(Check):
+    """A leader only appends to its log."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """The last entry of the last step is still there."""
+        if quorum.leader is None or quorum.leader.epoch != before.led_epoch or before.last is None:
+            return
+        found = quorum.log.entries(before.end_offset - 1, before.end_offset)
+        if found != [before.last]:
+            self.fail(f"leader {node.node_id} of epoch {before.led_epoch} lost record {before.end_offset - 1}")
+
+
+class LogMatching(Check):
+    """Two logs that have an entry of the same offset and epoch are the same up to there."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self._seen: dict[tuple[Offset, LeaderEpoch], tuple[bytes, LeaderEpoch | None]] = {}
+
+    def appended(self, node: QuorumNode, entry: Entry, epoch_before: LeaderEpoch | None) -> None:
+        """A log got an entry behind one of `epoch_before` (None: unknown)."""
+        key = (entry.base_offset, entry.epoch)
+        first = self._seen.get(key)
+        if first is None or (first[1] is None and epoch_before is not None):
+            self._seen[key] = entry.batch, epoch_before
+        if first is None:
+            return
+        differs = first[1] is not None and epoch_before is not None and first[1] != epoch_before
+        if differs or first[0] != entry.batch:
+            self.fail(f"record {entry.base_offset} of epoch {entry.epoch} differs on node {node.node_id}")
+
+
+class LeaderCompleteness(Check):
+    """A leader's log has every entry that was committed in an earlier epoch."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare a new leader's log with everything committed so far."""
+        if quorum.leader is None or quorum.leader.epoch == before.led_epoch:
+            return
+        mirror, reference = self.checks.mirror(node), self.checks.reference
+        for offset in range(mirror.snapshot_id.end_offset, reference.end_offset):
+            if mirror.epochs.get(offset) != reference.epoch_at(offset) < quorum.leader.epoch:
+                self.fail(f"leader {node.node_id} of epoch {quorum.leader.epoch} lacks committed record {offset}")
+
+
+class StateMachineSafety(Check):
+    """All nodes commit the same entries, and have the same state after the same offset."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare what became committed and applied with what was first committed."""
+        reference, log = self.checks.reference, quorum.log
+        if quorum.high_watermark > before.high_watermark:
+            start = max(before.high_watermark, log.snapshot_id.end_offset)
+            for entry in log.entries(start, quorum.high_watermark):
+                if entry.base_offset >= reference.end_offset:
+                    if before.led_epoch < 0 and quorum.leader is None:
+                        self.fail(f"node {node.node_id}, a follower, is the first that commits {entry.base_offset}")
+                    self._commit(node, quorum, entry)
+                elif reference.entries[entry.base_offset].batch != entry.batch:
+                    self.fail(f"node {node.node_id} committed another record {entry.base_offset}")
+        if quorum.high_watermark > reference.end_offset:
+            self.fail(f"node {node.node_id} has high watermark {quorum.high_watermark}, which nobody committed")
+        if quorum.applied_offset > quorum.high_watermark:
+            self.fail(f"node {node.node_id} applied record {quorum.applied_offset - 1}, which is not committed")
+        if quorum.applied_offset != before.applied_offset or self.checks.is_final:
+            state = digest(quorum.machine.state)
+            if state != reference.digest_at(quorum.applied_offset):
+                self.fail(f"node {node.node_id} has another state after record {quorum.applied_offset - 1}")
+
+    def _commit(self, node: QuorumNode, quorum: Quorum, entry: Entry) -> None:
+        reference = self.checks.reference
+        if entry.base_offset != reference.end_offset:
+            self.fail(f"node {node.node_id} committed record {entry.base_offset} before {reference.end_offset}")
+        self.checks.committed(quorum, entry)
+        operation = reference.commit(entry)
+        if operation is not None and reference.operations[operation][0] != entry.base_offset:
+            self.fail(f"operation {operation} was executed twice")
+
+
+class CommittedIsDurable(Check):
+    """What the leader commits is on the disks of a majority of the voters in force, by node id and directory id."""
+
+    def committed(self, quorum: Quorum, entry: Entry) -> None:
+        """An entry is committed for the first time."""
+        voters = quorum.voters
+        durable = [
+            voter.node_id
+            for voter in voters.voters
+            if any(
+                mirror.has_durably(entry.base_offset, entry.epoch)
+                for (node_id, directory_id), mirror in self.checks.mirrors.items()
+                if voter.node_id == node_id and voter.directory_id in (None, directory_id)
+            )
+        ]
+        if len(durable) < voters.majority:
+            self.fail(f"record {entry.base_offset} is committed, and durable on {durable} of {voters.node_ids} only")
+
+
+class CommitOfOwnEpoch(Check):
+    """A leader commits entries of earlier epochs only together with one of its own (Raft 5.4.2)."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Look at the last entry that a leader committed in this step."""
+        leader = quorum.leader
+        if leader is None or quorum.high_watermark == before.high_watermark:
+            return
+        last = quorum.log.entries(quorum.high_watermark - 1, quorum.high_watermark)
+        if last and last[0].epoch != leader.epoch:
+            self.fail(f"leader {node.node_id} of epoch {leader.epoch} committed up to epoch {last[0].epoch}")
+
+
+class CommittedStays(Check):
+    """A replica that has a committed entry on its disk never loses it, unless to a snapshot that covers it."""
+
+    def removed(self, node: QuorumNode, removed: dict[Offset, LeaderEpoch]) -> None:
+        """A log lost entries that no snapshot covers."""
+        reference = self.checks.reference
+        for offset, epoch in removed.items():
+            if offset < reference.end_offset and reference.epoch_at(offset) == epoch:
+                self.fail(f"node {node.node_id} lost committed record {offset}")
+
+
+class HighWatermarkMonotonic(Check):
+    """The high watermark and the applied offset never decrease while a process runs."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare them with those after the last step."""
+        if quorum.high_watermark < before.high_watermark or quorum.applied_offset < before.applied_offset:
+            self.fail(
+                f"node {node.node_id}: from {before.high_watermark} and {before.applied_offset}"
+                f" to {quorum.high_watermark} and {quorum.applied_offset}"
+            )
+
+
+class SingleVote(Check):
+    """A replica votes for at most one candidate in an epoch, also across restarts and power losses."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self._votes: dict[tuple[Replica, LeaderEpoch], Replica] = {}
+
+    def voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
+        """A node granted its vote, or asked for votes as a candidate."""
+        key = (node.node_id, node.directory_id), epoch
+        first = self._votes.setdefault(key, candidate)
+        if first != candidate:
+            self.fail(f"node {node.node_id} voted for {candidate[0]} in epoch {epoch}, and before for {first[0]}")
+
+
+class VoteIsDurable(Check):
+    """A vote leaves a node only after it is on its disk."""
+
+    def voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
+        """Read the file as a power loss would leave it."""
+        content = node.disk.contents().get("/data/quorum-state")
+        fields = {} if content is None else json.loads(bytes(content.data[: content.synced]) or b"{}")
+        written = fields.get("leaderEpoch", 0), fields.get("votedId", _NO_NODE)
+        if written[0] < epoch or (written[0] == epoch and written[1] != candidate[0]):
+            self.fail(f"node {node.node_id} voted for {candidate[0]} in epoch {epoch}; its disk has {written}")
+
+
+class VoteOfThisDirectory(Check):
+    """A voter that lost its disk, and its votes with it, votes for nobody who means the lost one (KIP-853)."""
+
+    def granted(self, node: QuorumNode, directory_id: uuid.UUID | None) -> None:
+        """A node granted a vote that was asked of a directory."""
+        if directory_id not in (None, node.directory_id):
+            self.fail(f"node {node.node_id} with directory {node.directory_id} voted for {directory_id}")
+
+
+class OneVoterChange(Check):
+    """At most one change of the voters is uncommitted, and it adds, removes or updates one voter."""
+
+    def appended(self, node: QuorumNode, quorum: Quorum) -> None:
+        """A leader appended new voters: count those that are not committed."""
+        reference = self.checks.reference
+        changes = [
+            VoterSet.decode(value)
+            for entry in quorum.log.entries(reference.end_offset, quorum.log.end_offset)
+            if entry.is_control
+            for kind, value in read_control(entry.batch)
+            if kind == ControlType.KRAFT_VOTERS
+        ]
+        if len(changes) > 1:
+            self.fail(f"leader {node.node_id} has {len(changes)} uncommitted changes of the voters")
+        for voters in changes:
+            before, after = reference.voters, voters
+            differing = {voter.node_id for voter in set(before.voters) ^ set(after.voters)}
+            if len(differing) > 1:
+                self.fail(f"leader {node.node_id} changes voters {sorted(differing)} at once")
+            if self.checks.voters_in_force(quorum) != after:
+                self.fail(f"leader {node.node_id} does not use the voters that it appended")
+
+
+class VotersInForce(Check):
+    """A node uses the newest voters of its log, committed or not (KIP-853)."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare them with those in the log, after a change of the log."""
+        mirror = self.checks.mirror(node)
+        if mirror.last is not before.last and quorum.voters != self.checks.voters_in_force(quorum):
+            self.fail(f"node {node.node_id} uses voters {quorum.voters.node_ids}")
+
+
+class SnapshotIsReplay(Check):
+    """A snapshot has the state and the voters that a replay of all commands before it gives."""
+
+    def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare a new snapshot, the node's own or the leader's."""
+        snapshot_id, reference = quorum.log.snapshot_id, self.checks.reference
+        if snapshot_id == before.snapshot_id:
+            return
+        if snapshot_id.end_offset > reference.end_offset:
+            self.fail(f"node {node.node_id} has a snapshot with records that nobody committed")
+        if reference.epoch_at(snapshot_id.end_offset - 1) != snapshot_id.epoch:
+            self.fail(f"node {node.node_id} has a snapshot of epoch {snapshot_id.epoch}")
+        machine, voters = read_snapshot(quorum.log.snapshot)
+        if whole_digest(machine) != reference.replayed(snapshot_id.end_offset):
+            self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has another state")
+        if voters != reference.voters_at(snapshot_id.end_offset):
+            self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has other voters")
+
+
+class AcknowledgedIsCommitted(Check):
+    """An acknowledged command is committed, so every later leader has it, and its outcome is that of the replay."""
+
+    def acknowledged(self, operation: str, outcome: StoreOutcome) -> None:
+        """A client got the outcome of a command."""
+        found = self.checks.reference.operations.get(operation)
+        if found is None:
+            self.fail(f"operation {operation} is acknowledged, and not committed")
+        if found[1] != outcome and found[1].code != outcome.code:
+            self.fail(f"operation {operation} is acknowledged with {outcome}, and its replay gives {found[1]}")
+
+
+class LinearizableReads(Check):
+    """An answer reflects every command that was acknowledged before its request was sent."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self.acknowledged_offset = 0
+        """The largest metadata offset that a client has seen."""
+        self.renewals = 0
+
+    def answered(self, operation: str, floor: int, outcome: StoreOutcome) -> None:
+        """A client got an outcome; `floor` was the acknowledged offset when it called."""
+        if outcome.code in ("REGRESSED", "FORKED"):
+            self.fail(f"{operation}: the history of an earlier answer is gone ({outcome.code})")
+        if outcome.chain_hash and outcome.offset < floor:
+            self.fail(f"{operation}: answered from offset {outcome.offset}, after {floor} was acknowledged")
+        if outcome.chain_hash:
+            self.acknowledged_offset = max(self.acknowledged_offset, outcome.offset)
+
+
+class DeposedLeaderServesNoRead(Check):
+    """A leader answers no request that was sent after the election of its successor."""
+
+    def answered(self, operation: str, epoch: LeaderEpoch, newest: LeaderEpoch) -> None:
+        """The leader of `epoch` answered; `newest` was the epoch of the newest leader at the call."""
+        if epoch < newest:
+            self.fail(f"{operation}: answered by the leader of epoch {epoch}, after the election of epoch {newest}")
+
+
+class DurableStays(Check):
+    """A restart finds everything that was durable."""
+
+    def started(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
+        """Compare the log with what was durable when the process ended."""
+        log = quorum.log
+        for offset in range(max(before.start_offset, log.snapshot_id.end_offset), before.flushed_offset):
+            found = log.entries(offset, offset + 1)
+            if not found or found[0].epoch != before.epochs.get(offset):
+                self.fail(f"node {node.node_id} starts without record {offset}, which was durable")
+
+
+class Checks:
+    """All checks of a run, and what they share."""
+
+    def __init__(self, voters: VoterSet) -> None:
+        self.reference = Reference(voters)
+        self.mirrors: dict[Replica, Mirror] = {}
+        self._touched: dict[NodeId, QuorumNode] = {}
+        self._configured = voters
+        self.is_final = False
+        self.election_safety = ElectionSafety(self)
+        self.log_matching = LogMatching(self)
+        self.committed_is_durable = CommittedIsDurable(self)
+        self.committed_stays = CommittedStays(self)
+        self.single_vote = SingleVote(self)
+        self.vote_is_durable = VoteIsDurable(self)
+        self.vote_of_this_directory = VoteOfThisDirectory(self)
+        self.one_voter_change = OneVoterChange(self)
+        self.acknowledged_is_committed = AcknowledgedIsCommitted(self)
+        self.linearizable_reads = LinearizableReads(self)
+        self.deposed_leader = DeposedLeaderServesNoRead(self)
+        self.durable_stays = DurableStays(self)
+        self._after_step: tuple[Check, ...] = (
+            self.election_safety,
+            LeaderAppendOnly(self),
+            LeaderCompleteness(self),
+            StateMachineSafety(self),
+            CommitOfOwnEpoch(self),
+            HighWatermarkMonotonic(self),
+            VotersInForce(self),
+            SnapshotIsReplay(self),
+        )
+        self.counts = {
+            "leaders elected": 0,
+            "records committed": 0,
+            "records truncated": 0,
+            "snapshots written": 0,
+            "snapshots installed": 0,
+            "voters changed": 0,
+        }
+
+    # ---------------------------------------------------------------------------------------------------- views
+
+    def mirror(self, node: QuorumNode) -> Mirror:
+        """What is known of a node's log."""
+        return self.mirrors.setdefault((node.node_id, node.directory_id), Mirror())
+
+    @property
+    def newest_epoch(self) -> LeaderEpoch:
+        """The epoch of the newest leader."""
+        return max(self.election_safety.leaders, default=0)
+
+    def voters_in_force(self, quorum: Quorum) -> VoterSet:
+        """The newest voters in a node's log and snapshot."""
+        log = quorum.log
+        for entry in reversed(log.entries(log.snapshot_id.end_offset, log.end_offset)):
+            if entry.is_control:
+                for kind, value in read_control(entry.batch):
+                    if kind == ControlType.KRAFT_VOTERS:
+                        return VoterSet.decode(value)
+        return read_snapshot(log.snapshot)[1] if log.snapshot else self._configured
+
+    # ---------------------------------------------------------------------------------------------------- events
+
+    def touched(self, node: QuorumNode) -> None:
+        """A node took a step."""
+        self._touched[node.node_id] = node
+
+    def after_event(self) -> None:
+        """Check all nodes that took a step."""
+        for node in self._touched.values():
+            if node.quorum is not None:
+                self._check(node, node.quorum)
+        self._touched.clear()
+
+    def started(self, node: QuorumNode) -> None:
+        """A process begins, with what is on its disk."""
+        assert node.quorum is not None
+        before, log = self.mirror(node), node.quorum.log
+        self.durable_stays.started(node, node.quorum, before)
+        mirror = Mirror(snapshot_id=log.snapshot_id)
+        mirror.high_watermark = mirror.applied_offset = log.snapshot_id.end_offset
+        mirror.start_offset = log.start_offset
+        mirror.end_offset = mirror.flushed_offset = log.end_offset
+        mirror.epochs = {entry.base_offset: entry.epoch for entry in log.entries(0, log.end_offset)}
+        mirror.last = next(iter(log.entries(log.end_offset - 1, log.end_offset)), None)
+        self.mirrors[node.node_id, node.directory_id] = mirror
+
+    def disk_is_lost(self, node: QuorumNode) -> None:
+        """A node's disk, and so the replica on it, is gone."""
+        self.mirrors.pop((node.node_id, node.directory_id), None)
+
+    def ends(self, node: QuorumNode) -> None:
+        """A process ends: note what is durable. Its last step was not observed if the end came within it."""
+        quorum = node.quorum
+        self._touched.pop(node.node_id, None)
+        if quorum is not None:
+            self._follow_log(node, quorum)
+
+    def sends(self, node: QuorumNode, address: Address, api_key: int, fields: dict[str, Any]) -> None:  # noqa: ARG002
+        """A node sends a request: a candidate votes for itself."""
+        if api_key == VOTE:
+            asked = fields["topics"][0]["partitions"][0]
+            if not asked["pre_vote"]:
+                self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
+
+    def responds(self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any]) -> None:
+        """A node answers a request: it may grant its vote."""
+        if api_key == VOTE and fields["topics"]:
+            asked = request.topics[0].partitions[0]
+            if fields["topics"][0]["partitions"][0]["vote_granted"] and not asked.pre_vote:
+                self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
+                self.vote_of_this_directory.granted(node, asked.voter_directory_id)
+
+    def committed(self, quorum: Quorum, entry: Entry) -> None:
+        """An entry is committed for the first time."""
+        self.counts["records committed"] += 1
+        self.committed_is_durable.committed(quorum, entry)
+
+    def _voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
+        self.single_vote.voted(node, epoch, candidate)
+        self.vote_is_durable.voted(node, epoch, candidate)
+
+    # ---------------------------------------------------------------------------------------------------- internals
+
+    def _check(self, node: QuorumNode, quorum: Quorum) -> None:
+        before = self._follow_log(node, quorum)
+        mirror = self.mirror(node)
+        for check in self._after_step:
+            check.after_step(node, quorum, before)
+        mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
+        if quorum.leader is not None and mirror.led_epoch != quorum.leader.epoch:
+            self.counts["leaders elected"] += 1
+        mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
+
+    def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:
+        """Update the mirror of a node's log; returns the fields of before, with the epochs of now."""
+        mirror, log = self.mirror(node), quorum.log
+        before = Mirror(
+            mirror.start_offset,
+            mirror.end_offset,
+            mirror.flushed_offset,
+            mirror.epochs,
+            mirror.last,
+            mirror.snapshot_id,
+            mirror.high_watermark,
+            mirror.applied_offset,
+            mirror.led_epoch,
+        )
+        if log.snapshot_id != mirror.snapshot_id:
+            is_own = log.start_offset < log.snapshot_id.end_offset
+            self.counts["snapshots written" if is_own else "snapshots installed"] += 1
+            mirror.snapshot_id = log.snapshot_id
+        mirror.flushed_offset = log.flushed_offset
+        last = next(iter(log.entries(log.end_offset - 1, log.end_offset)), None)
+        if last is not mirror.last or log.end_offset != mirror.end_offset:
+            self._follow_entries(node, quorum, mirror)
+            mirror.last = last
+        mirror.start_offset = log.start_offset
+        return before
+
+    def _follow_entries(self, node: QuorumNode, quorum: Quorum, mirror: Mirror) -> None:
+        log, kept = quorum.log, mirror.end_offset
+        if mirror.last is not None and log.entries(kept - 1, kept) != [mirror.last]:
+            kept = min(kept, log.end_offset)
+            while kept > log.start_offset and mirror.epochs.get(kept - 1) != log.entries(kept - 1, kept)[0].epoch:
+                kept -= 1
+        covered = log.snapshot_id.end_offset
+        removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(kept, covered)}
+        self.counts["records truncated"] += len(removed)
+        self.committed_stays.removed(node, removed)
+        for offset in [offset for offset in mirror.epochs if offset >= kept]:
+            del mirror.epochs[offset]
+        for entry in log.entries(kept, log.end_offset):
+            epoch_before = mirror.epochs.get(entry.base_offset - 1)
+            self.log_matching.appended(node, entry, epoch_before)
+            mirror.epochs[entry.base_offset] = entry.epoch
+            is_change = entry.is_control and quorum.leader is not None and entry.epoch == quorum.leader.epoch
+            if is_change and any(kind == ControlType.KRAFT_VOTERS for kind, _value in read_control(entry.batch)):
+                self.counts["voters changed"] += 1
+                self.one_voter_change.appended(node, quorum)
+        mirror.end_offset = log.end_offset
+
+    def final(self, nodes: list[QuorumNode]) -> None:
+        """Compare the states of all nodes once more."""
+        self.is_final = True
+        for node in nodes:
+            self.touched(node)
+        self.after_event()

@@ -1,0 +1,247 @@
+"""The brokers' side: one client on each node, which calls the metadata store through whoever leads the quorum.
+
+A client is a part of its node's process, and ends with it. Its answers are checked against what was acknowledged before.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.ids import LeaderEpoch, NodeId
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.quorum.state_machine import UNCOMMITTED
+from yak.quorum.transport import Address
+from yak.sim.quorum.checks import Checks
+from yak.sim.quorum.network import Endpoint, QuorumNetwork, Respond
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.world import World
+
+if TYPE_CHECKING:
+    from yak.sim.quorum.node import QuorumNode
+
+TOPICS: Final = ("t1", "t2", "t3")
+_READS: Final = (*UNCOMMITTED, "heartbeat")
+Answer = tuple[StoreOutcome, LeaderEpoch]
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """A store request on its way to a node, as Envelope carries it. The response is the outcome and the leader's epoch."""
+
+    request: StoreRequest
+
+    def serve(self, node: QuorumNode, respond: Respond) -> None:
+        """Hand it to the quorum. A node that does not lead answers None."""
+        quorum = node.quorum
+        assert quorum is not None
+        epoch = quorum.epoch
+        quorum.propose(
+            copy.deepcopy(self.request), lambda outcome: respond(None if outcome is None else (outcome, epoch))
+        )
+
+    def read(self, response: Answer | None) -> Answer | None:
+        """The outcome and the epoch."""
+        return response
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the clients know of each other's work."""
+
+    topic_ids: dict[str, str]
+    """Name -> id of the newest topic of that name."""
+    operations_count: int = 0
+
+    def next_operation(self) -> str:
+        """A new id."""
+        self.operations_count += 1
+        return f"o{self.operations_count}"
+
+
+class Caller:
+    """Sends store requests, and checks their answers."""
+
+    def __init__(
+        self, network: QuorumNetwork, checks: Checks, endpoint: Endpoint, shared: Shared, counts: dict[str, int]
+    ) -> None:
+        self._network, self._checks, self._endpoint, self._shared = network, checks, endpoint, shared
+        self._counts = counts
+
+    def call(self, node: QuorumNode, request: StoreRequest, done: Callable[[StoreOutcome | None], None]) -> None:
+        """Send a request to a node; `done` gets its outcome, or None if that is unknown."""
+        operation = self._shared.next_operation()
+        request = StoreRequest(
+            request.script,
+            {**request.arguments, "operation": operation},
+            request.known_offset,
+            request.known_hash,
+        )
+        floor, newest = self._checks.linearizable_reads.acknowledged_offset, self._checks.newest_epoch
+        self._counts["calls"] += 1
+
+        def answered(answer: Answer | None) -> None:
+            if answer is None:
+                self._counts["calls without an answer"] += 1
+                done(None)
+                return
+            outcome, epoch = answer
+            what = f"{request.script} {operation} at node {node.node_id}"
+            self._checks.linearizable_reads.answered(what, floor, outcome)
+            self._checks.deposed_leader.answered(what, epoch, newest)
+            if request.script not in _READS:
+                self._checks.acknowledged_is_committed.acknowledged(operation, outcome)
+            self._counts[f"answers {'OK' if outcome.code == 'OK' else 'refused'}"] += 1
+            if request.script in _READS and outcome.code == "OK":
+                self._counts["reads"] += 1
+            done(outcome)
+
+        address = Address(node.node_id, "h", node.port)
+        self._network.send(self._endpoint, address, "commands", Call(request), answered)
+
+
+class StoreClient:
+    """One broker's calls, one after the other, with random arguments."""
+
+    def __init__(
+        self, world: World, rng: SeededRandom, node: QuorumNode, nodes: dict[NodeId, QuorumNode], caller: Caller,
+        shared: Shared,
+    ) -> None:  # fmt: skip
+        self._world, self._rng, self._node, self._nodes, self._caller = world, rng, node, nodes, caller
+        self._shared = shared
+        self._pause_us = rng.choice((10_000, 50_000, 200_000))
+        self._calls_left = rng.between(5, 70)
+        self._life = 0
+        self._boot_id = ""
+        self._broker_epoch = self._last_epoch = 0
+        self._controller_epoch = 0
+        self._lease: tuple[int, int] = (0, 0)
+        self._known: tuple[int, str] = (0, "")
+        self._is_calling = False
+        self.is_over = False
+        node.on_restart.append(self._begin)
+        node.on_end.append(self._end)
+
+    def _begin(self) -> None:
+        self._life += 1
+        self._boot_id = f"boot {self._node.node_id} {self._life}"
+        self._last_epoch = max(self._last_epoch, self._broker_epoch)
+        self._broker_epoch = self._controller_epoch = 0
+        self._is_calling = False
+        self._later()
+
+    def _end(self) -> None:
+        self._life += 1
+
+    def _later(self) -> None:
+        life = self._life
+
+        def call() -> None:
+            if self._life == life and not self._is_calling and not self.is_over:
+                self._call()
+
+        self._world.after(self._rng.between(100, self._pause_us), call)
+
+    def _target(self) -> QuorumNode:
+        """The leader as this node knows it; sometimes any other node, which may take itself for the leader."""
+        quorum, rng = self._node.quorum, self._rng
+        leads = [node for node in self._nodes.values() if node.quorum is not None and node.quorum.leader is not None]
+        if leads and rng.chance(30):
+            return rng.choice(leads)
+        leader = None if quorum is None else self._nodes.get(quorum.leader_id)
+        return rng.choice(list(self._nodes.values())) if leader is None or rng.chance(5) else leader
+
+    def _call(self) -> None:
+        if self._node.is_paused:
+            self._later()
+            return
+        self._calls_left -= 1
+        if self._calls_left < 0:
+            return
+        self._is_calling, life = True, self._life
+        script, arguments = self._draw()
+        knows = self._rng.chance(40)
+        request = StoreRequest(script, arguments, *(self._known if knows else (0, "")))
+
+        def done(outcome: StoreOutcome | None) -> None:
+            if self._life != life:
+                return
+            self._is_calling = False
+            if outcome is not None:
+                self._take(script, arguments, outcome)
+            self._later()
+
+        self._caller.call(self._target(), request, done)
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    def _draw(self) -> tuple[str, dict[str, Any]]:
+        node_id, rng = self._node.node_id, self._rng
+        base: dict[str, Any] = {
+            "node_id": node_id,
+            "broker_epoch": self._broker_epoch,
+            "controller_epoch": self._controller_epoch,
+        }
+        if self._broker_epoch == 0 and rng.chance(90):
+            named = {"boot_id": self._boot_id, "directories": f"d{node_id}", "host": "h", "port": 1, "rack": None}
+            more = {"role": "any", "lossy": False, "secret": "s", "last_epoch": self._last_epoch}
+            return "register", base | named | more
+        draw = rng.below(100)
+        if draw < 20:
+            return "heartbeat", base | {"persisted": self._known[0], "is_full": rng.chance(10)}
+        if draw < 40:
+            return "verify", base
+        if draw < 45:
+            report = [[topic_id, 0, 0, rng.below(100), {"1": 5}] for topic_id in self._shared.topic_ids.values()]
+            return "report_hw", base | {"partitions": report}
+        if draw < 55:
+            claim = {"claimed_epoch": self._lease[0], "claimed_renewals": self._lease[1]}
+            return "acquire_lease", base | claim
+        if draw < 65:
+            target = self._node.node_id if rng.chance(60) else rng.choice(list(self._nodes))
+            named = {"target_id": target, "target_epoch": self._broker_epoch if target == node_id else 0}
+            return rng.choice(("unfence", "unfence", "unfence", "fence")), base | named
+        return self._draw_of_topics(base)
+
+    def _draw_of_topics(self, base: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        rng, name = self._rng, self._rng.choice(TOPICS)
+        topic_id = self._shared.topic_ids.get(name, "")
+        item: dict[str, Any] = {"topic_id": topic_id, "partition": 0, "partition_epoch": rng.below(4)}
+        match rng.below(6):
+            case 0:
+                topic_id = str(rng.uuid4())
+                self._shared.topic_ids[name] = topic_id
+                partitions = [{"partition": 0, "replicas": ",".join(map(str, self._nodes))}]
+                more = {"total": 1, "partitions": partitions, "configs": {"retention.ms": "1"}}
+                return "create_topic", base | {"name": name, "topic_id": topic_id} | more
+            case 1:
+                return "delete_topic", base | {"topic_id": topic_id}
+            case 2:
+                changes = [["retention.ms", str(rng.below(1000))], ["min.insync.replicas", str(rng.between(1, 2))]]
+                named = {"resource_type": "topic", "resource_name": name, "replace": rng.chance(50)}
+                return "alter_configs", base | named | {"changes": changes}
+            case 3:
+                item |= {"leader": rng.choice(list(self._nodes)), "unclean": rng.chance(20)}
+                return "elect", base | {"partitions": [item]}
+            case 4:
+                isr = f"{self._node.node_id}@{self._broker_epoch}"
+                item |= {"leader_epoch": rng.below(2), "isr": isr, "nonce": str(rng.below(1000)), "min_isr": 1}
+                return "alter_isr", base | {"partitions": [item]}
+        return "alloc_pid", base
+
+    def _take(self, script: str, arguments: dict[str, Any], outcome: StoreOutcome) -> None:
+        if outcome.code == "OK":
+            self._known = outcome.offset, outcome.chain_hash
+        elif outcome.code == "STALE_BROKER_EPOCH" and arguments["broker_epoch"] == self._broker_epoch:
+            self._last_epoch = max(self._last_epoch, self._broker_epoch)
+            self._broker_epoch = 0
+            self._boot_id += "+"
+        value: Any = outcome.value
+        if script == "register" and outcome.code == "OK":
+            self._broker_epoch = value["broker_epoch"]
+        elif script == "acquire_lease" and outcome.code == "OK":
+            self._controller_epoch = value["controller_epoch"]
+        if "lease_n" in value:
+            self._lease = value["controller_epoch"], value["lease_n"]

@@ -1,0 +1,271 @@
+"""The faults of a run: each has a number, a time, and a random source of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from yak.quorum.control_records import ControlType, read_control
+from yak.quorum.voters import Voter, VoterSet
+from yak.sim.quorum.administrator import Administrator
+from yak.sim.quorum.draws import Draws
+from yak.sim.quorum.network import QuorumNetwork
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.world import World
+
+if TYPE_CHECKING:
+    from yak.ids import NodeId
+    from yak.sim.quorum.node import QuorumNode
+    from yak.sim.quorum.spec import QuorumSpec
+
+CLASSES: Final = (
+    "kill",
+    "kill-in-write",
+    "power",
+    "power-all",
+    "pause",
+    "cut",
+    "isolate",
+    "slow-link",
+    "reset",
+    "slow-disk",
+    "lose-disk",
+    "change-voters",
+    "stop",
+    "clock",
+    "move",
+)
+_WEIGHTS: Final = {"kill": 3, "power": 3, "pause": 3, "cut": 3, "isolate": 3, "reset": 3, "change-voters": 4}
+
+
+class Faults:
+    """Injects a seed's faults, and removes all of them in the end."""
+
+    def __init__(
+        self,
+        world: World,
+        network: QuorumNetwork,
+        rng: SeededRandom,
+        nodes: dict[NodeId, QuorumNode],
+        administrator: Administrator,
+        draws: Draws,
+        spec: QuorumSpec,
+    ) -> None:
+        self._world, self._network, self._rng, self._nodes = world, network, rng, nodes
+        self._administrator, self._draws, self._spec = administrator, draws, spec
+        self.counts = dict.fromkeys(CLASSES, 0)
+        self.strikes = 0
+        self.is_healed = False
+        self._moves = 0
+
+    def schedule(self) -> None:
+        """Draw the faults, and schedule them."""
+        classes = self._spec.faults
+        if classes is None:
+            # some seeds have many faults of a few kinds, others a few of many
+            classes = CLASSES if self._rng.chance(50) else tuple(self._rng.choice(CLASSES) for _ in range(4))
+        drawn = [name for name in CLASSES if name in classes for _ in range(_WEIGHTS.get(name, 1))]
+        for number in range(1, self._draws.faults_count + 1):
+            rng = self._rng.fork(f"fault {number}")
+            at_us = 50_000 + rng.between(0, self._draws.faults_ms * 1000)
+            name = rng.choice(drawn) if drawn else ""
+            if name and self._spec.strikes(number):
+                self.strikes = number
+                self._world.after(at_us, lambda name=name, rng=rng: self._strike(name, rng))  # type: ignore[misc]
+
+    def _strike(self, name: str, rng: SeededRandom) -> None:
+        if self.is_healed:
+            return
+        node = self._victim(rng)
+        strike: Callable[[QuorumNode, SeededRandom], bool | None] = getattr(self, "_" + name.replace("-", "_"))
+        self._world.say(f"fault: {name} of n{node.node_id}")
+        if strike(node, rng) is not False:
+            self.counts[name] += 1
+
+    def _victim(self, rng: SeededRandom) -> QuorumNode:
+        """Every second fault strikes the leader, if there is one."""
+        leads = [node for node in self._nodes.values() if node.quorum is not None and node.quorum.leader is not None]
+        return rng.choice(leads) if leads and rng.chance(50) else rng.choice(list(self._nodes.values()))
+
+    def heal(self) -> None:
+        """End every fault. All nodes run afterwards."""
+        self.is_healed = True
+        self._network.mend_all()
+        for node in self._nodes.values():
+            node.slow_us = 0
+            node.resume()
+            node.disk.end_inside(None)
+            if node.quorum is None:
+                node.start()
+
+    # ---------------------------------------------------------------------------------------------------- processes
+
+    def _back_later(self, node: QuorumNode, rng: SeededRandom) -> None:
+        def back() -> None:
+            if node.quorum is None:
+                node.start()
+
+        self._world.after(rng.choice((5_000, 100_000, 1_000_000, 3_000_000)) + rng.between(0, 50_000), back)
+
+    def _kill(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        if node.quorum is None:
+            return False
+        node.kill()
+        self._back_later(node, rng)
+        return None
+
+    def _kill_in_write(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        if node.quorum is None:
+            return False
+        node.die_inside_a_write(rng)
+        self._back_later(node, rng)
+        return None
+
+    def _power(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        if not node.has_power:
+            return False
+        node.lose_power(rng)
+        self._back_later(node, rng)
+        return None
+
+    def _power_all(self, node: QuorumNode, rng: SeededRandom) -> None:  # noqa: ARG002
+        for each in self._nodes.values():
+            if each.has_power:
+                each.lose_power(rng)
+                self._back_later(each, rng)
+
+    def _pause(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        if node.quorum is None or node.is_paused:
+            return False
+        node.pause()
+        incarnation = node.incarnation
+
+        def resume() -> None:
+            if node.incarnation == incarnation:
+                node.resume()
+
+        self._world.after(rng.choice((20_000, 500_000, 2_500_000, 5_000_000)) + rng.between(0, 50_000), resume)
+        return None
+
+    def _stop(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        if node.quorum is None or node.is_paused:
+            return False
+        node.stop()
+        self._back_later(node, rng)
+        return None
+
+    # ---------------------------------------------------------------------------------------------------- network
+
+    def _cut_links(self, links: list[tuple[NodeId, NodeId]], rng: SeededRandom) -> None:
+        for link in links:
+            self._network.cut(link)
+
+        def mend() -> None:
+            for link in links:
+                self._network.mend(link)
+
+        self._world.after(rng.choice((50_000, 800_000, 3_000_000)) + rng.between(0, 100_000), mend)
+
+    def _cut(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        others = [other for other in self._nodes if other != node.node_id]
+        if not others:
+            return False
+        other = rng.choice(others)
+        both = [(node.node_id, other), (other, node.node_id)]
+        self._cut_links(rng.choice((both, both[:1], both[1:])), rng)
+        return None
+
+    def _isolate(self, node: QuorumNode, rng: SeededRandom) -> None:
+        ways = rng.choice((("in", "out"), ("in",), ("out",)))
+        links = [(node.node_id, other) for other in self._nodes if other != node.node_id and "out" in ways]
+        links += [(other, node.node_id) for other in self._nodes if other != node.node_id and "in" in ways]
+        self._cut_links(links, rng)
+
+    def _slow_link(self, node: QuorumNode, rng: SeededRandom) -> None:
+        for other in self._nodes:
+            if other != node.node_id and rng.chance(60):
+                self._network.slow_us[node.node_id, other] = rng.choice((5_000, 100_000, 600_000))
+
+    def _reset(self, node: QuorumNode, rng: SeededRandom) -> None:
+        times = rng.between(1, 5)
+
+        def strike() -> None:
+            for other in self._nodes:
+                self._network.reset_some((node.node_id, other), 60)
+                self._network.reset_some((other, node.node_id), 60)
+
+        for number in range(times):
+            self._world.after(number * rng.between(1_000, 200_000), strike)
+
+    # ---------------------------------------------------------------------------------------------------- machines
+
+    def _slow_disk(self, node: QuorumNode, rng: SeededRandom) -> None:
+        node.slow_us = rng.choice((20_000, 200_000, 800_000))
+
+        def recover() -> None:
+            node.slow_us = 0
+
+        self._world.after(rng.between(200_000, 3_000_000), recover)
+
+    def _clock(self, node: QuorumNode, rng: SeededRandom) -> None:
+        node.wall_ahead_ms = rng.choice((-100_000_000, -5_000, 0, 5_000, 100_000_000))
+
+    def _lose_disk(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        """Only while the others can do without: a majority of the voters keeps its disk, and knows the lost directory."""
+        voter = self._voter_that_all_know(node)
+        if voter is None or self._administrator.is_changing or self._administrator.lost is not None or self._moves:
+            return False
+        if node.quorum is not None:
+            node.kill()
+        node.replace_disk()
+        self._back_later(node, rng)
+        self._administrator.replace(voter)
+        return None
+
+    def _voter_that_all_know(self, node: QuorumNode) -> Voter | None:
+        """The node as a voter, if every node's durable log has the same three or more voters, with all directory ids."""
+        known = set()
+        for each in self._nodes.values():
+            if each.quorum is None:
+                return None
+            voters = _durable_voters(each)
+            if voters is None:
+                return None
+            known.add(voters)
+        if len(known) != 1:
+            return None
+        voters = known.pop()
+        has_ids = all(voter.directory_id is not None for voter in voters.voters)
+        voter = voters.get(node.node_id)
+        is_current = voter is not None and voter.directory_id == node.directory_id
+        return voter if has_ids and is_current and len(voters.voters) >= 3 else None
+
+    def _change_voters(self, node: QuorumNode, rng: SeededRandom) -> bool | None:  # noqa: ARG002
+        if self._administrator.is_changing or self._administrator.lost is not None:
+            return False
+        self._administrator.change_something()
+        return None
+
+    def _move(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        """The node starts again with another port, which it reports by UpdateRaftVoter. Once in a run."""
+        if node.quorum is None or self._moves or self._administrator.lost is not None:
+            return False
+        self._moves += 1
+        node.kill()
+        node.port += 1_000
+        self._back_later(node, rng)
+        return None
+
+
+def _durable_voters(node: QuorumNode) -> VoterSet | None:
+    """The newest voters in the durable part of a node's log; None if all of them are in the configuration only."""
+    quorum = node.quorum
+    assert quorum is not None
+    log = quorum.log
+    for entry in reversed(log.entries(log.snapshot_id.end_offset, log.flushed_offset)):
+        if entry.is_control:
+            for kind, value in read_control(entry.batch):
+                if kind == ControlType.KRAFT_VOTERS:
+                    return VoterSet.decode(value)
+    # the voters of a snapshot are older than those in the log
+    return quorum.committed_voters if log.snapshot else None

@@ -1,0 +1,327 @@
+"""One simulated node: a process with the real `Quorum`, on a machine with a simulated disk."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from yak.core import events
+from yak.core.context import Clock, Context
+from yak.core.jobs import Jobs as CoreJobs
+from yak.core.timers import Timers
+from yak.ids import NodeId
+from yak.protocol.versions import FETCH
+from yak.quorum.election_state import ElectionState
+from yak.quorum.quorum import Quorum, QuorumConfig
+from yak.quorum.raft_log import RaftLog
+from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.sim.disk import SimDisk
+from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.jobs import Jobs
+from yak.sim.quorum.network import Frame, QuorumNetwork, Respond
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.world import World
+
+if TYPE_CHECKING:
+    from yak.cluster.image import Image
+    from yak.config.broker_configs import BrokerConfig
+    from yak.sim.quorum.checks import Checks
+    from yak.sim.quorum.draws import Draws
+
+DIRECTORY: Final = "/data"
+STATE_PATH: Final = f"{DIRECTORY}/quorum-state"
+CLUSTER_ID: Final = "quorum-of-a-seed"
+HOST: Final = "h"
+
+
+class QuorumNode:
+    """A node that can be started, killed, paused and stopped, lose power, its disk, or its address."""
+
+    def __init__(
+        self, world: World, network: QuorumNetwork, draws: Draws, rng: SeededRandom, node_id: NodeId, checks: Checks
+    ) -> None:
+        self._world, self._network, self._draws, self._rng, self._checks = world, network, draws, rng, checks
+        self.node_id, self.port = node_id, 9_000 + node_id
+        self.disk = SimDisk()
+        self.directory_id: uuid.UUID = rng.uuid4()
+        self.has_power = True
+        self.is_paused = False
+        self.incarnation = 0
+        self.quorum: Quorum | None = None
+        self.on_restart: list[Callable[[], None]] = []
+        self.on_end: list[Callable[[], None]] = []
+        self.slow_us = 0
+        """Longest extra time of each job."""
+        self.wall_ahead_ms = rng.between(-2_000, 2_000)
+        self._skew_ms = rng.between(0, 60_000)
+        """Clocks of two machines have different readings."""
+        self._inbox: list[Callable[[], None]] = []
+        self._effects: list[events.Effect] = []
+        self._outbox: list[Callable[[], None]] = []
+        """What a step sends leaves when it is over, as an effect does: a step in which the process ends sends nothing."""
+        self._is_stepping = False
+        self._paused_at_ms: int | None = None
+        self._wake_us: int | None = None
+        self._jobs: Jobs | None = None
+        self._core_jobs: CoreJobs
+        self._timers: Timers
+        self._clock = Clock(0)
+        network.nodes[node_id] = self
+
+    # ---------------------------------------------------------------------------------------------------- views
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there, stopped or not."""
+        return self.quorum is not None
+
+    @property
+    def now_ms(self) -> int:
+        """This machine's monotonic clock."""
+        return self._world.now_ms + self._skew_ms
+
+    def say(self, text: str) -> None:
+        """Add a line for a reader."""
+        self._world.say(f"n{self.node_id} {text}")
+
+    # ---------------------------------------------------------------------------------------------------- process
+
+    def start(self) -> None:
+        """Start the process, on what is on the disk."""
+        assert self.quorum is None
+        self.incarnation += 1
+        self.has_power, self.is_paused = True, False
+        self._effects, self._outbox, self._inbox, self._wake_us = [], [], [], None
+        self._timers, self._core_jobs = Timers(), CoreJobs(self._effects.append)
+        self._clock = Clock(self.now_ms, self.wall_ahead_ms)
+        self._jobs = Jobs(self.disk, self._rng.fork(f"jobs {self.incarnation}"), self._later_in_thread, self._job_done)
+        if self._draws.has_job_pauses:
+            self._jobs.pauses = self._rng.fork("pauses")
+        self.disk.make_directory(DIRECTORY)
+        log = RaftLog.open(self.disk, DIRECTORY, self.now_ms)
+        config = QuorumConfig(
+            self.node_id,
+            self.directory_id,
+            CLUSTER_ID,
+            HOST,
+            self.port,
+            self._draws.voters,
+            fetch_timeout_ms=self._draws.fetch_timeout_ms,
+            election_timeout_ms=self._draws.election_timeout_ms,
+            snapshot_bytes=self._draws.snapshot_bytes,
+        )
+        context = Context(
+            self._clock,
+            cast("BrokerConfig", None),
+            cast("Image", None),
+            self._emit,
+            self._core_jobs,
+            self._timers,
+        )
+        election = ElectionState.read(self.disk, STATE_PATH)
+        self.quorum = Quorum(context, config, log, election, STATE_PATH, self, self._rng.fork("quorum"), self)
+        self._world.trace(f"start {self.node_id}")
+        self.say(f"started, epoch {election.leader_epoch}, log end {log.end_offset}, snapshot {log.snapshot_id}")
+        self._checks.started(self)
+        self.step(self.quorum.start)
+        for action in self.on_restart:
+            action()
+
+    def kill(self) -> None:
+        """The process ends (SIGKILL): what it wrote stays, and its connections are reset."""
+        self.say("is killed")
+        self._end(resets=True)
+        self.disk.kill()
+
+    def lose_power(self, rng: SeededRandom) -> None:
+        """The machine stops: unsynced data and names may be lost."""
+        self.has_power = False
+        if self.quorum is not None:
+            self._end(resets=False)
+        lost = self.disk.crash(rng)
+        self.say(f"loses power, and of its disk {lost}")
+
+    def stop(self) -> None:
+        """An orderly stop: resign, and end when that was sent."""
+        if self.quorum is None or self.is_paused:
+            return
+        self.say("stops")
+        self.step(self.quorum.stop)
+        incarnation = self.incarnation
+
+        def end() -> None:
+            if self.quorum is not None and self.incarnation == incarnation:
+                self.kill()
+
+        self._world.after(self._rng.between(1_000, 50_000), end)
+
+    def die_inside_a_write(self, rng: SeededRandom) -> None:
+        """The process ends within one of its next writes."""
+        self.disk.end_inside(Death(rng, rng.between(0, 6)))
+
+    def replace_disk(self) -> None:
+        """A new, empty disk, with another directory id."""
+        assert self.quorum is None
+        self._checks.disk_is_lost(self)
+        self.disk, self.directory_id = SimDisk(), self._rng.uuid4()
+        self.say(f"has a new disk {self.directory_id}")
+
+    def _end(self, *, resets: bool) -> None:
+        self._checks.ends(self)
+        incarnation, self.quorum = self.incarnation, None
+        self.incarnation += 1
+        self.is_paused, self._inbox = False, []
+        if self._jobs is not None:
+            self._jobs.end()
+        self._world.trace(f"end {self.node_id}")
+        self._network.process_ended(self, incarnation, resets=resets)
+        for action in self.on_end:
+            action()
+
+    def close(self) -> None:
+        """The run is over: end the threads of jobs."""
+        if self._jobs is not None:
+            self._jobs.close()
+
+    # ---------------------------------------------------------------------------------------------------- pauses
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.quorum is not None and not self.is_paused:
+            self.say("is paused")
+            self.is_paused, self._paused_at_ms = True, self.now_ms
+
+    def resume(self) -> None:
+        """SIGCONT: the step that was under way has read the clock before the pause."""
+        if not self.is_paused:
+            return
+        self.say("is resumed")
+        self.is_paused = False
+        waiting, self._inbox = self._inbox, []
+        delay_us = 0
+        for action in waiting:
+            delay_us += self._rng.between(1, 300)
+            self._world.after(delay_us, action)
+        self._wake()
+
+    def _guarded(self, incarnation: int, action: Callable[[], None]) -> None:
+        """Run something in this process: at once, when it is resumed, or never if it has ended."""
+        if self.incarnation != incarnation or self.quorum is None:
+            return
+        if self.is_paused:
+            self._inbox.append(partial(self._guarded, incarnation, action))
+            return
+        try:
+            action()
+        except ProcessEnded:
+            self.kill()
+
+    # ---------------------------------------------------------------------------------------------------- steps
+
+    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:
+        """Run `action` in a step."""
+        self._guarded(incarnation, partial(self.step, action))
+
+    def step(self, action: Callable[[], None]) -> None:
+        """Run `action` as one step of the broker, and carry out its effects."""
+        stale_ms, self._paused_at_ms = self._paused_at_ms, None
+        self._clock.now_ms = max(self._clock.now_ms, self.now_ms if stale_ms is None else stale_ms)
+        self._clock.ahead_ms = self.wall_ahead_ms
+        self._is_stepping = True
+        try:
+            action()
+        except ProcessEnded:
+            self._outbox.clear()
+            self.kill()
+            return
+        finally:
+            self._is_stepping = False
+        self._carry_out()
+
+    def after_step(self, action: Callable[[], None]) -> None:
+        """Run `action`, which other processes can see, when the present step is over."""
+        if self._is_stepping:
+            self._outbox.append(action)
+        else:
+            action()
+
+    def _carry_out(self) -> None:
+        effects, outbox = self._effects[:], self._outbox[:]
+        self._effects.clear()
+        self._outbox.clear()
+        for action in outbox:
+            action()
+        for effect in effects:
+            if isinstance(effect, events.RunJob):
+                assert self._jobs is not None
+                self._jobs.start(effect)
+            elif isinstance(effect, events.Notice):
+                self._world.trace(f"notice {self.node_id} {effect.event} {effect.fields}")
+                self.say(f"{effect.level} {effect.event} {effect.fields}")
+        self._checks.touched(self)
+        self._wake()
+
+    def _emit(self, effect: events.Effect) -> None:
+        self._effects.append(effect)
+
+    def _wake(self) -> None:
+        """Schedule the step of the next timer."""
+        due_ms = self._timers.next_due()
+        if due_ms is None:
+            return
+        due_us = max((due_ms - self._skew_ms) * 1000, self._world.now_us)
+        if self._wake_us is not None and self._wake_us <= due_us:
+            return
+        self._wake_us = due_us
+        incarnation = self.incarnation
+
+        def run() -> None:
+            if self._wake_us == due_us and self.incarnation == incarnation:
+                self._wake_us = None
+                self.deliver(incarnation, lambda: self._timers.run_due(self._clock.now_ms))
+
+        self._world.after(due_us - self._world.now_us, run)
+
+    def _later_in_thread(self, delay_us: int, action: Callable[[], object]) -> None:
+        incarnation = self.incarnation
+        if self.slow_us:
+            delay_us += self._rng.between(0, self.slow_us)
+        self._world.after(delay_us, lambda: self._guarded(incarnation, lambda: cast("None", action())))
+
+    def _job_done(self, event: events.JobDone) -> None:
+        self.step(lambda: self._core_jobs.on_done(event))
+
+    # ------------------------------------------------------------------------------------- transport and listener
+
+    def send(self, address: Address, api_key: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
+        """Send a request of the quorum."""
+        self._checks.sends(self, address, api_key, fields)
+        if api_key == FETCH_SNAPSHOT:
+            fields = fields | {"max_bytes": self._draws.piece_bytes}
+        frame = Frame.of(api_key, VERSIONS_SENT[api_key], fields)
+        self.after_step(lambda: self._network.send(self, address, _lane(api_key), frame, done))
+
+    def forget(self, address: Address, api_key: int) -> None:
+        """Close the connection of an API."""
+        self.after_step(lambda: self._network.forget(self, address, _lane(api_key)))
+
+    def handle(self, api_key: int, request: Any, respond: Respond) -> None:
+        """A request arrives."""
+        assert self.quorum is not None
+        self.quorum.handle(api_key, request, respond)
+
+    def observe_response(self, api_key: int, request: Any, fields: dict[str, Any]) -> None:
+        """A response leaves."""
+        self._checks.responds(self, api_key, request, fields)
+
+    def on_leader(self) -> None:
+        """The quorum has another leader, or is ready."""
+
+    def on_applied(self) -> None:
+        """Commands were applied."""
+
+
+def _lane(api_key: int) -> str:
+    return "fetches" if api_key in (FETCH, FETCH_SNAPSHOT) else "votes"

@@ -1,0 +1,120 @@
+"""What the quorum has committed, as first seen on any node, and the state and outcomes that replaying it gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from yak.ids import LeaderEpoch, Offset
+from yak.metadata_store.state import StoreState
+from yak.ports.metadata_store import StoreOutcome
+from yak.quorum.control_records import ControlType, read_control
+from yak.quorum.raft_log import Entry
+from yak.quorum.state_machine import StateMachine, value_of
+from yak.quorum.voters import VoterSet
+
+
+class Reference:
+    """The committed log, replayed on a state machine of its own."""
+
+    def __init__(self, voters: VoterSet) -> None:
+        self._machine = StateMachine()
+        self.entries: list[Entry] = []
+        """Each has one record, so the index is the offset."""
+        self.voters = voters
+        """The newest committed voters."""
+        self._voters_at: list[VoterSet] = [voters]
+        self._digests: list[str] = [digest(StoreState())]
+        self._whole: list[str] = [whole_digest(StateMachine())]
+        self.operations: dict[str, tuple[Offset, StoreOutcome]] = {}
+        """Client's operation -> where its command is, and its outcome."""
+
+    @property
+    def end_offset(self) -> Offset:
+        """Everything below it is committed."""
+        return len(self.entries)
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch:
+        """The epoch of a committed entry."""
+        return self.entries[offset].epoch
+
+    def commit(self, entry: Entry) -> str | None:
+        """Append the next committed entry; returns the operation of its command."""
+        assert entry.base_offset == self.end_offset
+        assert entry.next_offset == entry.base_offset + 1
+        self.entries.append(entry)
+        operation = None
+        if entry.is_control:
+            for kind, value in read_control(entry.batch):
+                if kind == ControlType.KRAFT_VOTERS:
+                    self.voters = VoterSet.decode(value)
+        else:
+            value = value_of(entry.batch)
+            outcome = self._machine.apply(value)
+            operation = json.loads(value)["args"].get("operation")
+            if operation is not None:
+                self.operations[operation] = entry.base_offset, outcome
+        self._voters_at.append(self.voters)
+        self._digests.append(self._digests[-1] if entry.is_control else digest(self._machine.state))
+        self._whole.append(self._whole[-1] if entry.is_control else whole_digest(self._machine))
+        return operation
+
+    def digest_at(self, offset: Offset) -> str:
+        """The digest of the state after everything below `offset`."""
+        return self._digests[offset]
+
+    def voters_at(self, offset: Offset) -> VoterSet:
+        """The committed voters after everything below `offset`."""
+        return self._voters_at[offset]
+
+    def replayed(self, offset: Offset) -> str:
+        """The digest of everything that a replay of the commands below `offset` gives, soft facts included."""
+        return self._whole[offset]
+
+
+def digest(state: StoreState) -> str:
+    """A digest of the replicated part of a state. The metadata log is part of it by its hash chain."""
+    cluster = {name: value for name, value in state.cluster.items() if name != "lease_n"}
+    brokers = {
+        node_id: {name: value for name, value in broker.items() if name != "persisted"}
+        for node_id, broker in state.brokers.items()
+    }
+    return _hash(
+        [
+            cluster,
+            brokers,
+            list(state.unregistered),
+            state.secret,
+            state.topic_ids,
+            state.topics,
+            [[*where, partition] for where, partition in state.partitions.items()],
+            state.configs,
+            len(state.log),
+            state.log[0].offset if state.log else 0,
+            state.snapshot.offset if state.snapshot is not None else -1,
+        ]
+    )
+
+
+def whole_digest(machine: StateMachine) -> str:
+    """A digest of everything that a snapshot has."""
+    state = machine.state
+    heartbeats = {node_id: count for node_id, count in state.heartbeats.items() if node_id in state.brokers}
+    return _hash(
+        [
+            machine.time_ms,
+            digest(state),
+            state.cluster,
+            list(state.brokers.items()),
+            sorted(heartbeats.items()),
+            sorted(state.full),
+            [asdict(record) for record in state.log[-3:]],
+            None if state.snapshot is None else asdict(state.snapshot),
+        ]
+    )
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha1(json.dumps(value).encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,220 @@
+"""One seed of the quorum, from start to report."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from yak.ids import NodeId
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.sim.quorum.administrator import Administrator
+from yak.sim.quorum.checks import Checks, QuorumViolation
+from yak.sim.quorum.clients import Caller, Shared, StoreClient
+from yak.sim.quorum.draws import Draws
+from yak.sim.quorum.faults import Faults
+from yak.sim.quorum.network import QuorumNetwork
+from yak.sim.quorum.node import CLUSTER_ID, QuorumNode
+from yak.sim.quorum.spec import QuorumSpec
+from yak.sim.seed_report import SeedReport
+from yak.sim.seeded_random import SeededRandom
+from yak.sim.world import START_MS, World
+
+EVENTS_MAX: Final = 200_000
+_CALM_US: Final = 30_000_000
+"""Within this time after the last fault there is one leader, and every node has applied the same."""
+_STRANGER: Final = 2_000
+
+
+class QuorumRun:
+    """The nodes, their clients, the operator and the faults."""
+
+    def __init__(self, spec: QuorumSpec) -> None:
+        self.spec = spec
+        self.world = World()
+        rng = SeededRandom(f"quorum {spec.seed}")
+        self.draws = draws = Draws.of(rng.fork("draws"))
+        self._rng = rng.fork("run")
+        self.checks = Checks(draws.voters)
+        self.network = QuorumNetwork(self.world, rng.fork("network"), draws.request_timeout_ms)
+        self.counts = dict.fromkeys(
+            ("calls", "calls without an answer", "answers OK", "answers refused", "reads", "liveness forfeited"), 0
+        )
+        self.nodes: dict[NodeId, QuorumNode] = {}
+        shared = Shared({})
+        self.clients = []
+        for node_id in range(1, len(draws.voters.voters) + draws.observers + 1):
+            node = QuorumNode(self.world, self.network, draws, rng.fork(f"node {node_id}"), node_id, self.checks)
+            self.nodes[node_id] = node
+            caller = Caller(self.network, self.checks, node, shared, self.counts)
+            client_rng = rng.fork(f"client {node_id}")
+            self.clients.append(StoreClient(self.world, client_rng, node, self.nodes, caller, shared))
+        self.administrator = Administrator(self.world, self.network, rng.fork("operator"), self.nodes, CLUSTER_ID)
+        self._caller = Caller(self.network, self.checks, self.administrator, shared, self.counts)
+        self.faults = Faults(self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec)
+
+    def go(self) -> SeedReport:
+        """Run to the end. Raises the first violation."""
+        for node in self.nodes.values():
+            self.world.after(self._rng.between(0, 30_000), lambda node=node: self._start(node))  # type: ignore[misc]
+        self.faults.schedule()
+        self._run_for(self.draws.faults_ms * 1000 + self._rng.between(100_000, 1_000_000))
+        self.faults.heal()
+        self._become_calm()
+        return self.report()
+
+    def _start(self, node: QuorumNode) -> None:
+        if node.quorum is None and not node.incarnation:
+            node.start()
+
+    def _run_for(self, duration_us: int) -> None:
+        end_us, is_over = self.world.now_us + duration_us, []
+        self.world.after(duration_us, lambda: is_over.append(True))
+        self.world.run(lambda: bool(is_over), check=self.checks.after_event, events_max=EVENTS_MAX)
+        assert self.world.now_us == end_us
+
+    # ---------------------------------------------------------------------------------------------------- the end
+
+    def _become_calm(self) -> None:
+        """Liveness: without faults and with a majority of the voters, the quorum serves, and all nodes catch up."""
+        for client in self.clients:
+            client.is_over = self._rng.chance(50)
+        self._run_for(self._rng.choice((10_000, 300_000, 1_500_000)))
+        for client in self.clients:
+            client.is_over = True
+        deadline_us = self.world.now_us + _CALM_US
+        while not self._is_calm():
+            if self.world.now_us >= deadline_us:
+                self._forfeit_or_fail()
+                return
+            self._run_for(100_000)
+        self._command("the first")
+        self._disturb()
+        while not self._is_calm():
+            if self.world.now_us >= deadline_us + _CALM_US:
+                raise QuorumViolation("Liveness", "the quorum does not become calm after one node's links were cut")
+            self._run_for(100_000)
+        self.checks.final(list(self.nodes.values()))
+
+    def _leader(self) -> QuorumNode | None:
+        leads = [node for node in self.nodes.values() if node.quorum is not None and node.quorum.is_ready_leader]
+        return leads[0] if len(leads) == 1 else None
+
+    def _is_calm(self) -> bool:
+        leader = self._leader()
+        if leader is None or leader.quorum is None or self.administrator.is_changing:
+            return False
+        end = leader.quorum.log.end_offset
+        return all(
+            node.quorum is not None
+            and node.quorum.log.end_offset == end == node.quorum.applied_offset
+            and node.quorum.leader_id == leader.node_id
+            for node in self.nodes.values()
+        )
+
+    def _forfeit_or_fail(self) -> None:
+        for node in self.nodes.values():
+            assert node.quorum is not None
+            alive = [
+                voter
+                for voter in node.quorum.voters.voters
+                if voter.is_same(voter.node_id, self.nodes[voter.node_id].directory_id)
+            ]
+            if len(alive) < node.quorum.voters.majority:
+                self.counts["liveness forfeited"] += 1
+                return
+        lines = [self._describe(node) for node in self.nodes.values()]
+        raise QuorumViolation("Liveness", f"{_CALM_US / 1e6:.0f} s after the last fault: {'; '.join(lines)}")
+
+    def _describe(self, node: QuorumNode) -> str:
+        quorum = node.quorum
+        assert quorum is not None
+        return (
+            f"n{node.node_id} {quorum.role} of {quorum.leader_id} in epoch {quorum.epoch}, end {quorum.log.end_offset},"
+            f" committed {quorum.high_watermark}, applied {quorum.applied_offset}, voters {quorum.voters.node_ids}"
+        )
+
+    def _command(self, which: str) -> None:
+        """A new command and a read succeed."""
+        leader = self._leader()
+        assert leader is not None
+        for request in (
+            StoreRequest("alloc_pid", {"node_id": _STRANGER, "broker_epoch": 0}),
+            StoreRequest("verify", {"node_id": _STRANGER, "broker_epoch": 0}),
+        ):
+            outcomes: list[StoreOutcome | None] = []
+            self._caller.call(leader, request, outcomes.append)
+            for _ in range(40):
+                if not outcomes:
+                    self._run_for(50_000)
+            if not outcomes or outcomes[0] is None:
+                raise QuorumViolation("Liveness", f"{which} {request.script} without faults is not answered")
+
+    def _disturb(self) -> None:
+        """A voter without a way to the leader does not depose it (KIP-996): the others still follow."""
+        leader = self._leader()
+        assert leader is not None
+        assert leader.quorum is not None
+        voters, epoch = leader.quorum.voters, leader.quorum.epoch
+        followers = [voter.node_id for voter in voters.voters if voter.node_id != leader.node_id]
+        if len(voters.voters) < 3 or not self._rng.chance(25):
+            return
+        alive = [
+            voter.node_id
+            for voter in voters.voters
+            if voter.is_same(voter.node_id, self.nodes[voter.node_id].directory_id)
+        ]
+        victim = self._rng.choice(followers)
+        if len([node_id for node_id in alive if node_id != victim]) < voters.majority:
+            return
+        self.world.say(f"n{victim} and the leader n{leader.node_id} do not reach each other")
+        links = [(leader.node_id, victim), (victim, leader.node_id)]
+        for link in links:
+            self.network.cut(link)
+        self._run_for(self.draws.fetch_timeout_ms * 2_000 + 1_000_000)
+        if leader.quorum.leader is None or leader.quorum.epoch != epoch:
+            raise QuorumViolation(
+                "LeaderIsNotDisturbed", f"node {victim}, which alone lost leader {leader.node_id}, deposed it"
+            )
+        for link in links:
+            self.network.mend(link)
+        self._run_for(500_000)
+
+    # ---------------------------------------------------------------------------------------------------- report
+
+    def report(self) -> SeedReport:
+        """The report of the run so far."""
+        return SeedReport(
+            self.spec,
+            self.world.trace_hash(),
+            self.world.events_count,
+            (self.world.now_us - START_MS * 1000) / 1e6,
+            {
+                **self.checks.counts,
+                **self.counts,
+                **self.administrator.counts,
+                **self.network.counts,
+                **self.faults.counts,
+            },
+            strikes=self.faults.strikes,
+        )
+
+    def close(self) -> None:
+        """End the threads of jobs."""
+        for node in self.nodes.values():
+            node.close()
+
+
+def run_quorum(spec: QuorumSpec, *, lines: list[str] | None = None) -> SeedReport:
+    """Run it; a violation is in the report's `error`. `lines` collects the log lines of the run."""
+    run = QuorumRun(spec)
+    run.world.log = lines
+    try:
+        return run.go()
+    except Exception as error:  # noqa: BLE001  (an exception of the quorum is a finding too)
+        return run.report().fail(error, lines)
+    finally:
+        run.close()
+
+
+def run_quorum_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
+    """Run one seed."""
+    return run_quorum(QuorumSpec(seed, 0), lines=lines)
