@@ -61,8 +61,20 @@ def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
 
 
 def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -> str | None:
-    """The configured metadata store, otherwise the local cluster's; None if neither is known."""
+    """The configured metadata store, otherwise the local cluster's; None if neither is known.
+
+    Raises UsageError (`no-redis`) when the local cluster has no Redis.
+    """
+    from yak.errors import UsageError
+
     found = g.settings.get("redis_url", flag=flag)
+    if flag is None and local is not None and local.metadata == "raft":
+        raise UsageError(
+            "no-redis",
+            f"the cluster in {local.data_dir} has no Redis to read or restore",
+            why="its metadata are in a quorum of its brokers, and each of them has a copy",
+            try_=("yak quorum describe --replication", "yak metadata snapshot", "yak isr"),
+        )
     if found.origin != "default":
         return str(found.value)
     return local.redis_url if local is not None else None

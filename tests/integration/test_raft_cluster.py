@@ -171,6 +171,23 @@ def test_voter_that_lost_its_disk_is_replaced(cluster: LocalCluster, yak: Any) -
     assert read_all(cluster.status().bootstrap, TOPIC) == [b"kept"]
 
 
+def test_commands_show_a_cluster_without_redis(cluster: LocalCluster, yak: Any) -> None:
+    make_topic(cluster)
+    found = yak.run("cluster", "-o", "json").json
+    controller, state = found["controller_id"], quorum(cluster)
+    assert found["quorum"] == {"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": [1, 2, 3]}
+    kinds = [json.loads(line)["kind"] for line in yak.run("metadata", "log", "-o", "json").out.splitlines()]
+    assert "Topic" in kinds
+    assert "orders" in yak.run("metadata", "snapshot").out
+    checks = {each["check"]: each["state"] for each in yak.run("doctor", "-o", "json").json}
+    assert checks["quorum"] == "ok"
+    assert "redis" not in checks
+    ran = yak.run("failover", "--controller", "--kill", "--yes", "-o", "json")
+    assert ran.code == 0, ran.err
+    assert ran.json["node"] == controller
+    assert ran.json["timeline"]["controller_ms"] is not None
+
+
 def test_cluster_with_redis_has_no_quorum_to_show(yak: Any) -> None:
     assert yak.run("up", "-d", "--port", "0", "--no-http").code == 0
     for words in (("describe",), ("add", "2"), ("remove", "1", "--yes")):

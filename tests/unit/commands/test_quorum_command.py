@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,11 @@ import pytest
 from yak.client import admin, quorum_changes
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.quorum_changes import QuorumReplica, QuorumState
+from yak.errors import Unreachable
+from yak.local import state as stored
+from yak.local.checks.finding import Finding
+from yak.local.checks.quorum import check_quorum
+from yak.local.state import BrokerState, ClusterState, RedisState
 
 LOST = 60_000
 
@@ -111,3 +117,55 @@ def test_secret_is_a_new_one_each_time(yak: Any) -> None:
     first, second = (yak("quorum", "secret").out for _ in range(2))
     assert re.fullmatch(r"[0-9a-f]{64}\n", first)
     assert first != second
+
+
+def test_doctor_finds_the_quorums_leader_and_voters_that_do_not_run(cluster: SimpleNamespace) -> None:
+    assert check_quorum("h1:9092", timeout_s=1) == Finding("quorum", "ok", "node 1 leads in epoch 4, voters 1, 2, 3")
+    cluster.state = state(replica(1, fetched=None), replica(2, fetched=LOST))
+    found = check_quorum("h1:9092", timeout_s=1)
+    assert found is not None
+    assert (found.state, found.detail) == ("warn", "node 1 leads in epoch 4, voters 1, 2; not running: 2")
+
+
+@pytest.mark.parametrize(("code", "finding"), [("quorum-no-leader", "FAIL"), ("unreachable", None)])
+def test_doctor_fails_a_quorum_without_leader_and_leaves_unreachable_brokers_to_other_checks(
+    monkeypatch: pytest.MonkeyPatch, code: str, finding: str | None
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise Unreachable(code, "the metadata quorum has no leader")
+
+    monkeypatch.setattr(quorum_changes, "describe_quorum", fail)
+    found = check_quorum("h1:9092,h2:9092", timeout_s=1)
+    assert (None if found is None else found.state) == finding
+
+
+@pytest.fixture
+def local_quorum(clean_environment: Path) -> str:
+    """The stored state of a stopped cluster with a quorum in the working directory."""
+    folder = clean_environment / "yak-data"
+    folder.mkdir()
+    broker = BrokerState(1, "leader", "127.0.0.1", 9092, str(folder / "node-1"), wanted=False)
+    stored.save(ClusterState(str(folder), RedisState(""), "c", brokers=[broker], metadata="raft", voters=(1,)))
+    return str(folder)
+
+
+@pytest.mark.parametrize("words", [("isr", "--from-redis"), ("cluster", "restore")])
+def test_commands_that_read_redis_refuse_a_cluster_with_a_quorum(
+    yak: Any, local_quorum: str, words: tuple[str, ...]
+) -> None:
+    ran = yak(*words)
+    assert ran.code == 2
+    assert "error[no-redis]" in ran.err
+
+
+def test_status_says_which_nodes_the_quorum_began_with(yak: Any, local_quorum: str) -> None:
+    ran = yak("up", "--status")
+    assert "quorum  began with node 1" in ran.err
+    assert "redis" not in ran.err
+    assert json.loads(yak("up", "--status", "-o", "json").out)["metadata"] == "raft"
+
+
+def test_up_refuses_a_redis_beside_a_quorum(yak: Any) -> None:
+    ran = yak("up", "--metadata", "raft", "--redis-url", "redis://h:1/0")
+    assert ran.code == 2
+    assert "exclude each other" in ran.err
