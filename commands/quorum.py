@@ -140,7 +140,7 @@ def _voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
         raise YakError(
             "quorum-last-voter",
             f"node {node_id} is the only voter",
-            why="without it nobody could decide a change of the metadata",
+            why="without a voter no change of the metadata can be committed",
             try_=("yak node add", "yak quorum add NODE          first add another voter"),
         )
     running = left & state.running_voters()

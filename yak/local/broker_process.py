@@ -148,7 +148,7 @@ class StartingBroker:
         return None
 
     def _check_quorum(self) -> None:
-        """Fail the start of one broker when it waits for voters that nobody is starting."""
+        """Fail the start of one broker when it waits for voters that do not run."""
         line = self._last_line()
         if not line.startswith(_WAITS_FOR_QUORUM):
             return
