@@ -1,13 +1,15 @@
 """Starts the missing processes of a local cluster: all brokers at once, then Redis.
 
-The brokers start first because they take longer to load than Redis takes to answer; they wait for it.
+The brokers start first because they take longer to load than Redis takes to answer; they wait for it. With a metadata
+quorum there is no Redis, and the brokers wait for a majority of its voters.
 """
 
 import os
 
 from yak.errors import YakError
-from yak.local import layout, planning, processes, redis_child, state
+from yak.local import layout, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
+from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
 from yak.local.status import broker_status, is_alive
 
@@ -23,6 +25,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     if redis_missing:
         _choose_redis_socket(known)
     server = None
+    shared = quorum.prepare(known)
 
     def ready(index: int, found: ReadyBroker) -> None:
         broker = starting[index][0]
@@ -36,7 +39,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             broker.wanted = broker.wanted or only is None
             missing = broker_status(broker).state == "dead"
             if missing and only in {None, broker.node_id}:
-                starting.append((broker, _spawn(known, broker)))
+                starting.append((broker, _spawn(known, broker, shared, is_alone=only is not None)))
         state.save(known)
         if redis_missing:
             folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")
@@ -52,7 +55,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     return tuple(broker.node_id for broker, _ in starting)
 
 
-def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
+def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, *, is_alone: bool) -> StartingBroker:
     spec = BrokerSpec(
         broker.node_id,
         broker.host,
@@ -62,11 +65,13 @@ def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
         planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
         broker.role,
         broker.http_port,
+        shared,
     )
     child = StartingBroker(
         spec,
         log_path=layout.log_path(known.data_dir, f"node-{broker.node_id}"),
         ready_file=layout.ready_file(known.data_dir, broker.node_id),
+        is_alone=is_alone,
     )
     broker.process, broker.is_ready, broker.epoch = child.process, False, None
     return child
