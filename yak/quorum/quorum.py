@@ -736,10 +736,20 @@ class Quorum:
             self.serve_reads()
 
     def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
+        if request.script == "heartbeat":
+            done = partial(self._on_heartbeat_applied, leader, request, done)
         time_ms = max(self.now_ms, self.machine.time_ms)
         leader.pending[self.log.end_offset] = done
         self.counters.appended(self.log.end_offset, self.now_ms)
         self._append(command_batch(request, leader.facts, time_ms))
+
+    def _on_heartbeat_applied(
+        self, leader: LeaderState, request: StoreRequest, done: OnOutcome, outcome: StoreOutcome | None
+    ) -> None:
+        """Count a heartbeat that was a command among the leader's soft facts as well: the command carried older ones."""
+        if outcome is not None and outcome.code == "OK" and self.leader is leader:
+            outcome = self.machine.execute_on_leader(request, leader.facts, self.now_ms)
+        done(outcome)
 
     def _append(self, batch: bytes) -> None:
         """Append a batch as the leader. A leader that cannot, for want of room, lets another one lead."""
@@ -768,7 +778,10 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            if self.machine.needs_command(read.request):
+            if self.leader is not leader:
+                # an append failed, and this node resigned
+                read.done(None)
+            elif self.machine.needs_command(read.request):
                 # a command that was applied meanwhile has made it one
                 self._append_command(leader, read.request, read.done)
             else:
