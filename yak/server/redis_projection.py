@@ -13,6 +13,7 @@ cluster `state` is PROJECTION: a broker started with this Redis as its metadata 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import trio
@@ -27,6 +28,7 @@ INTERVAL_SECONDS: Final = 0.5
 OBJECTS_PER_WRITE: Final = 200
 """Of one script: about 1 ms of Redis."""
 WRITES_PER_INTERVAL: Final = 4
+_WRITTEN_MAX: Final = OBJECTS_PER_WRITE * WRITES_PER_INTERVAL
 _PAUSE_SECONDS: Final = (1.0, 30.0)
 """Between two connections: the first pause, and the longest."""
 _TIMEOUT_SECONDS: Final = 5.0
@@ -46,8 +48,8 @@ for _, command in ipairs(cjson.decode(ARGV[4])) do redis.call(unpack(command)) e
 return 'written'
 """
 
-Name: TypeAlias = tuple[str, ...]
-"""The kind of an object, and its ids."""
+Name: TypeAlias = tuple[str, Any]
+"""The kind of an object, and its key in the state."""
 Commands: TypeAlias = list[list[str]]
 Difference: TypeAlias = tuple[Name, Any, Commands]
 """An object, its new value (None if it is gone), and the commands that write it."""
@@ -142,13 +144,13 @@ class RedisProjection:
         made = await client.pipeline([("HGET", f"{p}t:{each}", "made") for each in names.values()]) if names else []
         for (name, topic_id), count in zip(names.items(), made, strict=True):
             self._written["topic", topic_id] = (name,)
-            self._written |= {("partition", topic_id, str(number)): () for number in range(int(count or 0))}
+            self._written |= {("partition", (topic_id, number)): () for number in range(int(count or 0))}
         for field, text in marks.items():
             epoch, _, offset = text.partition(":")
-            self._written["hw", field] = (int(epoch), int(offset))
-        self._written |= {("leo", field): (json.loads(text)["le"], {}) for field, text in ends.items()}
-        self._written |= {("configs", name): "" for name in configs}
-        self._written |= {("broker", node): () for node in nodes}
+            self._written["hw", _place(field)] = (int(epoch), int(offset))
+        self._written |= {("leo", _place(field)): () for field in ends}
+        self._written |= {("configs", name): {} for name in configs}
+        self._written |= {("broker", int(node)): () for node in nodes}
         return bool(replies[0])
 
     # ------------------------------------------------------------------------------------------------- differences
@@ -158,7 +160,7 @@ class RedisProjection:
         state = self._state
         offset = state.cluster["mo"]
         found = await self._differences(state, is_same=offset == self._offset)
-        if len(found) <= OBJECTS_PER_WRITE * WRITES_PER_INTERVAL:
+        if len(found) <= _WRITTEN_MAX:
             self._offset = offset
         pieces = [found[start : start + OBJECTS_PER_WRITE] for start in range(0, len(found), OBJECTS_PER_WRITE)]
         if not pieces and trio.current_time() - self._sent_at >= _LOOK_SECONDS:
@@ -199,100 +201,108 @@ class RedisProjection:
         if not is_same:
             found += [(name, None, _removal(p, name, written[name])) for name in written if not _exists(state, name)]
         objects = _offsets(state, p, written) if is_same else _everything(state, p, written)
-        for number, (name, value, make) in enumerate(objects):
+        for each in objects:
+            if each is None:
+                await trio.lowlevel.checkpoint()
+                continue
+            name, value, make = each
             if written.get(name) != value:
                 found.append((name, value, make()))
-            if number % _COMPARED_AT_ONCE == _COMPARED_AT_ONCE - 1:
-                await trio.lowlevel.checkpoint()
+                if len(found) > _WRITTEN_MAX:
+                    break
         return found
 
 
-_Object: TypeAlias = tuple[Name, Any, Callable[[], Commands]]
+_Object: TypeAlias = tuple[Name, Any, Callable[[], Commands]] | None
+"""An object's name, a value that changes with it, and what makes the commands that write it; None: let others run."""
 
 
 def _everything(state: StoreState, p: str, written: Mapping[Name, Any]) -> Iterator[_Object]:
-    """All objects: name, a value that changes with the object, and what makes the commands that write it.
-
-    The state may change between two objects.
-    """
+    """All objects that may differ. The state may change at each None."""
     # each write names the controller
     yield ("cluster", ""), (state.cluster["ctl_id"], state.cluster["ctl_epoch"]), list
     for node_id, broker in list(state.brokers.items()):
         names = ("broker_epoch", "state", "host", "port", "role", "rack")
         fields = tuple((name, str(broker[name])) for name in names if broker.get(name) is not None)
-        yield ("broker", str(node_id)), fields, _broker_commands(p, node_id, fields)
+        yield ("broker", node_id), fields, partial(_broker_commands, p, node_id, fields)
     for topic_id, topic in list(state.topics.items()):
-        yield ("topic", topic_id), (topic["name"], topic["total"], topic["made"]), _topic_commands(p, topic_id, topic)
-    for (topic_id, number), partition in list(state.partitions.items()):
-        value = (partition["leader_epoch"], partition["partition_epoch"])
-        yield ("partition", topic_id, str(number)), value, _partition_commands(p, topic_id, number, partition)
+        value = (topic["name"], topic["total"], topic["made"])
+        yield ("topic", topic_id), value, partial(_topic_commands, p, topic_id, topic)
+    yield None
+    for number, (where, partition) in enumerate(list(state.partitions.items()), 1):
+        epochs = (partition["leader_epoch"], partition["partition_epoch"])
+        if written.get(("partition", where)) != epochs:
+            yield ("partition", where), epochs, partial(_partition_commands, p, where, partition)
+        if number % _COMPARED_AT_ONCE == 0:
+            yield None
     for name, configs in list(state.configs.items()):
-        text = json.dumps(configs)
-        yield ("configs", name), text, _field(f"{p}configs", name, text)
+        yield ("configs", name), configs, partial(_field, f"{p}configs", name, configs)
     yield from _offsets(state, p, written)
 
 
 def _offsets(state: StoreState, p: str, written: Mapping[Name, Any]) -> Iterator[_Object]:
-    for (topic_id, number), mark in list(state.high_watermarks.items()):
-        field = f"{topic_id}:{number}"
-        if mark < written.get(("hw", field), mark):
-            continue  # of an earlier term of this leader
-        yield ("hw", field), mark, _field(f"{p}hw", field, f"{mark[0]}:{mark[1]}")
-        ends = state.log_end_offsets.get((topic_id, number))
-        if ends is not None:
-            yield ("leo", field), ends, _field(f"{p}leo", field, json.dumps({"le": ends[0], "leo": ends[1]}))
+    for number, (where, mark) in enumerate(list(state.high_watermarks.items()), 1):
+        held, ends = written.get(("hw", where)), state.log_end_offsets.get(where)
+        is_same = mark == held and ends == written.get(("leo", where))
+        if not is_same and (held is None or mark >= held):  # else it is of an earlier term of this leader
+            field = f"{where[0]}:{where[1]}"
+            yield ("hw", where), mark, partial(_mark_commands, p, field, mark)
+            if ends is not None:
+                yield ("leo", where), ends, partial(_field, f"{p}leo", field, {"le": ends[0], "leo": ends[1]})
+        if number % _COMPARED_AT_ONCE == 0:
+            yield None
 
 
 def _exists(state: StoreState, name: Name) -> bool:
-    kind, key, *number = name
-    if kind == "cluster":
-        return True
-    if kind == "topic":
-        return key in state.topics
-    if kind == "partition":
-        return (key, int(number[0])) in state.partitions
-    if kind == "broker":
-        return int(key) in state.brokers
-    if kind == "configs":
-        return key in state.configs
-    topic_id, _, index = key.rpartition(":")
-    return (topic_id, int(index)) in state.partitions
+    kind, key = name
+    objects: dict[str, Mapping[Any, Any]] = {
+        "cluster": {"": None},
+        "broker": state.brokers,
+        "topic": state.topics,
+        "configs": state.configs,
+    }
+    return key in objects.get(kind, state.partitions)
+
+
+def _place(field: str) -> tuple[str, int]:
+    topic_id, _, number = field.rpartition(":")
+    return topic_id, int(number)
 
 
 def _removal(p: str, name: Name, value: Any) -> Commands:
-    kind, key, *number = name
+    kind, key = name
     if kind == "topic":
         return [["HDEL", f"{p}tn", value[0]], ["DEL", f"{p}t:{key}"]]
     if kind == "partition":
-        return [["DEL", f"{p}p:{key}:{number[0]}"]]
+        return [["DEL", f"{p}p:{key[0]}:{key[1]}"]]
     if kind == "broker":
-        return [["SREM", f"{p}brokers", key], ["DEL", f"{p}b:{key}"]]
-    return [["HDEL", f"{p}{kind}", key]]
+        return [["SREM", f"{p}brokers", str(key)], ["DEL", f"{p}b:{key}"]]
+    return [["HDEL", f"{p}{kind}", key if kind == "configs" else f"{key[0]}:{key[1]}"]]
 
 
-def _broker_commands(p: str, node_id: int, fields: Iterable[tuple[str, str]]) -> Callable[[], Commands]:
+def _broker_commands(p: str, node_id: int, fields: Iterable[tuple[str, str]]) -> Commands:
     key = f"{p}b:{node_id}"
     pairs = [part for pair in fields for part in pair]
-    return lambda: [["DEL", key], ["HSET", key, *pairs], ["SADD", f"{p}brokers", str(node_id)]]
+    return [["DEL", key], ["HSET", key, *pairs], ["SADD", f"{p}brokers", str(node_id)]]
 
 
-def _topic_commands(p: str, topic_id: str, topic: dict[str, Any]) -> Callable[[], Commands]:
+def _topic_commands(p: str, topic_id: str, topic: Mapping[str, Any]) -> Commands:
     fields = [part for name in ("name", "total", "made") for part in (name, str(topic[name]))]
-    return lambda: [["HSET", f"{p}tn", topic["name"], topic_id], ["HSET", f"{p}t:{topic_id}", *fields]]
+    return [["HSET", f"{p}tn", topic["name"], topic_id], ["HSET", f"{p}t:{topic_id}", *fields]]
 
 
-def _partition_commands(p: str, topic_id: str, number: int, partition: dict[str, Any]) -> Callable[[], Commands]:
+def _partition_commands(p: str, where: tuple[str, int], partition: Mapping[str, Any]) -> Commands:
     names = ("replicas", "isr", "elr", "leader", "leader_epoch", "partition_epoch")
-
-    def commands() -> Commands:
-        fields = [part for name in names for part in (name, str(partition[name]))]
-        return [["HSET", f"{p}p:{topic_id}:{number}", *fields]]
-
-    return commands
+    fields = [part for name in names for part in (name, str(partition[name]))]
+    return [["HSET", f"{p}p:{where[0]}:{where[1]}", *fields]]
 
 
-def _field(key: str, field: str, text: str) -> Callable[[], Commands]:
-    return lambda: [["HSET", key, field, text]]
+def _mark_commands(p: str, field: str, mark: tuple[int, int]) -> Commands:
+    return [["HSET", f"{p}hw", field, f"{mark[0]}:{mark[1]}"]]
+
+
+def _field(key: str, field: str, value: Any) -> Commands:
+    return [["HSET", key, field, json.dumps(value)]]
 
 
 def _words(group: BaseExceptionGroup[BaseException]) -> str:

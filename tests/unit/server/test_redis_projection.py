@@ -94,7 +94,7 @@ def test_deleted_topic_leaves_nothing():
 
 def test_offsets_of_an_earlier_term_do_not_replace_newer_ones():
     leader = Leader(state())
-    leader.projection._written["hw", f"{TOPIC}:0"] = (4, 11)
+    leader.projection._written["hw", (TOPIC, 0)] = (4, 11)
     written = [command[1] for command in leader.differences()]
     assert "{y}:hw" not in written
     assert "{y}:leo" not in written
