@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -28,12 +27,13 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
 from yak.quorum.counters import QuorumCounters
 from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -75,25 +75,6 @@ class Role(StrEnum):
     PROSPECTIVE = "prospective"
     CANDIDATE = "candidate"
     LEADER = "leader"
-
-
-@dataclass(slots=True, frozen=True)
-class QuorumConfig:
-    """What a node is started with. The voters count while the log names none."""
-
-    node_id: NodeId
-    directory_id: uuid.UUID
-    cluster_id: str
-    host: str
-    port: int
-    voters: VoterSet
-    fetch_timeout_ms: int = 2_000
-    """A voter that cannot fetch for this long asks for votes; a leader without fetches of a majority resigns after 1.5
-    times it (controller.quorum.fetch.timeout.ms)."""
-    election_timeout_ms: int = 1_000
-    """The longest wait for votes (controller.quorum.election.timeout.ms)."""
-    snapshot_bytes: int = SNAPSHOT_BYTES
-    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
 
 
 class Quorum:
