@@ -1,8 +1,10 @@
 """HTTP of a cluster whose metadata are in a quorum of its brokers, without Redis."""
 
+import json
 import time
 from collections.abc import Iterator
 
+import jsonschema
 import pytest
 from support.raft_cluster import RaftCluster
 from support.waiting import wait_until
@@ -64,6 +66,25 @@ def test_health_and_cluster_name_the_quorum_and_no_redis(cluster: RaftCluster) -
             assert quorum["voters"] == [1, 2, 3]
     controller = cluster.get(1, "/metadata/leader").json()["controller"]
     assert controller["node_id"] == cluster.get(2, "/health").json()["controller_id"]
+
+
+@pytest.mark.parametrize("path", ["/api/quorum", "/api/cluster"])
+def test_answers_have_the_form_that_openapi_tells(cluster: RaftCluster, path: str) -> None:
+    document = cluster.get(1, "/openapi.json").json()
+    schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    for node in cluster.nodes:
+        jsonschema.validate(cluster.get(node, path).json(), {**schema, "components": document.get("components", {})})
+
+
+def test_events_have_what_each_broker_knows_of_the_quorum(cluster: RaftCluster) -> None:
+    leader = cluster.quorum_leader()
+    for node in (leader, 4):
+        text = cluster.get(node, "/api/events?snapshot=true&rates=200ms&duration_ms=1500").text
+        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+        snapshot = next(each for each in events if each["kind"] == "snapshot")
+        assert (snapshot["cluster"]["redis"], snapshot["cluster"]["quorum"]["leader_id"]) == (None, leader)
+        known = [each["quorum"] for each in events if each["kind"] == "rates"][-1]
+        assert (known["leader_id"], known["caught_up"]) == (leader, 3 if node == leader else None)
 
 
 def test_metadata_log_and_earlier_states_come_from_the_quorum(cluster: RaftCluster) -> None:
