@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.broker.test_quorum import describe_answer, leader_id, quorum_of
+from tests.unit.broker.test_quorum_brokers import describe_answer, leader_id, quorum_of
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 from yak.views.health import HealthView
