@@ -74,10 +74,11 @@ test: lint  ## lint, then the tests, including those with real clients
 	$(RUN_TESTS) -m "not thorough" $(ARGS)
 
 .PHONY: test-all
-test-all: lint  ## all tests, Spark's kills and tutorial among them, 6,000 seeds, all mutants: an hour or more
+test-all: lint  ## all tests, Spark's kills and tutorial among them, 9,000 seeds, all mutants: an hour or more
 	$(RUN_TESTS) $(ARGS)
 	$(BIN)/yak sim run --brokers 3 --seed 10001 --seeds 5000
 	$(BIN)/yak sim run --seed 10001 --seeds 1000
+	$(BIN)/yak sim quorum --seed 10001 --seeds 3000
 	$(BIN)/yak sim mutants
 	$(BIN)/python tests/kafka/run.py
 

@@ -160,6 +160,10 @@ def _mutant(name: str, brokers: int) -> str:
 
     if name and name not in BY_NAME:
         raise UsageError("bad-option", f"no mutant is named {name}", try_=("yak sim mutants --list",))
+    if name and BY_NAME[name].brokers == 0:
+        raise UsageError(
+            "bad-option", f"{name} is a mutant of the metadata quorum", try_=(f"yak sim quorum --mutant {name}",)
+        )
     if name and (BY_NAME[name].brokers == 1) != (brokers == 1):
         raise UsageError(
             "bad-option", f"{name} is a mutant for {BY_NAME[name].brokers} brokers", why=f"--brokers {brokers}"

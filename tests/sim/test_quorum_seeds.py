@@ -9,8 +9,8 @@ import pytest
 
 from yak.sim.quorum.run import run_quorum_seed
 
-SEEDS = 160
-SEEDS_PER_TEST = 16
+SEEDS = 64
+SEEDS_PER_TEST = 8
 """`make test-all` runs 3,000 more."""
 
 

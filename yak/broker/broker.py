@@ -30,7 +30,6 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
-from yak.cluster.restore_offer import LocalState
 from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
@@ -169,13 +168,17 @@ class Broker:
         self.leader_appends.transactional = TransactionalAppends(self.context, self.verification)
         self.transaction_markers.listeners.append(self.leader_appends.transactional.on_marker)
         self._listeners = self._partition_listeners()
-        self.local_replicas.open_all()
-        self.offline_replicas.ask()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._handlers = self._handlers_by_event()
         self._takes_clients = self.quorum is None
         """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Open the partitions of the image, and take part in the quorum."""
+        self.local_replicas.open_all()
+        self.offline_replicas.ask()
         if self.quorum is not None:
             self.quorum.quorum.start()
             self._take_store_events()
@@ -191,7 +194,7 @@ class Broker:
             rng=parts.rng,
             settings=parts.cluster_settings,
             secret=secret,
-            local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),
+            hash_chain=lambda: parts.image_log.hash_chain,
         )
         self.counters.elections = lifecycle.elections
         lifecycle.heartbeats.is_full = not self.log_store.has_room()

@@ -25,9 +25,10 @@ from yak.private_files import make_directory
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 _FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
-_FROZEN_EVENTS: Final = {"metadata-frozen": 3.0, "metadata-restore-waiting": 10.0, "metadata-restore-blocked": 0.0}
-"""Log events of a broker that waits for the cluster's history, and the seconds for which other brokers may still supply
-it."""
+_FROZEN_EVENTS: Final = ("metadata-frozen", "metadata-restore-offered")
+"""Log events of a broker that waits for the cluster's history."""
+_FROZEN_PATIENCE_SECONDS: Final = 3.0
+"""For so long the metadata store may still get its history, or the broker may still offer its image."""
 _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
 """A broker begins a line of its log with this after five seconds without a leader of the quorum."""
 _LOG_TAIL_BYTES: Final = 64 * 1024
@@ -164,17 +165,20 @@ class StartingBroker:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
         line, now = self._last_line(), time.monotonic()
-        patience = next((seconds for event, seconds in _FROZEN_EVENTS.items() if f" {event} " in line), None)
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
-        if patience is None or now - self._said_last_at < patience:
+        is_frozen = any(f" {event} " in line for event in _FROZEN_EVENTS)
+        if not is_frozen or now - self._said_last_at < _FROZEN_PATIENCE_SECONDS:
             return
         self.abandon()
         raise StartRefused(
             "broker-frozen",
             f"node {self.spec.node_id} cannot start: the metadata store does not hold its history",
             why=line.partition('reason="')[2].rstrip('"') or line,
-            try_=("bring the metadata store's own data back, then start again", "yak cluster restore --dry-run"),
+            try_=(
+                "bring the metadata store's own data back, then start again",
+                "yak cluster restore, then start again",
+            ),
         )
 
     def abandon(self) -> None:

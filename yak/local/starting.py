@@ -6,7 +6,7 @@ quorum there is no Redis, and the brokers wait for a majority of its voters.
 
 import os
 
-from yak.errors import YakError
+from yak.errors import StartRefused, YakError
 from yak.local import layout, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
 from yak.local.quorum import QuorumSpec
@@ -17,7 +17,8 @@ from yak.local.status import broker_status, is_alive
 def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
     """Start the own Redis server if it is gone, and the wanted brokers that do not run (or `only` one); wait for all.
 
-    Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised.
+    Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised;
+    Redis stays if it has to be restored.
     """
     starting: list[tuple[BrokerState, StartingBroker]] = []
     redis = known.redis
@@ -47,8 +48,10 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             redis.process, redis.url = server.process, server.url
             state.save(known)
         wait_all_ready([child for _, child in starting], ready)
-    except BaseException:
-        _undo(known, starting, stop_redis=server is not None and only is None)
+    except BaseException as error:
+        # Frozen brokers have offered their metadata to this Redis: `yak cluster restore` needs it.
+        is_frozen = isinstance(error, StartRefused) and error.code == "broker-frozen"
+        _undo(known, starting, stop_redis=server is not None and only is None and not is_frozen)
         raise
     known.cluster_id = layout.read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
     state.save(known)

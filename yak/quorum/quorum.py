@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -28,11 +27,12 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
 from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -74,25 +74,6 @@ class Role(StrEnum):
     PROSPECTIVE = "prospective"
     CANDIDATE = "candidate"
     LEADER = "leader"
-
-
-@dataclass(slots=True, frozen=True)
-class QuorumConfig:
-    """What a node is started with. The voters count while the log names none."""
-
-    node_id: NodeId
-    directory_id: uuid.UUID
-    cluster_id: str
-    host: str
-    port: int
-    voters: VoterSet
-    fetch_timeout_ms: int = 2_000
-    """A voter that cannot fetch for this long asks for votes; a leader without fetches of a majority resigns after 1.5
-    times it (controller.quorum.fetch.timeout.ms)."""
-    election_timeout_ms: int = 1_000
-    """The longest wait for votes (controller.quorum.election.timeout.ms)."""
-    snapshot_bytes: int = SNAPSHOT_BYTES
-    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
 
 
 class Quorum:
@@ -731,9 +712,19 @@ class Quorum:
             self.serve_reads()
 
     def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
+        if request.script == "heartbeat":
+            done = partial(self._on_heartbeat_applied, leader, request, done)
         time_ms = max(self.now_ms, self.machine.time_ms)
         leader.pending[self.log.end_offset] = done
         self._append(command_batch(request, leader.facts, time_ms))
+
+    def _on_heartbeat_applied(
+        self, leader: LeaderState, request: StoreRequest, done: OnOutcome, outcome: StoreOutcome | None
+    ) -> None:
+        """Count a heartbeat that was a command among the leader's soft facts as well: the command carried older ones."""
+        if outcome is not None and outcome.code == "OK" and self.leader is leader:
+            outcome = self.machine.execute_on_leader(request, leader.facts, self.now_ms)
+        done(outcome)
 
     def _append(self, batch: bytes) -> None:
         """Append a batch as the leader. A leader that cannot, for want of room, lets another one lead."""
@@ -762,7 +753,10 @@ class Quorum:
             return
         confirmed = leader.confirmed_round(self.voters, self.config.node_id)
         for read in leader.take_confirmed(confirmed, self.applied_offset):
-            if self.machine.needs_command(read.request):
+            if self.leader is not leader:
+                # an append failed, and this node resigned
+                read.done(None)
+            elif self.machine.needs_command(read.request):
                 # a command that was applied meanwhile has made it one
                 self._append_command(leader, read.request, read.done)
             else:

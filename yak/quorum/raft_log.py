@@ -118,6 +118,7 @@ class RaftLog:
                 # a snapshot that came from the leader replaced the log, and the process ended before the log did
                 log.lower_recovery_point(0)
                 log.truncate_fully_and_start_at(snapshot_id.end_offset, now_ms)
+                log.sync_truncation()
                 entries = []
             # truncations and repairs of this start, or of the process before it, may not be on the device
             plan = log.flush_plan()

@@ -14,6 +14,7 @@ from yak.sim.mutants import (
     watermark,
 )
 from yak.sim.mutants.mutant import Mutant
+from yak.sim.quorum.mutants import MUTANTS as QUORUM_MUTANTS
 
 MUTANTS: tuple[Mutant, ...] = (
     *watermark.MUTANTS,
@@ -27,6 +28,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *transactions.MUTANTS,
     *jobs.MUTANTS,
     *bugs.MUTANTS,
+    *QUORUM_MUTANTS,
 )
 BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
 assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"

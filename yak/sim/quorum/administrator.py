@@ -39,7 +39,7 @@ class Administrator:
         self.is_over = False
         self.counts = {"voters added": 0, "voters removed": 0, "changes refused": 0}
 
-    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:  # noqa: ARG002
+    def deliver(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:  # noqa: ARG002
         """The operator never ends."""
         action()
 
@@ -51,12 +51,22 @@ class Administrator:
         if leader is None or leader.quorum is None or self.is_changing or self.lost is not None or self.is_over:
             return
         voters = leader.quorum.voters
+        if any(voter.port != self._nodes[voter.node_id].port for voter in voters.voters):
+            # a voter that has moved comes first: the others do not reach it before its report
+            return
         others = [node for node in self._nodes.values() if voters.get(node.node_id) is None]
         may_remove = len(voters.voters) > (2 if self._rng.chance(80) else 1)
         if others and len(voters.voters) < _VOTERS_MAX and (self._rng.chance(60) or not may_remove):
             self.add(self._rng.choice(others))
         elif may_remove:
             self.remove(self._rng.choice(voters.voters))
+
+    def may_do_without(self, node: QuorumNode) -> bool:
+        """Whether the leader knows two other voters."""
+        leader = self._leader()
+        if leader is None or leader.quorum is None:
+            return False
+        return len([voter for voter in leader.quorum.voters.voters if voter.node_id != node.node_id]) >= 2
 
     def replace(self, lost: Voter) -> None:
         """Remove a voter whose disk is lost, then add the node with its new disk."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -239,6 +240,27 @@ class SingleVote(Check):
         if first != candidate:
             self.fail(f"node {node.node_id} voted for {candidate[0]} in epoch {epoch}, and before for {first[0]}")
 
+    def started(self, node: QuorumNode, quorum: Quorum) -> None:
+        """A restart: the newest vote of this replica is not forgotten."""
+        replica, state = (node.node_id, node.directory_id), quorum._election.state  # noqa: SLF001
+        epoch = max((epoch for voter, epoch in self._votes if voter == replica), default=-1)
+        if epoch < 0 or state.leader_epoch > epoch:
+            return
+        if state.leader_epoch < epoch or state.voted_id != self._votes[replica, epoch][0]:
+            self.fail(f"node {node.node_id} has forgotten its vote in epoch {epoch}")
+
+
+class VoteForNewLog(Check):
+    """A vote goes to a candidate whose log is at least as new as the voter's: by the last epoch, then by the end."""
+
+    def granted(self, node: QuorumNode, asked: Any, own: tuple[LeaderEpoch, Offset]) -> None:
+        """A node granted a vote or a pre-vote; `own` was its log's end at the request."""
+        if (asked.last_offset_epoch, asked.last_offset) < own:
+            self.fail(
+                f"node {node.node_id} with a log up to {own} voted for {asked.replica_id}"
+                f" with {(asked.last_offset_epoch, asked.last_offset)}"
+            )
+
 
 class VoteIsDurable(Check):
     """A vote leaves a node only after it is on its disk."""
@@ -266,23 +288,15 @@ class OneVoterChange(Check):
 
     def appended(self, node: QuorumNode, quorum: Quorum) -> None:
         """A leader appended new voters: count those that are not committed."""
-        reference = self.checks.reference
-        changes = [
-            VoterSet.decode(value)
-            for entry in quorum.log.entries(reference.end_offset, quorum.log.end_offset)
-            if entry.is_control
-            for kind, value in read_control(entry.batch)
-            if kind == ControlType.KRAFT_VOTERS
-        ]
+        committed, changes = quorum.high_watermark, self.checks.voters_by_offset(quorum)
+        uncommitted = [offset for offset, _voters in changes if offset >= committed]
+        if len(uncommitted) > 1:
+            self.fail(f"leader {node.node_id} has {len(uncommitted)} uncommitted changes of the voters")
         if len(changes) > 1:
-            self.fail(f"leader {node.node_id} has {len(changes)} uncommitted changes of the voters")
-        for voters in changes:
-            before, after = reference.voters, voters
-            differing = {voter.node_id for voter in set(before.voters) ^ set(after.voters)}
+            (_, old), (_, new) = changes[-2:]
+            differing = {voter.node_id for voter in set(old.voters) ^ set(new.voters)}
             if len(differing) > 1:
                 self.fail(f"leader {node.node_id} changes voters {sorted(differing)} at once")
-            if self.checks.voters_in_force(quorum) != after:
-                self.fail(f"leader {node.node_id} does not use the voters that it appended")
 
 
 class VotersInForce(Check):
@@ -291,7 +305,7 @@ class VotersInForce(Check):
     def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:
         """Compare them with those in the log, after a change of the log."""
         mirror = self.checks.mirror(node)
-        if mirror.last is not before.last and quorum.voters != self.checks.voters_in_force(quorum):
+        if mirror.last is not before.last and quorum.voters != self.checks.voters_by_offset(quorum)[-1][1]:
             self.fail(f"node {node.node_id} uses voters {quorum.voters.node_ids}")
 
 
@@ -333,7 +347,6 @@ class LinearizableReads(Check):
         super().__init__(checks)
         self.acknowledged_offset = 0
         """The largest metadata offset that a client has seen."""
-        self.renewals = 0
 
     def answered(self, operation: str, floor: int, outcome: StoreOutcome) -> None:
         """A client got an outcome; `floor` was the acknowledged offset when it called."""
@@ -343,6 +356,22 @@ class LinearizableReads(Check):
             self.fail(f"{operation}: answered from offset {outcome.offset}, after {floor} was acknowledged")
         if outcome.chain_hash:
             self.acknowledged_offset = max(self.acknowledged_offset, outcome.offset)
+
+
+class RenewalsMonotonic(Check):
+    """The counter of the controller's lease never decreases: a claim of the lease proves that it stood still."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self.seen = 0
+
+    def answered(self, operation: str, floor: int, outcome: StoreOutcome) -> None:
+        """A client got an outcome; `floor` was the largest counter in any answer when it called."""
+        renewals: Any = outcome.value.get("lease_n")
+        if renewals is not None:
+            if renewals < floor:
+                self.fail(f"{operation}: {renewals} renewals of the lease, after an answer with {floor}")
+            self.seen = max(self.seen, renewals)
 
 
 class DeposedLeaderServesNoRead(Check):
@@ -373,18 +402,20 @@ class Checks:
         self.reference = Reference(voters)
         self.mirrors: dict[Replica, Mirror] = {}
         self._touched: dict[NodeId, QuorumNode] = {}
-        self._configured = voters
         self.is_final = False
+        self.on_elected: Callable[[], None] = lambda: None
         self.election_safety = ElectionSafety(self)
         self.log_matching = LogMatching(self)
         self.committed_is_durable = CommittedIsDurable(self)
         self.committed_stays = CommittedStays(self)
         self.single_vote = SingleVote(self)
+        self.vote_for_new_log = VoteForNewLog(self)
         self.vote_is_durable = VoteIsDurable(self)
         self.vote_of_this_directory = VoteOfThisDirectory(self)
         self.one_voter_change = OneVoterChange(self)
         self.acknowledged_is_committed = AcknowledgedIsCommitted(self)
         self.linearizable_reads = LinearizableReads(self)
+        self.renewals_monotonic = RenewalsMonotonic(self)
         self.deposed_leader = DeposedLeaderServesNoRead(self)
         self.durable_stays = DurableStays(self)
         self._after_step: tuple[Check, ...] = (
@@ -417,15 +448,16 @@ class Checks:
         """The epoch of the newest leader."""
         return max(self.election_safety.leaders, default=0)
 
-    def voters_in_force(self, quorum: Quorum) -> VoterSet:
-        """The newest voters in a node's log and snapshot."""
+    def voters_by_offset(self, quorum: Quorum) -> list[tuple[Offset, VoterSet]]:
+        """The voters of a node's snapshot, or configuration, and of the records of its log since, as (offset, voters)."""
         log = quorum.log
-        for entry in reversed(log.entries(log.snapshot_id.end_offset, log.end_offset)):
+        found = [(-1, read_snapshot(log.snapshot)[1] if log.snapshot else quorum.config.voters)]
+        for entry in log.entries(log.snapshot_id.end_offset, log.end_offset):
             if entry.is_control:
                 for kind, value in read_control(entry.batch):
                     if kind == ControlType.KRAFT_VOTERS:
-                        return VoterSet.decode(value)
-        return read_snapshot(log.snapshot)[1] if log.snapshot else self._configured
+                        found.append((entry.base_offset, VoterSet.decode(value)))
+        return found
 
     # ---------------------------------------------------------------------------------------------------- events
 
@@ -445,6 +477,7 @@ class Checks:
         assert node.quorum is not None
         before, log = self.mirror(node), node.quorum.log
         self.durable_stays.started(node, node.quorum, before)
+        self.single_vote.started(node, node.quorum)
         mirror = Mirror(snapshot_id=log.snapshot_id)
         mirror.high_watermark = mirror.applied_offset = log.snapshot_id.end_offset
         mirror.start_offset = log.start_offset
@@ -471,13 +504,25 @@ class Checks:
             if not asked["pre_vote"]:
                 self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
 
-    def responds(self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any]) -> None:
-        """A node answers a request: it may grant its vote."""
+    def responds(
+        self,
+        node: QuorumNode,
+        api_key: int,
+        request: Any,
+        fields: dict[str, Any],
+        log_end: tuple[LeaderEpoch, Offset],
+    ) -> bool:
+        """A node answers a request, which came when its log was up to `log_end`; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:
             asked = request.topics[0].partitions[0]
-            if fields["topics"][0]["partitions"][0]["vote_granted"] and not asked.pre_vote:
+            if fields["topics"][0]["partitions"][0]["vote_granted"]:
+                self.vote_for_new_log.granted(node, asked, log_end)
+                if asked.pre_vote:
+                    return False
                 self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
                 self.vote_of_this_directory.granted(node, asked.voter_directory_id)
+                return True
+        return False
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
         """An entry is committed for the first time."""
@@ -498,6 +543,7 @@ class Checks:
         mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
         if quorum.leader is not None and mirror.led_epoch != quorum.leader.epoch:
             self.counts["leaders elected"] += 1
+            self.on_elected()
         mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
 
     def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.ids import LeaderEpoch, NodeId
@@ -53,6 +53,8 @@ class Shared:
 
     topic_ids: dict[str, str]
     """Name -> id of the newest topic of that name."""
+    broker_epochs: dict[NodeId, int] = field(default_factory=dict)
+    """Each broker's newest registration."""
     operations_count: int = 0
 
     def next_operation(self) -> str:
@@ -80,6 +82,7 @@ class Caller:
             request.known_hash,
         )
         floor, newest = self._checks.linearizable_reads.acknowledged_offset, self._checks.newest_epoch
+        renewals = self._checks.renewals_monotonic.seen
         self._counts["calls"] += 1
 
         def answered(answer: Answer | None) -> None:
@@ -90,6 +93,7 @@ class Caller:
             outcome, epoch = answer
             what = f"{request.script} {operation} at node {node.node_id}"
             self._checks.linearizable_reads.answered(what, floor, outcome)
+            self._checks.renewals_monotonic.answered(what, renewals, outcome)
             self._checks.deposed_leader.answered(what, epoch, newest)
             if request.script not in _READS:
                 self._checks.acknowledged_is_committed.acknowledged(operation, outcome)
@@ -107,16 +111,19 @@ class StoreClient:
 
     def __init__(
         self, world: World, rng: SeededRandom, node: QuorumNode, nodes: dict[NodeId, QuorumNode], caller: Caller,
-        shared: Shared,
+        shared: Shared, faults_ms: int,
     ) -> None:  # fmt: skip
         self._world, self._rng, self._node, self._nodes, self._caller = world, rng, node, nodes, caller
         self._shared = shared
-        self._pause_us = rng.choice((10_000, 50_000, 200_000))
         self._calls_left = rng.between(5, 70)
+        # they last about as long as the faults
+        self._pause_us = 2_000 * faults_ms // self._calls_left
+        self._burst_percent = rng.choice((0, 30, 80))
         self._life = 0
         self._boot_id = ""
         self._broker_epoch = self._last_epoch = 0
         self._controller_epoch = 0
+        self._is_active = False
         self._lease: tuple[int, int] = (0, 0)
         self._known: tuple[int, str] = (0, "")
         self._is_calling = False
@@ -129,7 +136,7 @@ class StoreClient:
         self._boot_id = f"boot {self._node.node_id} {self._life}"
         self._last_epoch = max(self._last_epoch, self._broker_epoch)
         self._broker_epoch = self._controller_epoch = 0
-        self._is_calling = False
+        self._is_calling = self._is_active = False
         self._later()
 
     def _end(self) -> None:
@@ -144,12 +151,18 @@ class StoreClient:
 
         self._world.after(self._rng.between(100, self._pause_us), call)
 
+    def _deposed(self) -> QuorumNode | None:
+        """A node that still leads, after the election of another leader."""
+        leads = {
+            node.quorum.epoch: node
+            for node in self._nodes.values()
+            if node.quorum is not None and node.quorum.leader is not None
+        }
+        return leads[min(leads)] if len(leads) > 1 else None
+
     def _target(self) -> QuorumNode:
-        """The leader as this node knows it; sometimes any other node, which may take itself for the leader."""
+        """The leader as this node knows it; sometimes any other node."""
         quorum, rng = self._node.quorum, self._rng
-        leads = [node for node in self._nodes.values() if node.quorum is not None and node.quorum.leader is not None]
-        if leads and rng.chance(30):
-            return rng.choice(leads)
         leader = None if quorum is None else self._nodes.get(quorum.leader_id)
         return rng.choice(list(self._nodes.values())) if leader is None or rng.chance(5) else leader
 
@@ -160,20 +173,30 @@ class StoreClient:
         self._calls_left -= 1
         if self._calls_left < 0:
             return
-        self._is_calling, life = True, self._life
+        life = self._life
+        # several calls side by side, as those of a broker: only then a cut leader has a long tail to truncate
+        self._is_calling = not self._rng.chance(self._burst_percent)
+        if not self._is_calling:
+            self._later()
         script, arguments = self._draw()
+        target, deposed = self._target(), self._deposed()
+        if deposed is not None and self._rng.chance(50):
+            target = deposed
+            if self._rng.chance(70):
+                script = "verify"
         knows = self._rng.chance(40)
         request = StoreRequest(script, arguments, *(self._known if knows else (0, "")))
 
         def done(outcome: StoreOutcome | None) -> None:
             if self._life != life:
                 return
-            self._is_calling = False
             if outcome is not None:
                 self._take(script, arguments, outcome)
-            self._later()
+            if self._is_calling:
+                self._is_calling = False
+                self._later()
 
-        self._caller.call(self._target(), request, done)
+        self._caller.call(target, request, done)
 
     # ---------------------------------------------------------------------------------------------------- requests
 
@@ -189,6 +212,9 @@ class StoreClient:
             more = {"role": "any", "lossy": False, "secret": "s", "last_epoch": self._last_epoch}
             return "register", base | named | more
         draw = rng.below(100)
+        if not self._is_active and rng.chance(60):
+            # the way to an unfenced broker: registered on disk, a controller, unfenced by it
+            draw = rng.choice((0, 45, 55, 55))
         if draw < 20:
             return "heartbeat", base | {"persisted": self._known[0], "is_full": rng.chance(10)}
         if draw < 40:
@@ -200,9 +226,10 @@ class StoreClient:
             claim = {"claimed_epoch": self._lease[0], "claimed_renewals": self._lease[1]}
             return "acquire_lease", base | claim
         if draw < 65:
-            target = self._node.node_id if rng.chance(60) else rng.choice(list(self._nodes))
-            named = {"target_id": target, "target_epoch": self._broker_epoch if target == node_id else 0}
-            return rng.choice(("unfence", "unfence", "unfence", "fence")), base | named
+            target = self._node.node_id if rng.chance(50) else rng.choice(list(self._nodes))
+            named = {"target_id": target, "target_epoch": self._shared.broker_epochs.get(target, 0)}
+            script = "fence" if self._is_active and rng.chance(20) else "unfence"
+            return script, base | named
         return self._draw_of_topics(base)
 
     def _draw_of_topics(self, base: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -237,11 +264,14 @@ class StoreClient:
         elif outcome.code == "STALE_BROKER_EPOCH" and arguments["broker_epoch"] == self._broker_epoch:
             self._last_epoch = max(self._last_epoch, self._broker_epoch)
             self._broker_epoch = 0
+            self._is_active = False
             self._boot_id += "+"
         value: Any = outcome.value
         if script == "register" and outcome.code == "OK":
-            self._broker_epoch = value["broker_epoch"]
+            self._broker_epoch = self._shared.broker_epochs[self._node.node_id] = value["broker_epoch"]
         elif script == "acquire_lease" and outcome.code == "OK":
             self._controller_epoch = value["controller_epoch"]
+        elif script == "heartbeat" and outcome.code == "OK":
+            self._is_active = value["state"] == "ACTIVE"
         if "lease_n" in value:
             self._lease = value["controller_epoch"], value["lease_n"]

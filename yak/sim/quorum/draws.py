@@ -9,8 +9,8 @@ from yak.quorum.raft_log import SNAPSHOT_BYTES
 from yak.quorum.voters import Voter, VoterSet
 from yak.sim.seeded_random import SeededRandom
 
-_VOTERS: Final = (1, 3, 3, 3, 3, 3, 5, 5)
-_FETCH_TIMEOUTS_MS: Final = (700, 1_000, 2_000)
+_VOTERS: Final = (1, 3, 3, 3, 3, 5, 5, 5)
+_FETCH_TIMEOUTS_MS: Final = (800, 1_200, 2_000)
 _SNAPSHOTS_BYTES: Final = (3_000, 8_000, 20_000, SNAPSHOT_BYTES)
 _PIECES_BYTES: Final = (3_000, 10_000, 1 << 20)
 
@@ -45,6 +45,6 @@ class Draws:
             rng.choice(_SNAPSHOTS_BYTES),
             rng.choice(_PIECES_BYTES),
             rng.chance(15),
-            rng.between(2, 14),
-            rng.between(500, 4_000),
+            rng.choice((4, 8, 16, 24)),
+            rng.between(1_000, 5_000),
         )

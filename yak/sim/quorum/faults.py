@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yak.quorum.control_records import ControlType, read_control
@@ -32,10 +33,20 @@ CLASSES: Final = (
     "lose-disk",
     "change-voters",
     "stop",
+    "split-vote",
     "clock",
     "move",
 )
-_WEIGHTS: Final = {"kill": 3, "power": 3, "pause": 3, "cut": 3, "isolate": 3, "reset": 3, "change-voters": 4}
+_WEIGHTS: Final = {
+    "kill": 3,
+    "power": 3,
+    "pause": 3,
+    "cut": 3,
+    "isolate": 3,
+    "reset": 3,
+    "change-voters": 4,
+    "split-vote": 2,
+}
 
 
 class Faults:
@@ -92,20 +103,31 @@ class Faults:
         self.is_healed = True
         self._network.mend_all()
         for node in self._nodes.values():
-            node.slow_us = 0
+            node.slow_us, node.on_vote = 0, None
             node.resume()
             node.disk.end_inside(None)
-            if node.quorum is None:
-                node.start()
+        if self._moves:
+            self._configure_present_addresses()
+        for node in self._nodes.values():
+            self._start(node)
+
+    def _configure_present_addresses(self) -> None:
+        """Observers find a voter that has moved by their configuration."""
+        voters = [replace(voter, port=self._nodes[voter.node_id].port) for voter in self._draws.voters.voters]
+        for node in self._nodes.values():
+            if node.quorum is not None and node.quorum.voters.get(node.node_id) is None:
+                node.kill()
+            node.configured = VoterSet.of(voters)
 
     # ---------------------------------------------------------------------------------------------------- processes
 
     def _back_later(self, node: QuorumNode, rng: SeededRandom) -> None:
-        def back() -> None:
-            if node.quorum is None:
-                node.start()
+        delay_us = rng.choice((5_000, 100_000, 1_000_000, 3_000_000)) + rng.between(0, 50_000)
+        self._world.after(delay_us, lambda: self._start(node))
 
-        self._world.after(rng.choice((5_000, 100_000, 1_000_000, 3_000_000)) + rng.between(0, 50_000), back)
+    def _start(self, node: QuorumNode) -> None:
+        if node.quorum is None:
+            node.start()
 
     def _kill(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if node.quorum is None:
@@ -144,8 +166,30 @@ class Faults:
             if node.incarnation == incarnation:
                 node.resume()
 
-        self._world.after(rng.choice((20_000, 500_000, 2_500_000, 5_000_000)) + rng.between(0, 50_000), resume)
+        self._world.after(self._length_us(rng), resume)
         return None
+
+    def _split_vote(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
+        """The node ends in an election with several candidates, and a voter ends as soon as it has voted."""
+        others = [other for other in self._nodes.values() if other is not node and other.quorum is not None]
+        if node.quorum is None or len(others) < 2:
+            return False
+        slow_us = rng.choice((5_000, 40_000))
+        links = [(first, second) for first in self._nodes for second in self._nodes if first != second]
+        self._network.slow_us |= dict.fromkeys(links, slow_us)
+        self._world.after(rng.between(300_000, 1_500_000), self._network.slow_us.clear)
+        voter = rng.choice(others)
+
+        def end() -> None:
+            if voter.quorum is not None and not self.is_healed:
+                if rng.chance(50):
+                    voter.kill()
+                else:
+                    voter.lose_power(rng)
+                self._world.after(rng.between(500, 20_000), lambda: self._start(voter))
+
+        voter.on_vote = lambda: self._world.after(rng.between(10, 4_000), end)
+        return self._kill(node, rng)
 
     def _stop(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if node.quorum is None or node.is_paused:
@@ -153,6 +197,11 @@ class Faults:
         node.stop()
         self._back_later(node, rng)
         return None
+
+    def _length_us(self, rng: SeededRandom) -> int:
+        """How long a node or a link is out: nothing notices it, or the others elect another leader meanwhile."""
+        percent = rng.choice((2, 50, 140, 180, 250))
+        return self._draws.fetch_timeout_ms * percent * 10 + rng.between(0, 200_000)
 
     # ---------------------------------------------------------------------------------------------------- network
 
@@ -164,7 +213,7 @@ class Faults:
             for link in links:
                 self._network.mend(link)
 
-        self._world.after(rng.choice((50_000, 800_000, 3_000_000)) + rng.between(0, 100_000), mend)
+        self._world.after(self._length_us(rng), mend)
 
     def _cut(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         others = [other for other in self._nodes if other != node.node_id]
@@ -247,8 +296,12 @@ class Faults:
         return None
 
     def _move(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        """The node starts again with another port, which it reports by UpdateRaftVoter. Once in a run."""
-        if node.quorum is None or self._moves or self._administrator.lost is not None:
+        """The node starts again with another port, which it reports by UpdateRaftVoter. Once in a run.
+
+        Until then the other voters do not reach it: with two voters, they might need each other for an election.
+        """
+        is_busy = self._moves or self._administrator.is_changing or self._administrator.lost is not None
+        if node.quorum is None or is_busy or not self._administrator.may_do_without(node):
             return False
         self._moves += 1
         node.kill()

@@ -119,8 +119,6 @@ def _commit_by_counting_replicas(swaps: Swaps) -> None:
 
 
 def _count_own_unflushed_end(swaps: Swaps) -> None:
-    real = LeaderState.committed
-
     def append(self: Any, batch: bytes) -> None:
         real_append(self, batch)
         self.advance_leader()
@@ -133,7 +131,6 @@ def _count_own_unflushed_end(swaps: Swaps) -> None:
             self.log.flushed_offset = flushed
 
     real_append, real_advance = Quorum._append, Quorum.advance_leader  # noqa: SLF001
-    del real
     swaps.put(Quorum, "_append", append)
     swaps.put(Quorum, "advance_leader", advance_leader)
 
@@ -178,7 +175,7 @@ def _confirm_reads_by_any_fetch(swaps: Swaps) -> None:
         leader = self._quorum.leader
         if leader is not None:
             follower = leader.follower(request.replica_id, request.topics[0].partitions[0].replica_directory_id)
-            request.session_id = answered.get((id(leader), id(follower)), 0)
+            request = request._replace(session_id=answered.get((id(leader), id(follower)), 0))
         real(self, request, respond)
 
     def answer_follower(self: Any, follower: Any, respond: Any, more: Any) -> None:
@@ -267,10 +264,16 @@ MUTANTS: tuple[QuorumMutant, ...] = (
         "quorum-vote-before-sync", "a vote is durable before its answer", _answer_before_the_vote_is_durable, 5
     ),
     QuorumMutant("quorum-vote-unsynced", "a vote survives a power loss", _write_the_vote_unsynced, 5),
-    QuorumMutant("quorum-vote-forgotten", "a vote survives a restart", _forget_the_vote, 300),
+    QuorumMutant(
+        "quorum-vote-forgotten", "a vote survives a restart", _forget_the_vote, 300, faults=("split-vote", "kill")
+    ),
     QuorumMutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", _compare_lengths_only, 300),
     QuorumMutant(
-        "quorum-vote-for-lost-disk", "a vote is that of a directory, not of a node", _vote_for_a_lost_disk, 300
+        "quorum-vote-for-lost-disk",
+        "a vote is that of a directory, not of a node",
+        _vote_for_a_lost_disk,
+        300,
+        faults=("lose-disk", "isolate"),
     ),
     QuorumMutant("quorum-no-pre-vote", "a pre-vote comes before a new epoch", _skip_the_pre_vote, 40),
     QuorumMutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", _grant_pre_votes_while_following, 40),
@@ -290,7 +293,8 @@ MUTANTS: tuple[QuorumMutant, ...] = (
         "quorum-read-by-any-fetch",
         "a fetch confirms reads by the answer that its sender had got",
         _confirm_reads_by_any_fetch,
-        3000,
+        1000,
+        faults=("pause",),
     ),
     QuorumMutant(
         "quorum-serve-early",
@@ -300,7 +304,11 @@ MUTANTS: tuple[QuorumMutant, ...] = (
     ),
     QuorumMutant("quorum-no-divergence", "a leader looks for diverging logs", _look_for_no_divergence, 100),
     QuorumMutant(
-        "quorum-truncation-unsynced", "a truncation is durable before an append", _leave_truncations_unsynced, 1000
+        "quorum-truncation-unsynced",
+        "a truncation is durable before an append",
+        _leave_truncations_unsynced,
+        1000,
+        faults=("isolate", "power", "power-all"),
     ),
     QuorumMutant(
         "quorum-snapshot-without-tail",
@@ -311,7 +319,13 @@ MUTANTS: tuple[QuorumMutant, ...] = (
     QuorumMutant(
         "quorum-snapshot-keeps-log", "an installed snapshot replaces the log", _install_without_truncating, 50
     ),
-    QuorumMutant("quorum-directory-ignored", "a voter is a node and a directory", _ignore_directory_ids, 300),
+    QuorumMutant(
+        "quorum-directory-ignored",
+        "a voter is a node and a directory",
+        _ignore_directory_ids,
+        300,
+        faults=("lose-disk", "isolate"),
+    ),
     QuorumMutant("quorum-voters-at-once", "one change of voters at a time", _change_voters_at_once, 50),
     QuorumMutant("quorum-voters-when-committed", "new voters count from their record on", _use_committed_voters, 20),
 )

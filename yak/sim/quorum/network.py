@@ -41,8 +41,11 @@ class Endpoint(Protocol):
     incarnation: int
     """Changes when the process ends."""
 
-    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:
-        """Run `action` in a step of this process; when it goes on, if it is stopped; never after its end."""
+    def deliver(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
+        """Run `action` in a step of this process; when it goes on, if it is stopped; never after its end.
+
+        What comes from one `source` keeps its order.
+        """
 
 
 class Payload(Protocol):
@@ -73,8 +76,10 @@ class Frame:
         view = memoryview(self.data)
         request = decode_request(self.api_key, self.version, view, read_request_header(view).body_offset)
 
+        log_end = node.log_end
+
         def answer(fields: dict[str, Any]) -> None:
-            node.observe_response(self.api_key, request, fields)
+            node.observe_response(self.api_key, request, fields, log_end)
             encoded = b"".join(map(bytes, encode_response(self.api_key, self.version, 1, fields)))
             respond(encoded[_LENGTH_BYTES:])
 
@@ -169,7 +174,7 @@ class QuorumNetwork:
         calls = list(connection.calls)
         connection.calls.clear()
         for call in calls:
-            connection.client.deliver(connection.incarnation, lambda call=call: call.done(None))  # type: ignore[misc]
+            connection.client.deliver(connection.incarnation, lambda call=call: call.done(None), connection)  # type: ignore[misc]
 
     # ---------------------------------------------------------------------------------------------------- links
 
@@ -246,7 +251,7 @@ class QuorumNetwork:
                 first = connection.served.popleft()
                 self._transmit(connection, "to client", lambda first=first: self._on_response(connection, first))  # type: ignore[misc]
 
-        node.deliver(incarnation, lambda: call.payload.serve(node, respond))
+        node.deliver(incarnation, lambda: call.payload.serve(node, respond), connection)
 
     def _on_response(self, connection: Connection, call: _Call) -> None:
         if not connection.is_open or call not in connection.calls:
@@ -254,7 +259,9 @@ class QuorumNetwork:
         connection.calls.remove(call)
         if isinstance(call.response, bytes):
             self._world.trace(f"response {connection.server_id} {connection.client.node_id}", call.response)
-        connection.client.deliver(connection.incarnation, lambda: call.done(call.payload.read(call.response)))
+        connection.client.deliver(
+            connection.incarnation, lambda: call.done(call.payload.read(call.response)), connection
+        )
 
     def process_ended(self, node: QuorumNode, incarnation: int, *, resets: bool) -> None:
         """A process is gone. Its peers are told by resets, unless its machine lost power."""

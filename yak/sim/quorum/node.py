@@ -11,10 +11,11 @@ from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
-from yak.ids import NodeId
+from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
-from yak.quorum.quorum import Quorum, QuorumConfig
+from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.disk import SimDisk
@@ -44,6 +45,8 @@ class QuorumNode:
     ) -> None:
         self._world, self._network, self._draws, self._rng, self._checks = world, network, draws, rng, checks
         self.node_id, self.port = node_id, 9_000 + node_id
+        self.configured = draws.voters
+        """The voters that count while the log names none."""
         self.disk = SimDisk()
         self.directory_id: uuid.UUID = rng.uuid4()
         self.has_power = True
@@ -52,12 +55,15 @@ class QuorumNode:
         self.quorum: Quorum | None = None
         self.on_restart: list[Callable[[], None]] = []
         self.on_end: list[Callable[[], None]] = []
+        self.on_vote: Callable[[], None] | None = None
+        """Called once, when this node grants a vote."""
         self.slow_us = 0
         """Longest extra time of each job."""
         self.wall_ahead_ms = rng.between(-2_000, 2_000)
         self._skew_ms = rng.between(0, 60_000)
         """Clocks of two machines have different readings."""
-        self._inbox: list[Callable[[], None]] = []
+        self._inbox: list[tuple[object, Callable[[], None]]] = []
+        """What came while the process was paused, and from where."""
         self._effects: list[events.Effect] = []
         self._outbox: list[Callable[[], None]] = []
         """What a step sends leaves when it is over, as an effect does: a step in which the process ends sends nothing."""
@@ -107,7 +113,7 @@ class QuorumNode:
             CLUSTER_ID,
             HOST,
             self.port,
-            self._draws.voters,
+            self.configured,
             fetch_timeout_ms=self._draws.fetch_timeout_ms,
             election_timeout_ms=self._draws.election_timeout_ms,
             snapshot_bytes=self._draws.snapshot_bytes,
@@ -201,17 +207,20 @@ class QuorumNode:
         self.is_paused = False
         waiting, self._inbox = self._inbox, []
         delay_us = 0
-        for action in waiting:
+        while waiting:
+            # the order of one connection stays; which of them is read first is the kernel's choice
+            source, _action = self._rng.choice(waiting)
+            index = next(index for index, (other, _action) in enumerate(waiting) if other is source)
             delay_us += self._rng.between(1, 300)
-            self._world.after(delay_us, action)
+            self._world.after(delay_us, waiting.pop(index)[1])
         self._wake()
 
-    def _guarded(self, incarnation: int, action: Callable[[], None]) -> None:
+    def _guarded(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
         """Run something in this process: at once, when it is resumed, or never if it has ended."""
         if self.incarnation != incarnation or self.quorum is None:
             return
         if self.is_paused:
-            self._inbox.append(partial(self._guarded, incarnation, action))
+            self._inbox.append((source or action, partial(self._guarded, incarnation, action, source)))
             return
         try:
             action()
@@ -220,9 +229,9 @@ class QuorumNode:
 
     # ---------------------------------------------------------------------------------------------------- steps
 
-    def deliver(self, incarnation: int, action: Callable[[], None]) -> None:
-        """Run `action` in a step."""
-        self._guarded(incarnation, partial(self.step, action))
+    def deliver(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
+        """Run `action` in a step. `source` is the connection that it came from."""
+        self._guarded(incarnation, partial(self.step, action), source)
 
     def step(self, action: Callable[[], None]) -> None:
         """Run `action` as one step of the broker, and carry out its effects."""
@@ -312,9 +321,19 @@ class QuorumNode:
         assert self.quorum is not None
         self.quorum.handle(api_key, request, respond)
 
-    def observe_response(self, api_key: int, request: Any, fields: dict[str, Any]) -> None:
-        """A response leaves."""
-        self._checks.responds(self, api_key, request, fields)
+    @property
+    def log_end(self) -> tuple[LeaderEpoch, Offset]:
+        """The last epoch of the log, and its end."""
+        assert self.quorum is not None
+        return self.quorum.log.last_epoch, self.quorum.log.end_offset
+
+    def observe_response(
+        self, api_key: int, request: Any, fields: dict[str, Any], log_end: tuple[LeaderEpoch, Offset]
+    ) -> None:
+        """A response leaves; at its request the log was up to `log_end`."""
+        if self._checks.responds(self, api_key, request, fields, log_end) and self.on_vote is not None:
+            on_vote, self.on_vote = self.on_vote, None
+            on_vote()
 
     def on_leader(self) -> None:
         """The quorum has another leader, or is ready."""

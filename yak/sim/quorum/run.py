@@ -36,7 +36,16 @@ class QuorumRun:
         self.checks = Checks(draws.voters)
         self.network = QuorumNetwork(self.world, rng.fork("network"), draws.request_timeout_ms)
         self.counts = dict.fromkeys(
-            ("calls", "calls without an answer", "answers OK", "answers refused", "reads", "liveness forfeited"), 0
+            (
+                "calls",
+                "calls without an answer",
+                "answers OK",
+                "answers refused",
+                "reads",
+                "liveness forfeited",
+                "leaders deposed",
+            ),
+            0,
         )
         self.nodes: dict[NodeId, QuorumNode] = {}
         shared = Shared({})
@@ -46,8 +55,10 @@ class QuorumRun:
             self.nodes[node_id] = node
             caller = Caller(self.network, self.checks, node, shared, self.counts)
             client_rng = rng.fork(f"client {node_id}")
-            self.clients.append(StoreClient(self.world, client_rng, node, self.nodes, caller, shared))
+            client = StoreClient(self.world, client_rng, node, self.nodes, caller, shared, draws.faults_ms)
+            self.clients.append(client)
         self.administrator = Administrator(self.world, self.network, rng.fork("operator"), self.nodes, CLUSTER_ID)
+        self.checks.on_elected = self._read_from_deposed
         self._caller = Caller(self.network, self.checks, self.administrator, shared, self.counts)
         self.faults = Faults(self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec)
 
@@ -64,6 +75,20 @@ class QuorumRun:
     def _start(self, node: QuorumNode) -> None:
         if node.quorum is None and not node.incarnation:
             node.start()
+
+    def _read_from_deposed(self) -> None:
+        """Read from nodes that still lead after the election of another leader."""
+        for node in self.nodes.values():
+            quorum = node.quorum
+            if quorum is None or quorum.leader is None or quorum.epoch == self.checks.newest_epoch:
+                continue
+            self.counts["leaders deposed"] += 1
+            for _ in range(4):
+                self.world.after(self._rng.between(0, 1_000_000), lambda node=node: self._read(node))  # type: ignore[misc]
+
+    def _read(self, node: QuorumNode) -> None:
+        request = StoreRequest("verify", {"node_id": _STRANGER, "broker_epoch": 0})
+        self._caller.call(node, request, lambda _outcome: None)
 
     def _run_for(self, duration_us: int) -> None:
         end_us, is_over = self.world.now_us + duration_us, []

@@ -1,0 +1,467 @@
+"""The transitions of one node: elections, pre-votes, following, commits, reads, resignation."""
+
+import pytest
+
+from tests.unit.quorum.conftest import (
+    Node,
+    directory_id,
+    log_bytes,
+    partition_of,
+    voter_set,
+)
+from yak.errors import ErrorCode
+from yak.protocol.versions import FETCH
+from yak.quorum.control_records import leader_change, voters_change
+from yak.quorum.election_state import ElectionState
+from yak.quorum.quorum import Role
+from yak.quorum.transport import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
+
+
+def register(node: Node, node_id: int = 1) -> list:
+    return node.propose(
+        "register",
+        node_id=node_id,
+        broker_epoch=0,
+        boot_id=f"b{node_id}",
+        directories=f"d{node_id}",
+        host="h",
+        port=1,
+        rack=None,
+        role="any",
+        lossy=False,
+        secret="s",
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ elections
+
+
+def test_only_voter_elects_itself_and_creates_the_cluster():
+    node = Node(voters=voter_set(1))
+    node.quorum.start()
+    node.run_jobs()
+    assert node.quorum.is_ready_leader
+    assert node.quorum.machine.state.cluster["cluster_id"] == "c"
+    assert node.quorum.high_watermark == node.quorum.log.end_offset
+
+
+def test_start_asks_for_pre_votes_in_the_present_epoch(node):
+    node.quorum.start()
+    node.advance(50)
+    requests = node.take(VOTE)
+    assert {request.address.node_id for request in requests} == {2, 3}
+    assert all(request.partition["pre_vote"] for request in requests)
+    assert all(request.partition["replica_epoch"] == 0 for request in requests)
+    assert (node.quorum.role, node.quorum.epoch) == (Role.PROSPECTIVE, 0)
+
+
+def test_majority_of_pre_votes_begins_a_new_epoch(node):
+    node.quorum.start()
+    node.advance(50)
+    node.grant(node.take(VOTE)[0])
+    assert (node.quorum.role, node.quorum.epoch) == (Role.CANDIDATE, 1)
+    assert node.take(VOTE) == [], "the requests wait for the vote on disk"
+    node.run_jobs()
+    requests = node.take(VOTE)
+    assert [request.partition["pre_vote"] for request in requests] == [False, False]
+    assert ElectionState.read(node.disk, "/data/quorum-state") == ElectionState(1, 1, directory_id(1))
+    node.grant(requests[1])
+    assert node.quorum.role is Role.LEADER
+
+
+def test_refused_pre_votes_leave_the_epoch_and_are_repeated(node):
+    node.quorum.start()
+    node.advance(50)
+    for request in node.take(VOTE):
+        node.grant(request, granted=False)
+    node.advance(300)
+    again = node.take(VOTE)
+    assert len(again) >= 2
+    assert node.quorum.epoch == 0
+
+
+def test_late_vote_of_an_older_epoch_does_not_count(node):
+    node.quorum.start()
+    node.advance(50)
+    node.grant(node.take(VOTE)[0])
+    node.run_jobs()
+    old = node.take(VOTE)
+    node.vote(2, 5)
+    node.run_jobs()
+    node.grant(old[0], epoch=1)
+    node.grant(old[1], epoch=1)
+    assert node.quorum.role is not Role.LEADER
+    assert node.quorum.epoch == 5
+
+
+def test_pre_vote_does_not_count_as_a_vote(node):
+    node.quorum.start()
+    node.advance(50)
+    first, second = node.take(VOTE)
+    node.grant(first)
+    node.run_jobs()
+    node.grant(second)
+    assert node.quorum.role is Role.CANDIDATE
+
+
+def test_newer_epoch_in_a_vote_deposes_the_leader(node):
+    node.become_leader(2, 3)
+    waiting = register(node)
+    node.vote(3, node.quorum.epoch + 1)
+    assert node.quorum.leader is None
+    assert waiting == [None]
+
+
+# ------------------------------------------------------------------------------------------------------ votes
+
+
+def test_vote_answer_waits_until_the_vote_is_durable(node):
+    node.quorum.start()
+    node.run_jobs()
+    answers = node.vote(2, 1)
+    assert answers == []
+    node.run_jobs()
+    assert partition_of(answers[0]).vote_granted
+    assert ElectionState.read(node.disk, "/data/quorum-state") == ElectionState(1, 2, directory_id(2))
+
+
+def test_second_candidate_of_an_epoch_gets_no_vote_also_after_a_restart(node):
+    node.quorum.start()
+    node.vote(2, 1)
+    node.run_jobs()
+    answers = node.vote(3, 1)
+    node.run_jobs()
+    assert not partition_of(answers[0]).vote_granted
+    again = Node(disk=node.disk)
+    again.quorum.start()
+    refused, repeated = again.vote(3, 1), again.vote(2, 1)
+    again.run_jobs()
+    assert not partition_of(refused[0]).vote_granted
+    assert partition_of(repeated[0]).vote_granted
+
+
+def test_candidate_with_another_directory_is_another_candidate(node):
+    node.quorum.start()
+    node.vote(2, 1)
+    node.run_jobs()
+    answers = node.vote(2, 1, replica_directory_id=directory_id(77))
+    node.run_jobs()
+    assert not partition_of(answers[0]).vote_granted
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "last_offset", "granted"), [(1, 9, False), (2, 2, False), (2, 3, True), (3, 1, True)]
+)
+def test_vote_needs_a_log_that_is_as_new(node, last_epoch, last_offset, granted):
+    node.follow(2, 2)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 2, 2))
+    node.run_jobs()
+    answers = node.vote(3, 7, last_offset_epoch=last_epoch, last_offset=last_offset)
+    node.run_jobs()
+    assert bool(partition_of(answers[0]).vote_granted) is granted
+
+
+def test_vote_for_a_lost_directory_is_refused(node):
+    node.quorum.start()
+    answers = node.vote(2, 1, voter_directory_id=directory_id(55))
+    node.run_jobs()
+    assert partition_of(answers[0]).error_code == ErrorCode.invalid_voter_key
+    assert not partition_of(answers[0]).vote_granted
+    assert node.quorum.epoch == 0
+
+
+def test_vote_in_another_cluster_is_refused(node):
+    node.quorum.start()
+    partition = {
+        "partition_index": 0,
+        "replica_epoch": 1,
+        "replica_id": 2,
+        "replica_directory_id": directory_id(2),
+        "voter_directory_id": None,
+        "last_offset_epoch": -1,
+        "last_offset": 0,
+        "pre_vote": False,
+    }
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
+    answers = node.handle(VOTE, {"cluster_id": "other", "voter_id": 1, "topics": topics})
+    assert answers[0].error_code == ErrorCode.inconsistent_cluster_id
+
+
+def test_follower_of_a_live_leader_grants_no_pre_vote(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0])
+    answers = node.vote(3, 1, pre_vote=True)
+    node.run_jobs()
+    assert not partition_of(answers[0]).vote_granted
+    assert (node.quorum.role, node.quorum.epoch) == (Role.FOLLOWER, 1)
+
+
+def test_follower_whose_connection_broke_grants_a_pre_vote(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0])
+    node.take(FETCH)[0].done(None)
+    answers = node.vote(3, 1, pre_vote=True)
+    node.run_jobs()
+    assert partition_of(answers[0]).vote_granted
+    assert ElectionState.read(node.disk, "/data/quorum-state").voted_id == -1
+
+
+# ------------------------------------------------------------------------------------------------------ following
+
+
+def test_follower_fetches_only_what_is_durable(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1), high_watermark=1)
+    assert node.take(FETCH) == []
+    node.run_jobs()
+    fetch = node.take(FETCH)[0]
+    assert (fetch.partition["fetch_offset"], fetch.partition["last_fetched_epoch"]) == (2, 1)
+
+
+def test_follower_without_an_answer_asks_for_pre_votes(node):
+    node.follow(2, 1)
+    node.advance(2_300)
+    assert node.quorum.role is Role.PROSPECTIVE
+    assert (node.quorum.epoch, bool(node.take(VOTE))) == (1, True)
+    assert [api_key for _address, api_key in node.forgotten] == [FETCH]
+
+
+def test_two_lost_connections_in_a_row_begin_an_election_at_once(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0])
+    for _ in range(2):
+        node.take(FETCH)[0].done(None)
+        node.advance(20)
+    node.advance(50)
+    assert node.quorum.role is Role.PROSPECTIVE
+
+
+def test_diverging_answer_truncates_the_log(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1), high_watermark=1)
+    node.run_jobs()
+    node.take(FETCH)
+    node.begin(3, 2)
+    node.run_jobs()
+    fetch = next(each for each in node.take(FETCH) if each.address.node_id == 3)
+    node.send_records(fetch, diverging_epoch={"epoch": 1, "end_offset": 2})
+    assert node.quorum.log.end_offset == 2
+    assert node.take(FETCH) == []
+    node.run_jobs()
+    assert node.take(FETCH)[0].partition["fetch_offset"] == 2
+
+
+def test_answer_of_a_fetch_before_the_role_changed_is_ignored(node):
+    node.follow(2, 1)
+    fetch = node.take(FETCH)[0]
+    node.begin(3, 2)
+    node.run_jobs()
+    node.send_records(fetch, log_bytes(1, 1))
+    assert node.quorum.log.end_offset == 0
+
+
+def test_follower_applies_up_to_the_leaders_high_watermark(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1), high_watermark=2)
+    assert (node.quorum.high_watermark, node.quorum.applied_offset) == (2, 2)
+
+
+def test_observer_waits_for_its_flush_before_it_looks_for_a_leader():
+    node = Node(4)
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1))
+    node.advance(2_300, jobs=False)
+    assert node.quorum.role is Role.UNATTACHED
+    assert node.take(FETCH) == [], "an unsynced record would be acknowledged"
+    node.run_jobs()
+    node.advance(25)
+    assert node.take(FETCH)[0].partition["fetch_offset"] == 2
+
+
+# ------------------------------------------------------------------------------------------------------ leading
+
+
+def test_leader_commits_with_its_own_epochs_first_record_only(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1), high_watermark=1)
+    node.run_jobs()
+    node.advance(2_300)
+    for _ in range(2):
+        for request in node.take(VOTE):
+            if request.address.node_id == 3:
+                node.grant(request)
+        node.run_jobs()
+    assert node.quorum.role is Role.LEADER
+    node.fetch(3, 3, 1, max_wait=0)
+    assert node.quorum.high_watermark == 1, "records of epoch 1 are on a majority, and not committed"
+    node.fetch(3, 4, 2, max_wait=0)
+    assert node.quorum.high_watermark == 4
+
+
+def test_leader_counts_its_durable_end(node):
+    node.become_leader(2, 3)
+    waiting = register(node)
+    end = node.quorum.log.end_offset
+    node.fetch(2, end, node.quorum.epoch, max_wait=0)
+    assert (waiting, node.quorum.high_watermark) == ([], end - 1)
+    node.run_jobs()
+    assert waiting[0].code == "OK"
+
+
+def test_command_is_answered_after_its_commit(node):
+    node.become_leader(2, 3)
+    waiting = register(node)
+    node.run_jobs()
+    assert waiting == []
+    node.fetch_all(3, max_wait=0)
+    assert waiting[0].code == "OK"
+
+
+def test_read_waits_until_a_majority_returns_its_round(node):
+    node.become_leader(2, 3)
+    node.fetch_all(2)
+    outcomes = node.propose("verify", node_id=9, broker_epoch=0)
+    round_ = node.quorum.leader.round
+    node.fetch_all(2, session_id=round_ - 1)
+    assert outcomes == []
+    node.fetch_all(2, session_id=round_)
+    assert outcomes[0].code == "OK"
+
+
+def test_fetch_that_was_sent_before_the_answer_confirms_no_read(node):
+    """The fetch waited at a paused leader, behind a parked one whose connection its sender had given up."""
+    node.become_leader(2, 3)
+    parked = node.fetch_all(2)
+    outcomes = node.propose("verify", node_id=9, broker_epoch=0)
+    assert parked, "the read wakes the parked fetch"
+    node.fetch_all(2)
+    assert outcomes == []
+
+
+def test_observers_confirm_no_read(node):
+    node.become_leader(2, 3)
+    outcomes = node.propose("verify", node_id=9, broker_epoch=0)
+    for node_id in (7, 8):
+        node.fetch_all(node_id, session_id=node.quorum.leader.round)
+    assert outcomes == []
+
+
+def test_leader_without_fetches_of_a_majority_resigns(node):
+    node.become_leader(2, 3)
+    waiting = node.propose("verify", node_id=9, broker_epoch=0)
+    epoch = node.quorum.epoch
+    node.advance(4_500)
+    assert node.quorum.leader is None
+    assert node.quorum.epoch == epoch
+    assert waiting == [None]
+
+
+def test_leader_with_fetches_of_a_majority_stays(node):
+    node.become_leader(2, 3)
+    for _ in range(10):
+        node.advance(500)
+        node.fetch_all(3, max_wait=0)
+    assert node.quorum.role is Role.LEADER
+
+
+def test_leader_begins_its_epoch_until_each_voter_fetches(node):
+    node.become_leader(2)
+    node.take(BEGIN_QUORUM_EPOCH)
+    node.advance(600)
+    assert {request.address.node_id for request in node.take(BEGIN_QUORUM_EPOCH)} == {3}
+
+
+def test_stop_names_the_followers_by_their_log_ends(node):
+    node.become_leader(2, 3)
+    register(node)
+    node.run_jobs()
+    node.fetch_all(3, max_wait=0)
+    node.quorum.stop()
+    ends = node.take(END_QUORUM_EPOCH)
+    assert {request.address.node_id for request in ends} == {2, 3}
+    assert [each["candidate_id"] for each in ends[0].partition["preferred_candidates"]] == [3, 2]
+    answers = node.vote(2, 9)
+    node.run_jobs()
+    assert not partition_of(answers[0]).vote_granted
+
+
+def test_preferred_candidate_of_a_resigning_leader_elects_at_once(node):
+    node.follow(2, 1)
+    node.end(2, 1, 1, 3)
+    node.advance(5)
+    assert node.quorum.role is Role.PROSPECTIVE
+
+
+def test_request_before_the_leader_is_ready_waits(node):
+    node.quorum.start()
+    while node.quorum.role is not Role.LEADER:
+        for request in node.take(VOTE):
+            node.grant(request)
+        node.advance(1)
+    waiting = node.propose("verify", node_id=9, broker_epoch=0)
+    assert waiting == []
+    node.commit(2, 3)
+    node.fetch_all(2, session_id=node.quorum.leader.round)
+    assert waiting[0].code == "OK"
+
+
+def test_heartbeat_that_is_a_command_counts_among_the_soft_facts():
+    node = Node(voters=voter_set(1))
+    node.quorum.start()
+    node.run_jobs()
+
+    def call(script: str, **more: object) -> dict:
+        outcomes = node.propose(script, node_id=1, broker_epoch=2, controller_epoch=1, **more)
+        node.run_jobs()
+        assert outcomes[0].code == "OK", outcomes
+        return outcomes[0].value
+
+    register(node)
+    node.run_jobs()
+    call("heartbeat", persisted=0)
+    call("acquire_lease", claimed_epoch=0, claimed_renewals=0)
+    call("unfence", target_id=1, target_epoch=2)
+    command_renewals = call("heartbeat", persisted=2)["lease_n"]
+    assert node.quorum.machine.state.brokers[1]["acted_epoch"] == 2, "that heartbeat was a command"
+    call("alloc_pid")
+    assert node.quorum.machine.state.cluster["lease_n"] == command_renewals
+    assert call("heartbeat", persisted=2)["lease_n"] == command_renewals + 1
+
+
+def test_restarted_node_votes_no_second_time_as_a_candidate(node):
+    node.quorum.start()
+    node.advance(50)
+    node.grant(node.take(VOTE)[0])
+    node.run_jobs()
+    again = Node(disk=node.disk)
+    again.quorum.start()
+    answers = again.vote(2, 1)
+    again.run_jobs()
+    assert not partition_of(answers[0]).vote_granted
+
+
+def test_voters_of_an_uncommitted_record_are_in_force_and_leave_with_a_truncation(node):
+    node.follow(2, 1)
+    records = log_bytes(1)
+    node.send_records(node.take(FETCH)[0], records, high_watermark=1)
+    node.run_jobs()
+    other = Node(2, disk=None)
+    other.quorum.log.append(leader_change(2, voter_set(1, 2, 3), (), 1), 1, 1)
+    other.quorum.log.append(voters_change(voter_set(1, 2, 3, 4), 1), 1, 1)
+    node.send_records(node.take(FETCH)[0], other.quorum.log.read(1), high_watermark=1)
+    node.run_jobs()
+    assert node.quorum.voters.node_ids == (1, 2, 3, 4)
+    node.take(FETCH)
+    node.begin(3, 2)
+    node.run_jobs()
+    fetch = next(each for each in node.take(FETCH) if each.address.node_id == 3)
+    node.send_records(fetch, diverging_epoch={"epoch": 1, "end_offset": 1})
+    assert node.quorum.voters.node_ids == (1, 2, 3)
+
+
+def test_records_with_a_gap_are_refused(node):
+    node.follow(2, 1)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1, start=1))
+    assert node.quorum.log.end_offset == 0
+    node.collect()
+    assert "quorum-records-refused" in node.notices
