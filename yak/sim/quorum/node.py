@@ -11,12 +11,14 @@ from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
+from yak.errors import FailStop
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.versions import FETCH
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum, QuorumConfig
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import Jobs
@@ -244,6 +246,10 @@ class QuorumNode:
             self._outbox.clear()
             self.kill()
             return
+        except FailStop as stop:
+            if isinstance(stop.__cause__, Violation):
+                raise stop.__cause__ from None
+            raise
         finally:
             self._is_stepping = False
         self._carry_out()
