@@ -22,8 +22,8 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
     from yak.client.members import read_members
 
     metadata = admin.metadata()
-    controller_id = admin.controller_id(metadata)
     members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s)
+    controller_id = admin.controller_id(metadata, is_yak=any(member.role for member in members))
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
     share = len(partitions) / len(metadata.brokers) if metadata.brokers else 0.0
     rows = []

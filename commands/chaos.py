@@ -59,6 +59,10 @@ def run(
         int, typer.Option("--brokers", metavar="N", min=_BROKERS[0], max=_BROKERS[1], help="How many.",
                           rich_help_panel=WHAT)
     ] = 3,
+    metadata: Annotated[
+        str, typer.Option("--metadata", metavar="STORE", help="Where the metadata are: redis, or raft for a quorum of the brokers.",
+                          rich_help_panel=WHAT)
+    ] = "redis",
     rate: Annotated[
         float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second; copies of the workers are on top.",
                             rich_help_panel=WHAT)
@@ -98,7 +102,14 @@ def run(
     from yak.local.chaos.run import ChaosRun, ChaosSettings
     from yak.local.chaos.timeline import draw
 
-    kinds = parse_faults(faults, own_processes=bootstrap is None)
+    if metadata not in ("redis", "raft"):
+        raise UsageError(
+            "bad-metadata",
+            f"no such metadata store: {metadata}",
+            why="it is redis, or raft: a quorum of brokers",
+            try_=("yak chaos run --metadata raft",),
+        )
+    kinds = parse_faults(faults, own_processes=bootstrap is None, has_redis=metadata == "redis")
     seconds = _seconds(duration)
     if bootstrap is not None:
         g.must_not_be_readonly("writing test records to a topic")
@@ -107,7 +118,7 @@ def run(
     for path in (timeline, history):
         _must_be_writable(path)
     number = _drawn() if seed is None else seed
-    settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep)
+    settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep, metadata)
     with interrupts.held() as held, new_watcher(g, settings) as watcher:
         work = ChaosRun(settings, watcher, lambda: held.signal is not None)
         report = work.run()
@@ -119,7 +130,11 @@ def run(
         title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
         _write(timeline, draw(work.history, report.struck, report.history_report.anomalies, title))
     show(
-        g, report, again=_again(duration, faults, brokers, rate, bootstrap, number), history=history, timeline=timeline
+        g,
+        report,
+        again=_again(duration, faults, brokers, rate, bootstrap, number, metadata),
+        history=history,
+        timeline=timeline,
     )
     return _exit_code(g, report) or held.exit_code or None
 
@@ -352,9 +367,12 @@ def _write_history(path: str, history: "History") -> None:
         file.writelines(f"{line}\n" for line in to_lines(history))
 
 
-def _again(duration: str, faults: str, brokers: int, rate: float, bootstrap: str | None, seed: int) -> str:
+def _again(
+    duration: str, faults: str, brokers: int, rate: float, bootstrap: str | None, seed: int, metadata: str
+) -> str:
     """The command line that plans the same faults."""
     words = f"yak chaos run --seed {seed} --duration {duration} --faults {faults}"
     words += f" --brokers {brokers}" if brokers != _BROKERS[0] else ""
+    words += f" --metadata {metadata}" if metadata != "redis" else ""
     words += f" --rate {rate:g}" if rate != 150.0 else ""
     return words + (f" --bootstrap {bootstrap}" if bootstrap is not None else "")

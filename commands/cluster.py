@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
 
 GOOD_STATE = "ACTIVE"
+QUORUM = "quorum"
+"""What a broker of a metadata quorum reports as its store."""
+QUORUM_SECONDS = 1.0
 STORE_ID_CHARACTERS = 8
 """How much of the store's run id the table shows; enough to detect another process. JSON has all of it."""
 STORE_CONFIGS = {
@@ -64,7 +67,8 @@ def look(admin: "Admin") -> dict[str, Any]:
     from yak.view.partition_state import StateCounts
 
     metadata = admin.metadata()
-    controller_id = admin.controller_id(metadata)
+    members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS))
+    controller_id = admin.controller_id(metadata, is_yak=any(member.role for member in members))
     brokers = [
         {
             "id": member.node_id,
@@ -75,23 +79,35 @@ def look(admin: "Admin") -> dict[str, Any]:
             "controller": member.node_id == controller_id,
             **{key: _value(member.configs[name]) for name, key in STORE_CONFIGS.items() if name in member.configs},
         }
-        for member in read_members(
-            metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS)
-        )
+        for member in members
     ]
     min_isrs = admin.min_isrs(metadata.topics)
     states = StateCounts.of(
         each.replication(min_isrs[topic.name]) for topic in metadata.topics.values() for each in topic.partitions
     )
+    has_quorum = any(broker.get("store") == QUORUM for broker in brokers)
     return {
         "cluster_id": metadata.cluster_id,
         "controller_id": controller_id if controller_id >= 0 else None,
+        **({"quorum": _quorum(admin)} if has_quorum else {}),
         "brokers": brokers,
         "topics": len(metadata.topics),
         "partitions": sum(len(topic.partitions) for topic in metadata.topics.values()),
         **states._asdict(),
         "healthy": states.offline == 0 and all(map(_is_well, brokers)),
     }
+
+
+def _quorum(admin: "Admin") -> dict[str, Any] | None:
+    """The leader, epoch and voters of the metadata quorum; None when it has no leader now."""
+    from yak.client.quorum_changes import describe_quorum
+    from yak.errors import YakError
+
+    try:
+        state = describe_quorum(admin.answered, timeout_s=min(QUORUM_SECONDS, admin.timeout_s))
+    except YakError:
+        return None
+    return {"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids}
 
 
 def _is_well(broker: dict[str, Any]) -> bool:
@@ -110,6 +126,8 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     controller = found["controller_id"]
     out.line(f"cluster      {found['cluster_id']}")
     out.line(f"controller   {'none' if controller is None else controller}")
+    if "quorum" in found:
+        out.line(f"quorum       {_quorum_words(found['quorum'])}")
     out.line(f"holds        {counted(found['topics'], 'topic')}, {counted(found['partitions'], 'partition')}")
     out.line(f"health       {_health(found)}")
     out.line()
@@ -133,6 +151,13 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
             out.line(f"broker {broker['id']}: metadata store session is {broker['session']}: {reason}")
         if broker.get("unsafe"):
             out.line(f"broker {broker['id']}: metadata store is unsafe: {broker['unsafe']}")
+
+
+def _quorum_words(quorum: dict[str, Any] | None) -> str:
+    if quorum is None:
+        return "no leader: changes are refused until a majority of its voters runs"
+    voters = ", ".join(map(str, quorum["voters"]))
+    return f"leader {quorum['leader_id']}, epoch {quorum['leader_epoch']}, voters {voters}"
 
 
 def _health(found: dict[str, Any]) -> str:

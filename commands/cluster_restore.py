@@ -8,22 +8,22 @@ from yak.commands.app import CONNECTION, WHAT
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
-    from yak.cluster.restore import Plan
+    from yak.cluster.restore import RestorePlan
     from yak.local.metadata_restore import Found
 
 SHOWN_MAX = 20
-"""How many entries of a list are printed; JSON has all."""
+"""How many partitions are printed; JSON has all."""
 
 
 def restore(
     g: Globals,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Restore without brokers that may have unique records.",
+        typer.Option("--accept-loss", help="Restore although brokers may have acted on newer metadata.",
                      rich_help_panel=WHAT),
     ] = False,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Cancel the active restore; the store stays unchanged.",
+        bool, typer.Option("--abort", help="Forget the offers; the store goes on with its own content.",
                            rich_help_panel=WHAT)
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.", rich_help_panel=WHAT)] = False,
@@ -36,11 +36,11 @@ def restore(
         typer.Option("--data-dir", help="Use the store of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
     ] = None,
 ) -> int:  # fmt: skip
-    """Restore a metadata store that lost its data, from the brokers' copies.
+    """Restore a metadata store that lost its data, from the newest of the brokers' copies.
 
-    Brokers restore it automatically when all of them have answered. This command shows the answers and the quarantined
-    partitions, and restores after confirmation. A quarantined partition keeps its leader, without elections, until the
-    missing brokers answer.
+    Each broker that detects the loss offers its copy. The newest copy is complete if all registered brokers have
+    offered and each other copy is the beginning of it. Otherwise the command refuses, and names the brokers:
+    --accept-loss restores without what they may know.
     """
     from yak.commands.local_cluster import find_local, known_redis
     from yak.local.metadata_restore import RestoreStore
@@ -54,57 +54,40 @@ def restore(
             g.must_not_be_readonly("giving up a restore")
             g.confirm(f"Let cluster {found.cluster_id} go on with the store as it is?")
             store.abort(found)
-            g.out.note("The restore was given up. Brokers that still miss their history begin another one.")
+            g.out.note("The offers are forgotten. Brokers that still miss their history offer again.")
             return 0
-        plan = found.plan(accept_loss=accept_loss)
+        plan = found.plan()
         document = describe(found, plan)
         if dry_run or (g.out.for_people and not g.out.quiet):
             _print(g, document)
         if dry_run:
             return 0
-        _refuse_conflicts(plan)
+        if not accept_loss:
+            _refuse_unsafe(plan)
         g.must_not_be_readonly("restoring the metadata store")
         g.confirm(_question(found, plan))
         store.commit(found, plan)
         if not g.out.for_people:
             g.out.object(document | {"committed": True})
-        g.out.note(f"Restored as incarnation {plan.image.incarnation}. The brokers take it over within a second.")
+        g.out.note(f"Restored as incarnation {plan.image.incarnation}. The brokers take it over within 3 s.")
         return 0
 
 
-def describe(found: "Found", plan: "Plan") -> dict[str, Any]:
+def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
     """The restore plan as a document."""
     return {
         "cluster_id": found.cluster_id,
         "incarnation": plan.image.incarnation,
         "answered": [
-            {
-                "id": offer.node_id,
-                "metadata_offset": offer.image.offset,
-                "topics": len(offer.image.topics),
-                "logs": len(offer.logs),
-            }
-            for offer in found.offers
+            {"id": node_id, "metadata_offset": position[0]} for node_id, position in sorted(plan.took_part.items())
         ],
-        "missing": [{"id": node_id, "reason": words} for node_id, words in plan.missing.items()],
-        "conflicts": list(plan.conflicts),
+        "newest": plan.newest.node_id,
+        "unknown": [{"id": node_id, "reason": words} for node_id, words in plan.unknown.items()],
         "topics": len(plan.image.topics),
-        "partitions": len(plan.fates),
-        "held": [_fate(fate) for fate in plan.quarantined],
-        "lost": [_fate(fate) for fate in plan.lost],
-        "automatic": plan.is_automatic,
+        "partitions": sum(len(topic.partitions) for topic in plan.image.topics.values()),
+        "at_risk": [{"topic": topic, "partition": partition} for topic, partition in plan.at_risk],
+        "safe": plan.is_safe,
         "committed": False,
-    }
-
-
-def _fate(fate: Any) -> dict[str, Any]:
-    return {
-        "topic": fate.topic,
-        "partition": fate.partition,
-        "leader": fate.leader if fate.leader >= 0 else None,
-        "isr": list(fate.isr),
-        "waits_for": list(fate.waits_for),
-        "reason": fate.reason,
     }
 
 
@@ -116,33 +99,33 @@ def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
         return 0
     raise YakError(
         "no-offers",
-        f"no broker has offered what it knows to the metadata store at {name}",
-        why="it is empty, and no broker that knew the cluster is connected to it"
+        f"no broker has offered its metadata to the metadata store at {name}",
+        why="it is empty, and no broker of a cluster is connected to it"
         if found.state == "EMPTY"
-        else "brokers offer within a second of noticing; those that run may use another store",
+        else "brokers offer within 3 s of detecting the loss; those that run may use another store",
         try_=("yak cluster", "start the brokers with this --redis-url"),
     )
 
 
-def _refuse_conflicts(plan: "Plan") -> None:
+def _refuse_unsafe(plan: "RestorePlan") -> None:
     from yak.errors import YakError
 
-    if plan.conflicts and not plan.accepts_loss:
+    if not plan.is_safe:
         raise YakError(
-            "restore-conflict",
-            "the brokers know histories that do not fit together; nothing was written",
-            why=plan.conflicts[0],
-            try_=("stop the brokers of the wrong history, or", "yak cluster restore --accept-loss"),
+            "restore-unsafe",
+            "brokers may have acted on newer metadata than any offer has; nothing was written",
+            why="; ".join(f"broker {node_id}: {words}" for node_id, words in plan.unknown.items()),
+            try_=(
+                "start the brokers that did not answer, and run the command again",
+                "yak cluster restore --accept-loss   acknowledged records may be lost",
+            ),
         )
 
 
-def _question(found: "Found", plan: "Plan") -> str:
-    nodes = ", ".join(str(offer.node_id) for offer in found.offers)
-    question = f"Restore cluster {found.cluster_id} from broker {nodes}"
-    if plan.quarantined:
-        question += f", with {len(plan.quarantined)} partitions held back"
-    if plan.accepts_loss:
-        question += f", accepting that acknowledged records of {len(plan.lost)} partitions may be lost"
+def _question(found: "Found", plan: "RestorePlan") -> str:
+    question = f"Restore cluster {found.cluster_id} from the metadata of broker {plan.newest.node_id}"
+    if not plan.is_safe:
+        question += f", accepting that acknowledged records of {len(plan.at_risk)} partitions may be lost"
     return question + "?"
 
 
@@ -156,23 +139,13 @@ def _print(g: Globals, document: dict[str, Any]) -> None:
     out.line(f"cluster      {document['cluster_id']}, to become incarnation {document['incarnation']}")
     out.line(f"holds        {counted(document['topics'], 'topic')}, {counted(document['partitions'], 'partition')}")
     for each in document["answered"]:
-        knows = f"metadata up to record {each['metadata_offset']}, {counted(each['logs'], 'log')}"
-        out.line(f"answered     broker {each['id']}: {knows}")
-    for each in document["missing"]:
-        out.line(f"missing      broker {each['id']}: {each['reason']}")
-    for words in document["conflicts"]:
-        out.line(f"conflict     {words}")
-    _print_fates(g, "held back", document["held"])
-    _print_fates(g, "may lose", document["lost"])
-    if document["held"]:
-        out.note("With --accept-loss these go on without what the missing brokers may have acknowledged alone.")
-    if document["automatic"]:
-        out.note("All brokers have answered: they restore it themselves in a few seconds.")
-
-
-def _print_fates(g: Globals, label: str, fates: list[dict[str, Any]]) -> None:
-    for each in fates[:SHOWN_MAX]:
-        leader = "no leader" if each["leader"] is None else f"led by {each['leader']}"
-        g.out.line(f"{label:<12} {each['topic']}-{each['partition']} ({leader}): {each['reason']}")
-    if len(fates) > SHOWN_MAX:
-        g.out.line(f"{label:<12} and {len(fates) - SHOWN_MAX} more partitions")
+        newest = ", the newest" if each["id"] == document["newest"] else ""
+        out.line(f"answered     broker {each['id']}: metadata up to record {each['metadata_offset']}{newest}")
+    for each in document["unknown"]:
+        out.line(f"unknown      broker {each['id']}: {each['reason']}")
+    for each in document["at_risk"][:SHOWN_MAX]:
+        out.line(f"may lose     {each['topic']}-{each['partition']}")
+    if len(document["at_risk"]) > SHOWN_MAX:
+        out.line(f"may lose     and {len(document['at_risk']) - SHOWN_MAX} more partitions")
+    if document["safe"]:
+        out.note("The newest copy has every record that any broker acted on: nothing is lost.")

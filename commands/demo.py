@@ -17,7 +17,7 @@ _BROKERS_MAX = 9
 demo = CommandGroup(
     "demo",
     "Kill a broker under load, and count the records.",
-    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo groups", "yak demo spark"),
+    examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo election", "yak demo groups"),
     default="failover",
 )
 
@@ -186,6 +186,28 @@ def spark(
     if code is not None:
         return code
     return play(g, SparkScenario, settings, SparkTerminal)
+
+
+@demo.command(
+    "election",
+    examples=("yak demo election", "yak demo election --fast", "yak demo election --keep", "yak demo election -o json"),
+)
+def election(
+    g: Globals,
+    fast: Fast = False,
+    duration: Duration = None,
+    data_dir: DataDir = None,
+    keep: Keep = False,
+) -> int | None:
+    """Kill the leader of a metadata quorum under load.
+
+    Three brokers keep the metadata themselves, without Redis. The demo shows the election, and that partitions without
+    a replica on the killed broker go on. Returns 4 if an acknowledged record is lost, duplicated or reordered.
+    """
+    from yak.commands.demo_view import play
+    from yak.local.demo.election import ElectionScenario
+
+    return play(g, ElectionScenario, _settings(duration, data_dir, fast=fast, keep=keep))
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))

@@ -60,7 +60,7 @@ def doctor(
 
 
 def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
-    from yak.local.checks import local_cluster, machine, network, store, terminal
+    from yak.local.checks import local_cluster, machine, network, quorum, store, terminal
     from yak.server.options import usual_renew_ms
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
@@ -73,10 +73,17 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     lease, given = g.settings.value("lease_time_seconds"), g.settings.value("renew_interval_seconds")
     renew = given if given is not None else usual_renew_ms(round(lease * 1000)) / 1000
     host, port = str(g.settings.value("host")), int(g.settings.value("port"))
+
+    def check_metadata() -> "list[Finding]":
+        found = quorum.check_quorum(asked, timeout_s=timeout_s) if redis.origin == "default" else None
+        if found is not None:
+            return [found]
+        return store.check_store(redis_url, is_configured=own_redis or redis.origin != "default", timeout_s=timeout_s)
+
     return [
         lambda: network.check_network(asked, timeout_s),
         lambda: [local_cluster.check_local_cluster(data_dir)],
-        lambda: store.check_store(redis_url, is_configured=own_redis or redis.origin != "default", timeout_s=timeout_s),
+        check_metadata,
         lambda: [machine.check_lease(lease, renew)],
         lambda: [machine.check_port(host, port)],
         lambda: [machine.check_disk(data_dir)],

@@ -34,6 +34,6 @@ def down(
         g.confirm(f"Delete all data in {cluster.data_dir}?")
     for name in cluster.down(purge=purge, keep=keep):
         g.out.warn(f"{name} did not end in time and was killed")
-    if purge and status.redis_running is None:
+    if purge and status.redis_url is not None and status.redis_running is None:
         g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
     g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))

@@ -12,6 +12,7 @@ from yak.errors import UsageError, YakError
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
     from yak.local.cluster import LocalCluster
+    from yak.local.status import ClusterStatus
     from yak.view.partition_replicas import PartitionReplicas
 
 
@@ -85,7 +86,7 @@ def failover(
         raise _unknown_broker(to, found)
     only_preferred = all_ and to is None and from_ is None
     return _move(g, servers, selected, to=to, only_preferred=only_preferred, probe=bool(probe),
-                 redis_url=local.redis_url if local is not None else None)  # fmt: skip
+                 local=local)  # fmt: skip
 
 
 def _check_together(
@@ -208,7 +209,7 @@ def _move(
     to: int | None,
     only_preferred: bool,
     probe: bool,
-    redis_url: str | None,
+    local: "ClusterStatus | None",
 ) -> int | None:
     from yak.client.admin import Admin
     from yak.client.leadership import plan_moves
@@ -217,6 +218,6 @@ def _move(
 
     plan = plan_moves(selected, to=to, only_preferred=only_preferred)
     admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
-    done = move_and_watch(admin, plan.moves, redis_url=redis_url, probe=probe)
+    done = move_and_watch(admin, plan.moves, local=local, probe=probe)
     show_moves(g, plan, done)
     return 1 if plan.refused or done.failed else None

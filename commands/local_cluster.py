@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from yak.commands.settings import Resolved, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from yak.commands.options import Globals
     from yak.local.cluster import LocalCluster
     from yak.local.status import ClusterStatus
@@ -59,8 +61,20 @@ def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
 
 
 def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -> str | None:
-    """The configured metadata store, otherwise the local cluster's; None if neither is known."""
+    """The configured metadata store, otherwise the local cluster's; None if neither is known.
+
+    Raises UsageError (`no-redis`) when the local cluster has no Redis.
+    """
+    from yak.errors import UsageError
+
     found = g.settings.get("redis_url", flag=flag)
+    if flag is None and local is not None and local.metadata == "raft":
+        raise UsageError(
+            "no-redis",
+            f"the cluster in {local.data_dir} has no Redis to read or restore",
+            why="its metadata are in a quorum of its brokers, and each of them has a copy",
+            try_=("yak quorum describe --replication", "yak metadata snapshot", "yak isr"),
+        )
     if found.origin != "default":
         return str(found.value)
     return local.redis_url if local is not None else None
@@ -84,7 +98,7 @@ def local_cluster(g: "Globals", data_dir: str | None) -> "LocalCluster":
 
 
 def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = True, with_place: bool = False) -> None:
-    """Print the brokers of a cluster, and with `with_place` its Redis and its data directory."""
+    """Print the brokers of a cluster, and with `with_place` its metadata store and its data directory."""
     if g.out.format in {"json", "yaml"}:
         g.out.object(status.as_json())
         return
@@ -107,6 +121,15 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
         empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",
     )
     if with_place and status.brokers:
+        if status.metadata == "raft":
+            g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
+            g.out.note(f"data    {status.data_dir}")
+            return
         condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
         g.out.note(f"redis   {status.redis_url} ({condition})")
         g.out.note(f"data    {status.data_dir}")
+
+
+def nodes(node_ids: "Sequence[int]") -> str:
+    """`node 1`, or `nodes 1, 2, 3`."""
+    return f"{'node' if len(node_ids) == 1 else 'nodes'} {', '.join(map(str, node_ids))}"

@@ -100,7 +100,7 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     import os
 
     from yak.errors import UsageError
-    from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource
+    from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, newest_copy
 
     if redis_url is not None and data_dir is not None:
         raise UsageError("usage", "--redis-url and --data-dir exclude each other", why="both say where to read")
@@ -113,6 +113,8 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     from yak.local import state
 
     cluster = state.load(directory)
+    if cluster is not None and cluster.metadata == "raft":
+        return newest_copy([broker.data_dir for broker in cluster.brokers])
     if cluster is not None:
         return RedisSource(cluster.redis.url, timeout_s)
     if data_dir is not None or os.path.isdir(os.path.join(directory, METADATA_FOLDER)):

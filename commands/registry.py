@@ -51,6 +51,13 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
     Entry(
+        "quorum",
+        "yak.commands.quorum",
+        "quorum",
+        "Show the metadata quorum, add and remove voters.",
+        "Cluster",
+    ),
+    Entry(
         "metadata",
         "yak.commands.metadata",
         "metadata",

@@ -1,11 +1,18 @@
 """`yak up`: starts and shows a cluster on this machine."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from yak.commands.app import OUTPUT, START, WHAT, command
-from yak.commands.local_cluster import bootstrap_servers, data_dir_flag, data_dir_of, local_cluster, print_status
+from yak.commands.local_cluster import (
+    bootstrap_servers,
+    data_dir_flag,
+    data_dir_of,
+    local_cluster,
+    nodes,
+    print_status,
+)
 from yak.commands.options import Globals
 from yak.errors import UsageError, YakError
 
@@ -19,6 +26,7 @@ _BROKERS_MAX = 64
     examples=(
         "yak up",
         "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
+        "yak up --brokers 3 --metadata raft",
         "yak up --status -o json",
     )
 )
@@ -90,6 +98,15 @@ def up(
         ),
     ] = None,
     no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=START)] = False,
+    metadata: Annotated[
+        Literal["redis", "raft"] | None,
+        typer.Option(
+            "--metadata",
+            metavar="redis|raft",
+            help="Metadata store: a Redis, or a quorum of the brokers without Redis.  [as before; redis]",
+            rich_help_panel=START,
+        ),
+    ] = None,
     redis_url: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +131,10 @@ def up(
         print_status(g, local_cluster(g, data_dir).status(), with_place=True)
         return None
     redis = g.settings.get("redis_url", flag=redis_url)
-    own_redis = redis.origin == "default"
+    store = g.settings.get("metadata", flag=metadata)
+    if store.value == "raft" and redis_url is not None:
+        raise UsageError("usage", "--redis-url and --metadata raft exclude each other", why="a quorum needs no Redis")
+    own_redis = redis.origin == "default" or store.value == "raft"
     listen = g.settings.get("port", flag=port)
     answer_http = g.settings.get("http_port", flag=http_port)
     if ephemeral and not own_redis:
@@ -136,6 +156,7 @@ def up(
         supervised=not detach,
         http_port=None if answer_http.origin == "default" else int(answer_http.value),
         no_http=no_http,
+        metadata=None if store.origin == "default" else str(store.value),
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
@@ -185,7 +206,8 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     if not result.started:
         g.out.note("Redis was gone and runs again" if result.redis_started else "it ran already")
     else:
-        g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {status.redis_url}, data in {status.data_dir}")
+        where = status.redis_url if status.metadata == "redis" else f"a quorum of {nodes(status.voters)} without Redis"
+        g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {where}, data in {status.data_dir}")
     if result.taken_ports:
         ports = ", ".join(map(str, result.taken_ports))
         were = "port {} was" if len(result.taken_ports) == 1 else "ports {} were"
@@ -236,7 +258,8 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
         on_restart=restarted,
     )
     if ended_here:
-        g.out.note("stopping followers, then leaders, then Redis")
+        has_redis = cluster.status().metadata == "redis"
+        g.out.note("stopping followers, then leaders, then Redis" if has_redis else "stopping followers, then leaders")
         for name in cluster.down():
             g.out.warn(f"{name} did not end in time and was killed")
     g.out.note("stopped")

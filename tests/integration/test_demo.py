@@ -40,6 +40,20 @@ def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(y
     assert not (yak.folder / "yak-data").exists()
 
 
+def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> None:
+    ran = yak.run("demo", "election", "--fast", "-o", "json", timeout=120)
+    assert ran.code == 0, ran.err
+    verdict = ran.json
+    assert verdict["ok"] is True
+    assert verdict["acknowledged"] == verdict["read"] > 0
+    assert (verdict["lost"], verdict["duplicated"], verdict["moved"], verdict["out_of_order"]) == (0, 0, 0, 0)
+    assert verdict["new_leader"] != verdict["killed_node"]
+    assert verdict["epoch"] > verdict["epoch_before"]
+    assert verdict["times"]["election_ms"] > 0
+    assert verdict["longest_pause_ms"]["server_metrics"] > 0
+    assert "Redis and" not in ran.err
+
+
 def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> None:
     ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", timeout=90)
     assert ran.code == 0, ran.err

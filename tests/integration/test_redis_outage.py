@@ -153,7 +153,7 @@ def check_frozen(broker: Any, topic: str, load: SteadyLoad, *words: str) -> None
     assert_no_bugs(broker)
 
 
-def test_an_emptied_redis_is_noticed_and_restored(broker, own_redis, unique_topic, yak):
+def test_emptied_redis_is_noticed_and_restored_by_hand(broker, own_redis, unique_topic, yak):
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs=FOREVER)
     with SteadyLoad(broker.bootstrap, unique_topic) as load:
@@ -162,7 +162,8 @@ def test_an_emptied_redis_is_noticed_and_restored(broker, own_redis, unique_topi
         wait_for_state(broker, "FROZEN")
         ran = yak.run("cluster", "-b", broker.bootstrap, "-o", "json")
         assert "FROZEN" in ran.out, ran.err + ran.out
-        check_frozen(broker, unique_topic, load, "being rebuilt")
+        check_frozen(broker, unique_topic, load, "yak cluster restore")
+    restore(yak, own_redis)
     wait_for_state(broker, "ACTIVE")
     client.create_topic(unique_topic + "-after", configs=FOREVER)
     broker.restart()
@@ -198,7 +199,12 @@ def incarnation(own_redis: OwnRedis) -> int:
         return int(client.hget("{y}:cluster", "incarnation"))
 
 
-def test_a_broker_that_starts_on_a_redis_that_was_rolled_back_restores_it(broker, own_redis, unique_topic, tmp_path):
+def restore(yak, own_redis: OwnRedis) -> None:
+    ran = yak.run("cluster", "restore", "--redis-url", own_redis.url, "--yes")
+    assert ran.code == 0, ran.err
+
+
+def test_start_on_rolled_back_redis_is_refused_until_a_restore(broker, own_redis, unique_topic, tmp_path, yak):
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs=FOREVER)
     own_redis.kill()
@@ -210,12 +216,16 @@ def test_a_broker_that_starts_on_a_redis_that_was_rolled_back_restores_it(broker
         client.create_topic(name, configs=FOREVER)
     broker.kill9()
     own_redis.put_back(tmp_path / "older")
+    check_start_refused(broker, "rolled back", names)
+    restore(yak, own_redis)
     broker.restart()
     assert set(names) <= set(client.topics())
     assert incarnation(own_redis) == 2
 
 
-def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, make_broker, own_redis, unique_topic, tmp_path):
+def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(
+    broker, make_broker, own_redis, unique_topic, tmp_path, yak
+):
     """The broker and Redis go on twice from one copy of both, and end with two histories of which one is shorter."""
     Confluent(broker.bootstrap).create_topic(unique_topic, configs=FOREVER)
     broker.kill9()
@@ -233,7 +243,11 @@ def test_a_redis_that_was_rolled_back_and_went_on_is_a_fork(broker, make_broker,
     for number in range(5):
         Confluent(twin.bootstrap).create_topic(f"{unique_topic}-theirs-{number}", configs=FOREVER)
     twin.kill9()
-    check_start_refused(broker, "it registered as", [name])
+    check_start_refused(broker, "rolled back", [name])
+    ran = yak.run("cluster", "restore", "--redis-url", own_redis.url, "--yes")
+    assert ran.code == 1
+    assert "restore-unsafe" in ran.err
+    assert "but it registered as" in ran.err
 
 
 def check_start_refused(broker: Any, word: str, names: list[str]) -> None:

@@ -137,11 +137,15 @@ def test_up_says_that_it_brought_back_redis_alone(yak: Any) -> None:
     assert "it ran already" in yak.run("up", "-d").err
 
 
-def test_an_emptied_redis_is_restored_from_what_the_broker_knows(yak: Any) -> None:
+def test_up_on_emptied_redis_is_refused_until_a_restore(yak: Any) -> None:
     status = up_detached(yak)
     write(status["bootstrap"], "orders", "one")
     assert yak.run("down").code == 0
     shutil.rmtree(yak.folder / "yak-data" / "redis")
+    refused = yak.run("up", "-d")
+    assert refused.code == 1
+    assert "broker-frozen" in refused.err
+    assert yak.run("cluster", "restore", "--yes").code == 0
     assert read_all(up_detached(yak)["bootstrap"], "orders") == ["one"]
 
 

@@ -13,7 +13,7 @@ flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 how = os.environ.get("STAND_IN", "well")
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 print("started with", *sys.argv[1:])
-print("node", flags["--node-id"], "with", flags["--redis-url"], flush=True)
+print("node", flags["--node-id"], "with", flags.get("--redis-url", "a quorum"), flush=True)
 if how == f"{flags['--node-id']} refuses":
     how = "refuses"
 if how == "refuses":

@@ -30,7 +30,6 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
-from yak.cluster.restore_offer import LocalState
 from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
@@ -191,7 +190,7 @@ class Broker:
             rng=parts.rng,
             settings=parts.cluster_settings,
             secret=secret,
-            local_state=lambda: LocalState(self.local_replicas.log_ends(), parts.image_log.hash_chain),
+            hash_chain=lambda: parts.image_log.hash_chain,
         )
         self.counters.elections = lifecycle.elections
         lifecycle.heartbeats.is_full = not self.log_store.has_room()

@@ -89,8 +89,13 @@ class Admin:
         """All brokers and topics."""
         return read_metadata(self._client, timeout_s=self.timeout_s)
 
-    def controller_id(self, metadata: ClusterMetadata) -> NodeId:
-        """The leader of the metadata quorum; without an answer, the controller in `metadata`."""
+    def controller_id(self, metadata: ClusterMetadata, *, is_yak: bool) -> NodeId:
+        """The leader of Kafka's metadata quorum; without an answer, and for a YAK cluster, the controller in `metadata`.
+
+        The controller of a YAK cluster need not lead its metadata quorum.
+        """
+        if is_yak:
+            return metadata.controller_id
         found = read_controller([self.answered], timeout_s=min(CONTROLLER_SECONDS, self.timeout_s))
         return metadata.controller_id if found is None else found.node_id
 

@@ -21,6 +21,7 @@ from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
 from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.controller_election import ControllerElection
+from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermarks import HighWatermarks
 from yak.cluster.image import Image
@@ -28,7 +29,6 @@ from yak.cluster.leader_elections import ElectionCounts
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.registration import Identity, Registration
-from yak.cluster.restore_offer import LocalState
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.store_restore import StoreRestore
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
@@ -39,7 +39,7 @@ from yak.ports.random_source import RandomSource
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 
 FIRST_RECHECK_MS = 200
-"""First recheck of a store that just proved to lack this broker's history: it begins the restore."""
+"""First recheck of a store that just proved to lack this broker's history: then it offers its image."""
 DEATH_REPORT_MS_MAX = 2_000
 """A report that a broker's process is dead counts this long: a later start of the broker has another epoch anyway."""
 FAST_FENCE_INTERVAL_MS = 30_000
@@ -85,7 +85,7 @@ class BrokerLifecycle:
         *,
         next_nonce: Callable[[], Nonce],
         rng: RandomSource,
-        local_state: Callable[[], LocalState],
+        hash_chain: Callable[[], HashChainTail],
         settings: ClusterSettings | None = None,
         secret: ClusterSecret | None = None,
     ) -> None:
@@ -121,7 +121,7 @@ class BrokerLifecycle:
         self.elections = ElectionCounts()
         """The elections that this broker ran as the controller since it started."""
         self._registration = Registration(session, identity)
-        self._restore = StoreRestore(self, session, identity, settings.restore_wait_ms, rng, local_state)
+        self._restore = StoreRestore(self, session, identity.boot_id, hash_chain)
         self.heartbeats = Heartbeats(session, settings.heartbeat_interval_ms, self._on_heartbeat, self._on_refusal)
         self._controller = Controller(
             session,
@@ -629,11 +629,6 @@ class BrokerLifecycle:
         self._session.put(Left())
 
     # --------------------------------------------------------------------------------- for `StoreRestore`
-
-    def recheck_at(self, due_ms: int) -> None:
-        """Verify the store again then, if the metadata are still frozen."""
-        if self.state is LifecycleState.FROZEN:
-            self._dues["recheck"] = due_ms
 
     def begin_adoption(self, due_ms: int) -> None:
         """Tail the restored history from the store; verify it again at `due_ms` if it does not arrive."""

@@ -27,7 +27,7 @@ from yak.ids import (
 from yak.ports.metadata_store import TailedRecord
 
 REMOVED_TOPICS_MAX = 1_000
-"""After more deletions than this, a restore from an older image may bring back a deleted topic, without its records."""
+"""After more deletions than this, a reader of changes since a time gets a full answer."""
 
 
 class ChainBroken(Exception):
@@ -104,12 +104,6 @@ class PartitionInfo:
     partition_epoch: PartitionEpoch
     adding_replicas: tuple[NodeId, ...] = ()
     removing_replicas: tuple[NodeId, ...] = ()
-    quarantined: int = 0
-    """0, or the cluster incarnation of this state while the partition is quarantined.
-
-    A restore (`yak.cluster.restore`) could not tell whether the state is the newest, so it does not change until the
-    brokers that may know have answered.
-    """
     changed_ms: int = field(default=0, compare=False)
 
     @property
@@ -190,7 +184,7 @@ class Image:
     removed_topics: Mapping[uuid.UUID, RemovedTopic] = field(default_factory=dict)
     """The newest deletions, oldest first, `REMOVED_TOPICS_MAX` at most.
 
-    They show a restore that a topic in an older image is gone for good.
+    A restored image that lacks a topic without naming it here does not delete the topic's logs.
     """
     unregistered: Mapping[NodeId, BrokerEpoch] = field(default_factory=dict)
     """Brokers that were unregistered and have not registered since, each with its last epoch."""

@@ -215,7 +215,7 @@ def _examined(image: Image, elect: Elect) -> Iterator[Election | None]:
 def _needed_election(image: Image, topic: TopicInfo, partition: PartitionInfo, *, unclean: bool) -> Election | None:
     brokers = image.brokers
     state = _leader_state(partition, brokers)
-    if partition.quarantined or state is BrokerState.ACTIVE:
+    if state is BrokerState.ACTIVE:
         return None
     leader, is_unclean = clean_leader(partition, brokers), False
     if state is BrokerState.STOPPING:
@@ -233,11 +233,7 @@ def _needed_election(image: Image, topic: TopicInfo, partition: PartitionInfo, *
 
 def _preferred_election(image: Image, topic: TopicInfo, partition: PartitionInfo) -> Election | None:
     preferred = preferred_leader(partition)
-    if (
-        partition.quarantined
-        or partition.leader in (preferred, NO_LEADER)
-        or preferred not in _members(partition, image.brokers)
-    ):
+    if partition.leader in (preferred, NO_LEADER) or preferred not in _members(partition, image.brokers):
         return None
     return _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
 

@@ -17,7 +17,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "NO_CLUSTER": f"the metadata store is empty, but {known} of cluster {image.cluster_id or 'known before'}",
         "WRONG_CLUSTER": f"the metadata store holds cluster {outcome.value.get('cluster_id')}, not {image.cluster_id}",
         "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
-        "SEEDING": "the metadata store is being rebuilt from the brokers' images",
+        "SEEDING": "the metadata store lost its history",
         "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",

@@ -244,8 +244,6 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
         written["adding"] = format_nodes(partition.adding_replicas)
     if partition.removing_replicas:
         written["removing"] = format_nodes(partition.removing_replicas)
-    if partition.quarantined:
-        written["held"] = partition.quarantined
     return written
 
 
@@ -263,6 +261,5 @@ def _read_partition(f: Fields, at_ms: int) -> PartitionInfo:
         partition_epoch=f.integer("partition_epoch"),
         adding_replicas=f.nodes("adding"),
         removing_replicas=f.nodes("removing"),
-        quarantined=f.integer("held") if f.has("held") else 0,
         changed_ms=_time(f, at_ms),
     )

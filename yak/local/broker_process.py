@@ -18,15 +18,19 @@ from typing import Final
 
 from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
 from yak.local.processes import ProcessId, identify
+from yak.local.quorum import REDIS, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 from yak.private_files import make_directory
 
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 _FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
-_FROZEN_EVENTS: Final = {"metadata-frozen": 3.0, "metadata-restore-waiting": 10.0, "metadata-restore-blocked": 0.0}
-"""Log events of a broker that waits for the cluster's history, and the seconds for which other brokers may still supply
-it."""
+_FROZEN_EVENTS: Final = ("metadata-frozen", "metadata-restore-offered")
+"""Log events of a broker that waits for the cluster's history."""
+_FROZEN_PATIENCE_SECONDS: Final = 3.0
+"""For so long the metadata store may still get its history, or the broker may still offer its image."""
+_WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
+"""A broker begins a line of its log with this after five seconds without a leader of the quorum."""
 _LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
@@ -36,7 +40,10 @@ _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """The settings of one broker. `configs` are `name=value` pairs for `yak serve -c`; `role` is leader or follower."""
+    """The settings of one broker. `configs` are `name=value` pairs for `yak serve -c`; `role` is leader or follower.
+
+    With a `quorum`, `redis_url` is unused.
+    """
 
     node_id: int
     host: str
@@ -47,6 +54,7 @@ class BrokerSpec:
     role: str = "leader"
     http_port: int | None = None
     """None: no HTTP listener."""
+    quorum: QuorumSpec | None = None
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         """The arguments of `yak serve` for this spec."""
@@ -56,8 +64,7 @@ class BrokerSpec:
             self.role,
             "--data-dir",
             self.data_dir,
-            "--redis-url",
-            self.redis_url,
+            *self._metadata_arguments(),
             "--ready-file",
             ready_file,
         ]
@@ -65,6 +72,11 @@ class BrokerSpec:
         for config in self.configs:
             arguments += ["-c", config]
         return arguments
+
+    def _metadata_arguments(self) -> list[str]:
+        if self.quorum is None:
+            return ["--metadata", REDIS, "--redis-url", self.redis_url]
+        return self.quorum.serve_arguments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +94,10 @@ class ReadyBroker:
 class StartingBroker:
     """A started broker process that is not ready yet."""
 
-    def __init__(self, spec: BrokerSpec, *, log_path: str, ready_file: str) -> None:
+    def __init__(self, spec: BrokerSpec, *, log_path: str, ready_file: str, is_alone: bool = False) -> None:
+        """`is_alone`: no other broker is started with it, so a quorum that has no majority will not get one."""
         self.spec = spec
+        self._is_alone = is_alone
         self.log_path = log_path
         self._ready_file = Path(ready_file)
         make_directory(str(self._ready_file.parent))
@@ -109,7 +123,8 @@ class StartingBroker:
         """Return the broker if it is ready, else None.
 
         Raises the broker's own YakError when it ended. Raises NothingInTime after the timeout, and StartRefused when
-        the metadata store does not hold the broker's history; both kill the process.
+        the metadata store does not hold the broker's history; both kill the process. So does NothingInTime
+        (`quorum-incomplete`) when a broker alone waits for its quorum.
         """
         ready = self._read_ready_file()
         if ready is not None:
@@ -129,23 +144,41 @@ class StartingBroker:
         if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
             self._frozen_looked_for = now
             self._check_not_frozen()
+            if self._is_alone:
+                self._check_quorum()
         return None
+
+    def _check_quorum(self) -> None:
+        """Fail the start of one broker when it waits for voters that do not run."""
+        line = self._last_line()
+        if not line.startswith(_WAITS_FOR_QUORUM):
+            return
+        self.abandon()
+        raise NothingInTime(
+            "quorum-incomplete",
+            f"node {self.spec.node_id} cannot start alone: the metadata quorum has no leader",
+            why=f"a majority of its voters must run, and this one was {line.removeprefix(_WAITS_FOR_QUORUM).strip()}",
+            try_=("yak up          starts every broker that does not run",),
+        )
 
     def _check_not_frozen(self) -> None:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
         line, now = self._last_line(), time.monotonic()
-        patience = next((seconds for event, seconds in _FROZEN_EVENTS.items() if f" {event} " in line), None)
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
-        if patience is None or now - self._said_last_at < patience:
+        is_frozen = any(f" {event} " in line for event in _FROZEN_EVENTS)
+        if not is_frozen or now - self._said_last_at < _FROZEN_PATIENCE_SECONDS:
             return
         self.abandon()
         raise StartRefused(
             "broker-frozen",
             f"node {self.spec.node_id} cannot start: the metadata store does not hold its history",
             why=line.partition('reason="')[2].rstrip('"') or line,
-            try_=("bring the metadata store's own data back, then start again", "yak cluster restore --dry-run"),
+            try_=(
+                "bring the metadata store's own data back, then start again",
+                "yak cluster restore, then start again",
+            ),
         )
 
     def abandon(self) -> None:

@@ -1,4 +1,5 @@
-"""A local cluster: a Redis server and brokers as child processes that outlive the command that started them.
+"""A local cluster: brokers and, unless they are a quorum themselves, a Redis server, as child processes that outlive the
+command that started them.
 
 There is no supervisor process: each child has its own session, and `<data-dir>/cluster.json` stores the started
 processes. `planning` chooses the brokers, `starting` starts them, and `layout` defines the paths.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.errors import UsageError, YakError
-from yak.local import layout, planning, processes, redis_child, state
+from yak.local import layout, planning, processes, quorum, redis_child, state
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
 from yak.local.starting import start_missing
@@ -65,7 +66,8 @@ class LocalCluster:
         """Every child's log file, by the child's name."""
         known = self._known()
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
-        return {name: self.log_path(name) for name in (*brokers, "redis")}
+        redis = () if known is not None and known.metadata == quorum.RAFT else ("redis",)
+        return {name: self.log_path(name) for name in (*brokers, *redis)}
 
     def redis_pid(self) -> int | None:
         """The pid of the cluster's own Redis server; None when it does not run, or when the cluster uses an external
@@ -245,6 +247,13 @@ class LocalCluster:
             return True
 
     def _no_redis(self, known: ClusterState) -> YakError:
+        if known.metadata == quorum.RAFT:
+            return YakError(
+                "redis-not-ours",
+                f"the cluster in {self.data_dir} has no Redis",
+                why="its metadata are in a quorum of its brokers",
+                try_=("yak node kill NODE", "yak quorum describe"),
+            )
         if not known.redis.is_ours:
             return YakError(
                 "redis-not-ours",

@@ -8,16 +8,18 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
 from yak.errors import YakError
 from yak.ids import NodeId, TopicPartition
+from yak.local import layout
 from yak.local.cluster import LocalCluster
 from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms, tenths
-from yak.local.metadata_log import LOG_KEY, RedisSource
+from yak.local.metadata_log import LOG_KEY, CopySource, RedisSource, fold, newest_copy
+from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
 from yak.local.write_probe import WriteProbe
 from yak.ports.metadata_store import TailedRecord
@@ -99,8 +101,47 @@ def _probe_json(
     }
 
 
-class RecordWatch:
-    """Metadata records from now on, and the offset of the store's clock from the local clock. Raises Unreachable."""
+class RecordWatch(Protocol):
+    """Metadata records from now on. `offset_ms`: the offset of their clock from the local clock."""
+
+    offset_ms: float
+    topic_ids: dict[str, str]
+
+    def records(self) -> list[TailedRecord]:
+        """All records since the watch began."""
+
+    def close(self) -> None:
+        """End the watch."""
+
+
+class CopyWatch:
+    """The records in the brokers' copies, in a cluster with a quorum. All of them are on this machine: one clock."""
+
+    def __init__(self, directories: Sequence[str]) -> None:
+        self._sources = [CopySource(directory) for directory in directories]
+        self.offset_ms = 0.0
+        image = fold(newest_copy(directories))
+        self._after = image.offset
+        self.topic_ids = {name: str(topic.topic_id) for name, topic in image.topics.items()}
+
+    def records(self) -> list[TailedRecord]:
+        """All records since the watch began, by any broker."""
+        found = {each.offset: each for source in self._sources for each in source.records()}
+        return [found[offset] for offset in sorted(found) if offset > self._after]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def watch_records(status: ClusterStatus) -> RecordWatch:
+    """Watch the metadata records of a local cluster. Raises Unreachable, YakError (`log-source`)."""
+    if status.redis_url is not None:
+        return StoreWatch(status.redis_url)
+    return CopyWatch([layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers])
+
+
+class StoreWatch:
+    """The records in Redis. Raises Unreachable."""
 
     def __init__(self, url: str) -> None:
         self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
@@ -163,7 +204,6 @@ def end_and_watch(
     Calls `on_ended` once the broker has ended or restarted. Raises YakError.
     """
     status = cluster.status()
-    assert status.redis_url is not None, "a cluster with brokers has a metadata store"
     found = read_metadata(status.bootstrap, timeout_s=5.0)
     led = led_by(found.partitions, node_id)
     pid = next((each.pid for each in status.brokers if each.node_id == node_id), None)
@@ -176,7 +216,7 @@ def end_and_watch(
             result.probed = stack.enter_context(_probe_topic(status.bootstrap, like))
             writes = WriteProbe(status.bootstrap, result.probed)
             stack.callback(_stop, result, writes)
-        watch = RecordWatch(status.redis_url)
+        watch = watch_records(status)
         stack.callback(watch.close)
         if writes is not None:
             writes.start()
@@ -232,15 +272,15 @@ def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None
     result.pause_ms = None if pause is None else pause * 1000.0
 
 
-def move_and_watch(admin: Admin, moves: Sequence[Move], *, redis_url: str | None, probe: bool) -> Moved:
+def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> Moved:
     """Move leaders in order; measure their election, and the writes of a probe.
 
-    The election times need a metadata store to read; the probe writes to the first partition. Raises YakError.
+    The election times need the metadata records of a local cluster; the probe writes to the first partition. Raises YakError.
     """
     result = Moved()
     if not moves:
         return result
-    watch = RecordWatch(redis_url) if redis_url is not None else None
+    watch = None if local is None else watch_records(local)
     first = moves[0]
     writes = WriteProbe(admin.servers, first.partition) if probe else None
     try:

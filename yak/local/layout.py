@@ -2,6 +2,7 @@
 
 <data-dir>/cluster.json, cluster.lock    the started processes; the lock of changes
 <data-dir>/node-1/                       the broker's own data directory
+<data-dir>/cluster.secret                the secret that the brokers of a quorum share; with --metadata raft
 <data-dir>/redis/                        the Redis server's append-only file
 <data-dir>/logs/node-1.log, redis.log    their output
 <data-dir>/run/node-1.json               the broker's ready file
@@ -18,7 +19,10 @@ from yak.local import state
 from yak.local.state import ClusterState
 from yak.private_files import make_directory, open_file
 
-_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, state.LOCK_FILE)
+METADATA_FOLDER: Final = "__yak_metadata"
+"""The folder of the metadata in a broker's first data directory."""
+_SECRET_NAME: Final = "cluster.secret"  # noqa: S105 - a name, no secret
+_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, state.LOCK_FILE, _SECRET_NAME)
 
 
 def node_dir(data_dir: str, node_id: int) -> str:
@@ -29,6 +33,11 @@ def node_dir(data_dir: str, node_id: int) -> str:
 def redis_dir(data_dir: str) -> str:
     """The folder of the Redis server."""
     return os.path.join(data_dir, "redis")
+
+
+def secret_path(data_dir: str) -> str:
+    """The file of the secret that the brokers of a metadata quorum share."""
+    return os.path.join(data_dir, _SECRET_NAME)
 
 
 def log_path(data_dir: str, name: str) -> str:
@@ -71,7 +80,7 @@ def purge(known: ClusterState) -> None:
     for broker in known.brokers:
         shutil.rmtree(broker.data_dir, ignore_errors=True)
     root = Path(known.data_dir)
-    for path in (*(root / name for name in _OWN_ENTRIES), *root.glob(f"{state.STATE_FILE}.*tmp")):
+    for path in (*(root / name for name in _OWN_ENTRIES), *root.glob("cluster.*.*tmp")):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -5,7 +5,7 @@ Reading changes nothing: a torn tail in a broker's copy is skipped, not truncate
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -172,6 +172,18 @@ class CopySource:
                     yield record
             yield None
             time.sleep(BLOCK_MS / 1000)
+
+
+def newest_copy(directories: Iterable[str]) -> CopySource:
+    """The copy of the broker that has the newest record. Raises YakError (`log-source`) when there is none."""
+    sources = [CopySource(directory) for directory in directories]
+    readable = [source for source in sources if os.path.isdir(source.name)]
+    return max(readable or sources, key=_last_offset)
+
+
+def _last_offset(source: CopySource) -> MetadataOffset:
+    base = source.base()
+    return max((record.offset for record in source.records()), default=base.offset if base is not None else 0)
 
 
 def fold(source: RecordSource, *, offset: MetadataOffset | None = None, timestamp_ms: int | None = None) -> Image:

@@ -1,27 +1,27 @@
-"""A restore of the metadata store by an operator: read the brokers' offers, merge them, write the result.
+"""A restore of the metadata store by an operator: read the brokers' offers, and write the newest image.
 
-The merge and the calls are the brokers' own (`yak.cluster.restore`, `yak.cluster.restore_commit`), so the displayed
-plan is the executed plan: the store accepts it only for exactly the offers that were read.
+The plan is `yak.cluster.restore`. The displayed plan is the executed plan: the store accepts it only for exactly the
+offers that were read.
 """
 
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.cluster.payload import BadRecord
-from yak.cluster.restore import Plan, merge
-from yak.cluster.restore_commit import commit_arguments
-from yak.cluster.restore_offer import Offer, unpack
-from yak.cluster.restore_status import SeedStatus
-from yak.cluster.store_restore import store_before
+from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
+from yak.cluster.restore_offer import unpack
 from yak.errors import YakError
 from yak.local.metadata_log import RedisSource
-from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.metadata_store.seeding import offers_digest
+from yak.ports.metadata_store import StoreRequest
 from yak.server import redis_scripts
 from yak.server.redis_store import key_prefix, outcome_of, script_parts
 
-CLUSTER_KEY: Final = f"{key_prefix()}cluster"
+LIVE: Final = "LIVE"
+_PREFIX: Final = key_prefix()
 _TRIES: Final = (
     "yak cluster restore --redis-url redis://HOST:PORT/0",
     "yak cluster restore --data-dir DIR   that of yak up",
@@ -30,20 +30,23 @@ _TRIES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The store's state (`EMPTY`, `LIVE`, `SEEDING`), and the status and offers of a restore under way."""
+    """The store's state (`EMPTY`, `LIVE`, `SEEDING`: it waits for a restore), its own content, and the offers."""
 
     cluster_id: str
     state: str
-    incarnation: int
-    status: SeedStatus
-    offers: tuple[Offer, ...] = ()
+    before: StoreBefore
+    offers: Mapping[int, str] = field(default_factory=dict)
 
-    def plan(self, *, accept_loss: bool) -> Plan:
-        """The merged plan of the offers."""
-        new_id, now_ms = str(uuid.uuid4()), int(time.time() * 1000)
-        return merge(
-            self.offers, store_before(self.status), incarnation_id=new_id, now_ms=now_ms, accept_loss=accept_loss
-        )
+    def plan(self) -> RestorePlan:
+        """The plan for these offers. Raises YakError for one that cannot be read."""
+        offers = []
+        for node_id, packed in self.offers.items():
+            try:
+                offers.append(unpack(packed))
+            except BadRecord as error:
+                raise YakError("bad-offer", f"what broker {node_id} offers cannot be read", why=str(error)) from error
+        now_ms = int(time.time() * 1000)
+        return plan_restore(offers, self.before, incarnation_id=str(uuid.uuid4()), now_ms=now_ms)
 
 
 class RestoreStore:
@@ -66,59 +69,39 @@ class RestoreStore:
         return self._source.name
 
     def look(self) -> Found:
-        """Read the status and all offers; changes nothing."""
-        cluster = self._client.hgetall(CLUSTER_KEY)
-        status = SeedStatus.read(self._require("seed_status").value)
-        offers = tuple(self._offer(status, node_id) for node_id in status.offers)
-        state = cluster.get("state", "EMPTY")
-        return Found(cluster.get("cluster_id", ""), state, int(cluster.get("incarnation", 0)), status, offers)
+        """Read the store's state and all offers; changes nothing."""
+        cluster = self._client.hgetall(f"{_PREFIX}cluster")
+        nodes = sorted(map(int, self._client.smembers(f"{_PREFIX}brokers")))
+        registered = {n: self._client.hmget(f"{_PREFIX}b:{n}", "broker_epoch", "boot_id") for n in nodes}
+        brokers = {n: (int(epoch), str(boot_id)) for n, (epoch, boot_id) in registered.items() if epoch is not None}
+        offers = {int(node_id): packed for node_id, packed in self._client.hgetall(f"{_PREFIX}offers").items()}
+        before = StoreBefore(int(cluster.get("mo", 0)), int(cluster.get("incarnation", 0)), brokers)
+        return Found(cluster.get("cluster_id", ""), cluster.get("state", "EMPTY"), before, offers)
 
-    def commit(self, found: Found, plan: Plan) -> None:
+    def commit(self, found: Found, plan: RestorePlan) -> None:
         """Write the plan to the store."""
-        token = str(uuid.uuid4())
-        for call in commit_arguments(plan, found.status.seed_nonce, found.status.offers_digest, token):
-            self._require("seed_commit", **call)
+        self._require("seed_commit", plan.arguments(offers_digest(found.offers)))
 
     def abort(self, found: Found) -> None:
-        """Abort the restore."""
-        self._require("seed_abort", seed_nonce=found.status.seed_nonce)
+        """Forget the offers; the store goes on with its own content."""
+        self._require("seed_abort", {"offers_digest": offers_digest(found.offers)})
 
-    def _offer(self, status: SeedStatus, node_id: int) -> Offer:
-        pieces = [
-            str(self._require("seed_read", seed_nonce=status.seed_nonce, of_node=node_id, chunk=number).value["data"])
-            for number in range(status.offers[node_id])
-        ]
+    def _require(self, script: str, arguments: dict[str, object]) -> None:
+        import redis
+
+        _sha, source = redis_scripts.script(script)
+        request = StoreRequest(script, {"node_id": -1} | arguments)
         try:
-            return unpack(pieces)
-        except BadRecord as error:
-            raise YakError("bad-offer", f"what broker {node_id} offers cannot be read", why=str(error)) from error
-
-    def _require(self, script: str, **arguments: object) -> StoreOutcome:
-        outcome = self._call(StoreRequest(script, {"node_id": -1} | arguments))
-        if outcome.code == "OK":
-            return outcome
-        if outcome.code in ("OFFERS_CHANGED", "SEED_OVER"):
+            outcome = outcome_of(self._client.eval(source, *script_parts(_PREFIX, request)))
+        except redis.RedisError as error:
+            raise YakError("log-source", f"the metadata store at {self.name} failed", why=str(error)) from error
+        if outcome.code in ("OFFERS_CHANGED", "SEED_OVER", "NO_CLUSTER"):
             raise YakError(
                 "restore-changed",
-                "what brokers offer changed meanwhile; nothing was written",
+                "the brokers' offers changed meanwhile; nothing was written",
                 why=outcome.code,
                 try_=("yak cluster restore",),
             )
-        if outcome.code == "HALF_DONE":
-            raise YakError(
-                "restore-half-done",
-                "the restore cannot be given up any more",
-                why="the new state is being written; a writer that died is followed by another",
-                try_=("yak cluster restore",),
-            )
-        words = str(outcome.value.get("message", ""))
-        raise YakError("restore-refused", f"the metadata store refused: {outcome.code}", why=words)
-
-    def _call(self, request: StoreRequest) -> StoreOutcome:
-        import redis
-
-        _sha, source = redis_scripts.script(request.script)
-        try:
-            return outcome_of(self._client.eval(source, *script_parts(key_prefix(), request)))
-        except redis.RedisError as error:
-            raise YakError("log-source", f"the metadata store at {self.name} failed", why=str(error)) from error
+        if outcome.code != "OK":
+            words = str(outcome.value.get("message", ""))
+            raise YakError("restore-refused", f"the metadata store refused: {outcome.code}", why=words)

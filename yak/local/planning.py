@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.errors import UsageError
-from yak.local import layout, ports
-from yak.local.state import BrokerState, ClusterState
+from yak.local import layout, ports, quorum
+from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 
 DEFAULT_PORT: Final = 9092
@@ -25,7 +25,7 @@ _REPLICAS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """Settings for starting a cluster.
+    """Settings for starting a cluster. `metadata` is redis or raft; None: as before, and redis for a new cluster.
 
     `brokers` None: as many as it has, and one for a new cluster (three when `leaders` is given). `leaders` None: roles
     stay; one leader in a new cluster. `port` None means 9092, or any free port when that is taken; 0 any free port.
@@ -46,6 +46,7 @@ class UpSettings:
     http_port: int | None = None
     """The first broker's HTTP port; the others follow it. None: as before, 8080 in a new cluster; 0: any free port."""
     no_http: bool = False
+    metadata: str | None = None
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
@@ -54,16 +55,21 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     Raises UsageError for changes that an existing or running cluster cannot take, and for a taken port.
     """
     running = any(map(is_alive, known.brokers))
-    if known.cluster_id is None and not running:
+    if known.cluster_id is None and not running and not quorum.has_begun(known):
         known.brokers.clear()  # it never started successfully
+    _set_metadata(known, settings)
     if running:
         _refuse_changes(known, settings)
     known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
-    if settings.redis_url is not None and not known.redis.is_ours:
+    if known.metadata == quorum.RAFT:
+        known.redis = RedisState("")
+    elif settings.redis_url is not None and not known.redis.is_ours:
         known.redis.url = settings.redis_url
-    if not known.redis.url:
+    if known.metadata == quorum.REDIS and not known.redis.url:
         known.redis.is_ours = True
     _set_size(known, settings)
+    if known.metadata == quorum.RAFT and not known.voters:
+        known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):
             broker.configs = settings.configs
@@ -98,13 +104,30 @@ def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in derived.items() if brokers > 1 and name not in names)
 
 
+def _set_metadata(known: ClusterState, settings: UpSettings) -> None:
+    """Choose the metadata store of a new cluster. Raises UsageError (`metadata-elsewhere`, `bad-metadata`)."""
+    wanted = settings.metadata
+    if wanted not in {None, quorum.REDIS, quorum.RAFT}:
+        raise UsageError(
+            "bad-metadata",
+            f"no such metadata store: {wanted}",
+            why="it is redis, or raft: a quorum of brokers",
+            try_=("yak up --metadata raft",),
+        )
+    if known.brokers:
+        if wanted not in {None, known.metadata}:
+            raise quorum.metadata_elsewhere(known)
+        return
+    known.metadata, known.voters = wanted or quorum.REDIS, ()
+
+
 def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
     """Raise UsageError for settings that a running cluster cannot take."""
     first = known.brokers[0]
     wrong = None
     if settings.port not in {None, 0, first.port}:
         wrong = f"it listens on {first.address}, not on port {settings.port}"
-    elif settings.redis_url not in {None, known.redis.url}:
+    elif known.metadata == quorum.REDIS and settings.redis_url not in {None, known.redis.url}:
         wrong = f"its metadata is in {known.redis.url}"
     elif settings.configs and any(is_alive(each) and each.configs != settings.configs for each in known.brokers):
         wrong = "it was started with other configs"
@@ -168,6 +191,8 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
         for broker, port in zip(known.brokers, settings.ports, strict=True):
             broker.host, broker.port = settings.host, port
         return ()
+    if known.metadata == quorum.RAFT:
+        return _choose_lasting_ports(known, settings, only)
     taken: list[int] = []
     asked = settings.port
     base = asked or known.brokers[0].port or DEFAULT_PORT
@@ -191,6 +216,55 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
         mine.add(usual)
         if not is_free:
             taken.append(usual)
+    return tuple(taken)
+
+
+def _quorum_port_taken(known: ClusterState, broker: BrokerState) -> UsageError:
+    who = ports.holder(broker.port)
+    return UsageError(
+        "quorum-port",
+        f"node {broker.node_id} cannot listen on {broker.address}, its address in the metadata quorum",
+        why=f"{who or 'another program'} listens there, and a voter keeps its address",
+        try_=("stop the other program", f"yak up --status --data-dir {known.data_dir}"),
+    )
+
+
+def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int | None) -> tuple[int, ...]:
+    """Choose the ports of a quorum's brokers, which must be known before they start and stay the same.
+
+    Returns the default ports that were taken. Raises UsageError: `port-in-use`, `quorum-port`.
+    """
+    asked, host = settings.port, settings.host
+    base = asked or known.brokers[0].port or DEFAULT_PORT
+    first = known.brokers[0]
+    if asked and first.port not in {0, asked}:
+        raise UsageError(
+            "quorum-port",
+            f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
+            why="the voters of the metadata quorum are named by their addresses",
+            try_=(f"yak up --data-dir {known.data_dir}",),
+        )
+    taken: list[int] = []
+    mine = {broker.port for broker in known.brokers}
+    for index, broker in enumerate(known.brokers):
+        if is_alive(broker) or only not in {None, broker.node_id}:
+            continue
+        if broker.port:
+            if not ports.is_free(host, broker.port):
+                raise _quorum_port_taken(known, broker)
+            continue
+        broker.host, usual = host, base + index
+        may_be_usual = asked != 0 and usual <= _PORT_MAX and (base < _PORTS_OF_THE_SYSTEM_FROM or not index)
+        if may_be_usual and usual not in mine and ports.is_free(host, usual):
+            broker.port = usual
+        elif may_be_usual and asked and not index:
+            raise ports.port_taken_error(host, usual)
+        elif may_be_usual:
+            taken.append(usual)
+        while not broker.port:
+            found = ports.find_lasting(host)
+            broker.port = 0 if found in mine else found
+        mine.add(broker.port)
     return tuple(taken)
 
 

@@ -1,13 +1,15 @@
 """Starts the missing processes of a local cluster: all brokers at once, then Redis.
 
-The brokers start first because they take longer to load than Redis takes to answer; they wait for it.
+The brokers start first because they take longer to load than Redis takes to answer; they wait for it. With a metadata
+quorum there is no Redis, and the brokers wait for a majority of its voters.
 """
 
 import os
 
-from yak.errors import YakError
-from yak.local import layout, planning, processes, redis_child, state
+from yak.errors import StartRefused, YakError
+from yak.local import layout, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
+from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
 from yak.local.status import broker_status, is_alive
 
@@ -15,7 +17,8 @@ from yak.local.status import broker_status, is_alive
 def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
     """Start the own Redis server if it is gone, and the wanted brokers that do not run (or `only` one); wait for all.
 
-    Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised.
+    Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised;
+    Redis stays if it has to be restored.
     """
     starting: list[tuple[BrokerState, StartingBroker]] = []
     redis = known.redis
@@ -23,6 +26,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     if redis_missing:
         _choose_redis_socket(known)
     server = None
+    shared = quorum.prepare(known)
 
     def ready(index: int, found: ReadyBroker) -> None:
         broker = starting[index][0]
@@ -36,7 +40,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             broker.wanted = broker.wanted or only is None
             missing = broker_status(broker).state == "dead"
             if missing and only in {None, broker.node_id}:
-                starting.append((broker, _spawn(known, broker)))
+                starting.append((broker, _spawn(known, broker, shared, is_alone=only is not None)))
         state.save(known)
         if redis_missing:
             folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")
@@ -44,15 +48,17 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             redis.process, redis.url = server.process, server.url
             state.save(known)
         wait_all_ready([child for _, child in starting], ready)
-    except BaseException:
-        _undo(known, starting, stop_redis=server is not None and only is None)
+    except BaseException as error:
+        # Frozen brokers have offered their metadata to this Redis: `yak cluster restore` needs it.
+        is_frozen = isinstance(error, StartRefused) and error.code == "broker-frozen"
+        _undo(known, starting, stop_redis=server is not None and only is None and not is_frozen)
         raise
     known.cluster_id = layout.read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
     state.save(known)
     return tuple(broker.node_id for broker, _ in starting)
 
 
-def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
+def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, *, is_alone: bool) -> StartingBroker:
     spec = BrokerSpec(
         broker.node_id,
         broker.host,
@@ -62,11 +68,13 @@ def _spawn(known: ClusterState, broker: BrokerState) -> StartingBroker:
         planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
         broker.role,
         broker.http_port,
+        shared,
     )
     child = StartingBroker(
         spec,
         log_path=layout.log_path(known.data_dir, f"node-{broker.node_id}"),
         ready_file=layout.ready_file(known.data_dir, broker.node_id),
+        is_alone=is_alone,
     )
     broker.process, broker.is_ready, broker.epoch = child.process, False, None
     return child

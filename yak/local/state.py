@@ -66,7 +66,10 @@ class BrokerState:
 
 @dataclass(slots=True)
 class ClusterState:
-    """One local cluster. `supervisor` is the foreground `yak up` that stops it on Ctrl+C, if there is one."""
+    """One local cluster. `supervisor` is the foreground `yak up` that stops it on Ctrl+C, if there is one.
+
+    `metadata` is redis, or raft: then `voters` are the node ids of the quorum's first voters, and there is no Redis.
+    """
 
     data_dir: str
     redis: RedisState
@@ -74,6 +77,8 @@ class ClusterState:
     ephemeral: bool = False
     brokers: list[BrokerState] = field(default_factory=list)
     supervisor: ProcessId | None = None
+    metadata: str = "redis"
+    voters: tuple[int, ...] = ()
 
 
 def state_path(data_dir: str) -> Path:
@@ -177,6 +182,8 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
             for broker in raw["brokers"]
         ],
         supervisor=_process(raw["supervisor"]),
+        metadata=str(raw.get("metadata", "redis")),
+        voters=tuple(int(node_id) for node_id in raw.get("voters", ())),
     )
 
 

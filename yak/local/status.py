@@ -37,7 +37,10 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """The whole cluster. `redis_running` is None for an external Redis server."""
+    """The whole cluster. `redis_running` is None for an external Redis server.
+
+    With `metadata` raft there is no Redis, and `voters` are the nodes that its metadata quorum began with.
+    """
 
     cluster_id: str | None
     data_dir: str
@@ -45,6 +48,8 @@ class ClusterStatus:
     redis_running: bool | None
     bootstrap: str
     brokers: tuple[BrokerStatus, ...]
+    metadata: str = "redis"
+    voters: tuple[int, ...] = ()
 
     @property
     def all_running(self) -> bool:
@@ -60,7 +65,9 @@ class ClusterStatus:
         return {
             "cluster": self.cluster_id,
             "data_dir": self.data_dir,
+            "metadata": self.metadata,
             "redis": self.redis_url,
+            "voters": list(self.voters),
             "bootstrap": self.bootstrap or None,
             "brokers": [
                 {
@@ -89,10 +96,12 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
     return ClusterStatus(
         state.cluster_id,
         state.data_dir,
-        redis.url,
+        redis.url if state.metadata == "redis" else None,
         redis_running,
         ",".join(broker.address for broker in brokers),
         brokers,
+        state.metadata,
+        state.voters,
     )
 
 

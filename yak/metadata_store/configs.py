@@ -50,7 +50,7 @@ def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> Non
         topic_id = state.topic_ids[name]
         for number in range(state.topics[topic_id]["total"]):
             partition = state.partitions.get((topic_id, number))
-            if partition is None or partition.get("held"):
+            if partition is None:
                 continue
             # a broker's own config counts for the partitions that it leads
             if kind == "topic" or resource in ("", str(partition["leader"])):

@@ -32,9 +32,6 @@ def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if partition is None:
             codes.append("NO_TOPIC")
             continue
-        if partition.get("held"):
-            codes.append("HELD")
-            continue
         code, has_changed = _leave(state, a["node_id"], item, partition)
         codes.append(code)
         if has_changed:

@@ -36,9 +36,6 @@ def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if partition is None:
             codes.append("NO_TOPIC")
             continue
-        if partition.get("held"):
-            codes.append("HELD")
-            continue
         code, unclean = _elect(state, item, partition)
         codes.append(code)
         if code == "OK":
@@ -98,9 +95,6 @@ def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if partition is None:
             results.append({"code": "NO_TOPIC"})
             continue
-        if partition.get("held"):
-            results.append(change_of(item["topic_id"], partition) | {"code": "HELD"})
-            continue
         more: dict[str, Any] = {"code": "OK"}
         try:
             if not _is_repeat(a, item, partition):
@@ -150,8 +144,6 @@ def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     partition = state.partitions.get((a["topic_id"], a["partition"]))
     if partition is None:
         raise Refused("NO_TOPIC")
-    if partition.get("held"):
-        raise Refused("HELD", **change_of(a["topic_id"], partition))
     try:
         repeated = _is_repeat(a, a, partition)
     except Refused as refusal:

@@ -79,9 +79,7 @@ def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Valu
     for item in a["partitions"]:
         partition = state.partitions.get((item["topic_id"], item["partition"]))
         code, changed = "NO_TOPIC", False
-        if partition is not None and partition.get("held"):
-            code = "HELD"
-        elif partition is not None:
+        if partition is not None:
             code, changed = _alter(state, item, partition)
         codes.append(code)
         if partition is not None and changed:

@@ -47,17 +47,12 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         leaving.leave_isr,
         brokers.alloc_pid,
         brokers.trim,
-        seeding.seed_begin,
         seeding.seed_offer,
-        seeding.seed_status,
-        seeding.seed_read,
         seeding.seed_commit,
         seeding.seed_abort,
     )
 }
-_OWN_CHECKS = frozenset(
-    {"bootstrap", "seed_begin", "seed_offer", "seed_status", "seed_read", "seed_commit", "seed_abort"}
-)
+_OWN_CHECKS = frozenset({"bootstrap", "seed_offer", "seed_commit", "seed_abort"})
 """Scripts that also run on a store without the caller's history."""
 
 
@@ -68,7 +63,7 @@ def execute(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutco
         return StoreOutcome("BAD_REQUEST", value={"message": f"no script {request.script}"})
     try:
         arguments = request.arguments
-        if request.script == "seed_begin":
+        if request.script == "seed_offer":
             arguments = arguments | {"history": _history_code(state, request)}
         elif request.script not in _OWN_CHECKS:
             _check_history(state, request)
@@ -95,7 +90,7 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
     if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
         raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
     if cluster["state"] != "LIVE":
-        raise Refused("SEEDING")
+        raise Refused("SEEDING", offered=asker["node_id"] in state.offers)
     if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
         raise Refused("WRONG_INCARNATION", **seeding.incarnation_for(state, asker))
     if cluster["mo"] < request.known_offset:

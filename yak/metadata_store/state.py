@@ -27,8 +27,8 @@ class StoreState:
     log_end_offsets: dict[tuple[str, int], tuple[int, dict[str, int]]] = field(default_factory=dict)
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
-    seed: dict[str, Any] = field(default_factory=dict)
-    """A pending restore (`yak.metadata_store.seeding`)."""
+    offers: dict[int, str] = field(default_factory=dict)
+    """The images that brokers offered, by node id, while the store waits for a restore (`yak.metadata_store.seeding`)."""
 
     def append(self, kind: str, payload: dict[str, Any], now_ms: int) -> int:
         """Append a record to the hash chain; returns its offset."""

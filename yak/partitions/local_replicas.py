@@ -15,7 +15,6 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import Kind
 from yak.cluster.registration import Identity
-from yak.cluster.restore_offer import LogEnd
 from yak.config.log_config import LogConfig
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
@@ -230,16 +229,6 @@ class LocalReplicas:
             self._offline_replicas.retry_creation(topic_partition, error)
             return None
         return self._offline_replicas.flushed(created)
-
-    def log_ends(self) -> dict[tuple[uuid.UUID, int], LogEnd]:
-        """The end of every local log that is online, for a restore of the metadata store."""
-        return {
-            (partition.topic_id, place.partition): LogEnd(
-                partition.log.epochs.latest, partition.log.log_end_offset, partition.is_leader
-            )
-            for place, partition in self._partitions.items()
-            if partition.log is not None
-        }
 
     def drop_removed(self, before: Image, image: Image, delta: Delta) -> Iterator[None]:
         """Delete the local partitions of topics that the image lacks, and their files, in slices.

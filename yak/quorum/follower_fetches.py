@@ -36,15 +36,14 @@ class FollowerFetches:
             respond({"error_code": ErrorCode.inconsistent_cluster_id, "responses": []})
             return
         leader, epoch = quorum.leader, partition.current_leader_epoch
-        if leader is None or 0 <= epoch != quorum.epoch:
+        if leader is None or epoch != quorum.epoch:
             quorum.respond(respond, self._answer(self._epoch_error(epoch)))
             return
         now_ms, offset = self._context.clock.now_ms, partition.fetch_offset
         follower = leader.follower(request.replica_id, partition.replica_directory_id)
         follower.parked = None
         follower.last_fetch_ms = now_ms
-        if epoch == quorum.epoch:
-            follower.acknowledge_round(request.session_id, leader.round)
+        follower.acknowledge_round(request.session_id, leader.round)
         refused = self._divergence(offset, partition.last_fetched_epoch)
         if refused is not None:
             self._answer_follower(follower, respond, refused)

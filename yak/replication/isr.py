@@ -251,8 +251,7 @@ class IsrChanges:
             if result["code"] == "INELIGIBLE_REPLICA":
                 # the store knows of a change of that broker which this image does not have yet
                 self._again(partition)
-            elif result["code"] != "HELD":
-                # a quarantined partition cannot change until the restore releases it, which the image shows
+            else:
                 self.look(partition)
 
     def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:

@@ -110,6 +110,21 @@ class Cluster:
         self.store_back_ms = self.world.now_ms
         self.store.restart()
 
+    def restore_store(self, incarnation_id: str = "restored") -> bool:
+        """Restore the store as an operator does by `yak cluster restore`; False if that is not safe yet."""
+        if not self.store.up or not self.store.served.offers:
+            return False
+        plan = self.store.plan_restore(incarnation_id, self.world.now_ms)
+        if not plan.is_safe:
+            return False
+        request = self.store.restore_request(plan)
+        outcome = self.store.call(request, self.world.now_ms)
+        assert outcome.code == "OK", outcome
+        self.world.say(f"the metadata store is restored from the image of broker {plan.newest.node_id}")
+        self._offset = -1  # another history may have as many records
+        self._called(request, outcome)
+        return True
+
     def cut(self, one: str, other: str, *, both: bool = True) -> None:
         """Block all traffic between two parties, or from `one` to `other` only."""
         self.world.say(f"cut {one} {'--' if both else '->'} {other}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
+from yak.sim.books import Violation
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_losses import Losses
@@ -55,8 +56,15 @@ BUG = "bug"
 BUG_PERCENT = 50
 POWER_AFTER_TRUNCATION = "power after truncation"
 """Also drawn by a random source of its own: truncations are rare, and power losses right after one rarer still."""
-ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG)
-_OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store", "wipe", "misread")
+LOST_HISTORY = "lost history"
+"""Also drawn by a random source of its own: the store loses its newest records or all, and an operator restores it."""
+LOST_HISTORY_PERCENT = 20
+ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY)
+_LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED})
+"""Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
+RESTORED_MS = 120_000
+"""So long after a loss at the latest, an operator can restore the store."""
+_OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store", "wipe", "misread", LOST_HISTORY)
 """Not in a quorum of the brokers: faults of Redis, and of a voter's disk, which `yak.sim.quorum` simulates."""
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
@@ -88,7 +96,12 @@ class ClusterFaults:
         # some seeds mix many classes, others repeat the same few
         percent = rng.choice((12, 50))
         self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
-        for name, percent_of_it in ((MISDIRECTED, percent), (POWER_AFTER_TRUNCATION, percent), (BUG, BUG_PERCENT)):
+        for name, percent_of_it in (
+            (MISDIRECTED, percent),
+            (POWER_AFTER_TRUNCATION, percent),
+            (BUG, BUG_PERCENT),
+            (LOST_HISTORY, LOST_HISTORY_PERCENT),
+        ):
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
@@ -162,8 +175,10 @@ class ClusterFaults:
             "misread": lambda: self._to_victim(self._disks.misread),
             MISDIRECTED: lambda: self._disks.misdirect(self._rng),
             BUG: lambda: self._to_victim(self._plant_bug),
+            LOST_HISTORY: self._lose_history,
         }
-        if self._spec.strikes(self.struck_count):
+        spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
+        if self._spec.strikes(self.struck_count) and not spared:
             self._cluster.world.say(f"fault {self.struck_count}: {name}")
             if strikes[name]():
                 self._count(name)
@@ -181,6 +196,46 @@ class ClusterFaults:
 
         spans = (longest_us // 200, longest_us // 20, longest_us // 4, longest_us)
         self._cluster.world.after(self._rng.between(1_000, self._rng.choice(spans)), end)
+
+    # -------------------------------------------------------------------------------------------------- the store
+
+    def _lose_history(self) -> bool:
+        """The store is emptied or rolled back; an operator restores it once all brokers have offered their images.
+
+        It loses records that each broker knows. Otherwise a broker that lacks them would go on with the rest, and two
+        histories are not restored without a loss.
+        """
+        cluster, store = self._cluster, self._cluster.store
+        if store.has_lost_history or not store.up or not all(map(self._has_its_registration, cluster.nodes)):
+            return False
+        known = min(node.broker.image.offset for node in cluster.nodes if node.broker is not None)
+        count = None if self._rng.chance(50) else store.state.cluster["mo"] - known + self._rng.between(1, 5)
+        cluster.stop_store()
+        store.lose_history(count)
+        cluster.start_store()
+        self._under_way += 1
+        lost_ms = cluster.world.now_ms
+        number = self.struck_count
+
+        def restore() -> None:
+            if cluster.restore_store(f"restored-{number}"):
+                self._under_way -= 1
+                self._count("stores restored")
+            elif cluster.world.now_ms - lost_ms > RESTORED_MS:
+                raise Violation(f"the store cannot be restored {RESTORED_MS} ms after it lost its history")
+            else:
+                cluster.world.after(500_000, restore)
+
+        cluster.world.after(500_000, restore)
+        return True
+
+    def _has_its_registration(self, node: SimNode) -> bool:
+        """Whether a broker runs with its registration on its disk."""
+        registered = self._cluster.store.state.brokers.get(node.node_id)
+        if node.broker is None or registered is None or node.node_id in self._busy:
+            return False
+        known = node.broker.image.brokers.get(node.node_id)
+        return known is not None and known.broker_epoch == registered["broker_epoch"]
 
     # ------------------------------------------------------------------------------------------------- processes
 
@@ -315,6 +370,8 @@ class ClusterFaults:
         self._cluster.world.after(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
 
     def _lose_power(self, node: SimNode) -> bool:
+        if self._cluster.store.has_lost_history:
+            return False
         if self.losses.has_rotten(node):
             # a torn tail and a flipped bit look alike: together they exceed one disk's loss
             return False

@@ -25,6 +25,8 @@ class CommittedStore:
     """The committed state, in place of `SimStore`."""
 
     up = True
+    has_lost_history = False
+    """A quorum loses nothing, whatever a minority loses."""
 
     def __init__(self) -> None:
         self._machine = StateMachine()

@@ -35,7 +35,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         "unflushed, lost with the power",
         *TORN,
     ),
-    "store": ("store outages", "stores that lost their history"),
+    "store": ("store outages", "stores that lost their history", "stores restored"),
     "log": ("topics deleted", "records deleted on request", "log starts moved"),
     "refusals": ("refused kafka_storage_error",),
 }
@@ -75,6 +75,8 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "slow way",
         "outage",
         "slow store",
+        "lost history",
+        "stores restored",
         "disk",
         "slow disk",
         "calls executed late",

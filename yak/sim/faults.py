@@ -284,7 +284,8 @@ class Faults:
         self.start()
 
     def _store_regression(self) -> None:
-        """The store comes back without its newest records, or empty; later an operator restores its history."""
+        """The store comes back without its newest records, or empty; later an operator brings its data back, or restores it
+        from the broker's image."""
         node, store = self._node, self._store
         self._count("stores that lost their history")
         node.store_goes_down()
@@ -299,11 +300,18 @@ class Faults:
         def bring_back() -> None:
             # a broker that had none of the lost records went on with the shorter history: that one counts now
             moved_on = node.broker is not None and node.broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-            node.store_goes_down()
-            if not moved_on:
-                store.bring_back(whole)
+            if store.served.offers and restores_by_hand:
+                plan = store.plan_restore(f"restored-{number}", self._world.now_ms)
+                store.call(store.restore_request(plan), self._world.now_ms)
+                self._count("stores restored")
+                node.store_goes_down()
+            else:
+                node.store_goes_down()
+                if not moved_on:
+                    store.bring_back(whole)
             self._heal_store()
 
+        restores_by_hand, number = self._rng.chance(50), self.struck_count
         self._world.after(self._rng.between(100_000, 4_000_000), bring_back)
 
     def _count(self, what: str) -> None:

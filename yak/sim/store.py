@@ -8,11 +8,14 @@ import copy
 from dataclasses import dataclass
 from itertools import takewhile
 
+from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
+from yak.cluster.restore_offer import unpack
 from yak.metadata_store.scripts import execute
+from yak.metadata_store.seeding import offers_digest
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 
-_NOT_JOURNALLED = frozenset({"verify", "report_hw", "seed_status", "seed_read"})
+_NOT_JOURNALLED = frozenset({"verify", "report_hw"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,6 +36,8 @@ class SimStore:
         self.unsafe: tuple[str, ...] = ()
         self._boots = 1
         self._journal: list[_Done] = []
+        self._remains: StoreState | None = None
+        """What it serves after `lose_history`, until an operator restores it; `state` stays what it was for the checks."""
 
     @property
     def process_id(self) -> str:
@@ -42,14 +47,16 @@ class SimStore:
     def call(self, request: StoreRequest, now_ms: int) -> StoreOutcome:
         """Run a script at `now_ms`. The store must be `up`."""
         assert self.up, "the caller knows that the store is down"
-        outcome = execute(self.state, request, now_ms)
+        outcome = execute(self.served, request, now_ms)
+        if outcome.code == "OK" and request.script == "seed_commit":
+            self.state, self._remains = self.served, None
         if outcome.code == "OK" and request.script not in _NOT_JOURNALLED:
             self._journal.append(_Done(request, now_ms, outcome.offset))
         return outcome
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
         """Records after `offset`, in order; if they were trimmed, the snapshot comes first."""
-        state = self.state
+        state = self.served
         if not state.log:
             return []
         first = state.log[0].offset
@@ -58,6 +65,37 @@ class SimStore:
             return [state.snapshot, *rest]
         start = max(0, offset + 1 - first)
         return state.log[start : start + limit]
+
+    @property
+    def served(self) -> StoreState:
+        """The content that calls work on."""
+        return self.state if self._remains is None else self._remains
+
+    @property
+    def has_lost_history(self) -> bool:
+        """Whether an operator has to restore it."""
+        return self._remains is not None
+
+    def lose_history(self, count: int | None) -> None:
+        """Lose at least the newest `count` records, or everything with None, until a restore."""
+        whole = self.saved()[0]
+        if count is None:
+            self.flush_all()
+        else:
+            self.lose_last(count)
+        self.state, self._remains = whole, self.state
+
+    def plan_restore(self, incarnation_id: str, now_ms: int) -> RestorePlan:
+        """The plan of an operator for the present offers, of which there is at least one."""
+        served = self.served
+        brokers = {node_id: (broker["broker_epoch"], broker["boot_id"]) for node_id, broker in served.brokers.items()}
+        before = StoreBefore(served.cluster["mo"], served.cluster["incarnation"], brokers)
+        offers = [unpack(packed) for packed in served.offers.values()]
+        return plan_restore(offers, before, incarnation_id=incarnation_id, now_ms=now_ms)
+
+    def restore_request(self, plan: RestorePlan) -> StoreRequest:
+        """The operator's call."""
+        return StoreRequest("seed_commit", {"node_id": -1} | plan.arguments(offers_digest(self.served.offers)))
 
     def saved(self) -> tuple[StoreState, list[_Done]]:
         """A copy of the whole content, for `bring_back`."""

@@ -12,6 +12,7 @@ from support.waiting import wait_until
 from tests.integration.http.conftest import HttpCluster
 from yak.local import redis_child
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.metadata_restore import RestoreStore
 from yak.local.processes import kill
 from yak.local.redis_child import RunningRedis
 
@@ -124,7 +125,10 @@ def test_a_store_that_was_emptied_is_restored_without_its_external_brokers(clust
     since = time.time()
     with store.client() as client:
         client.flushall()
-        wait_until(lambda: client.hget("{y}:cluster", "state") == "LIVE", "the cluster is restored", 40)
+        wait_until(lambda: client.hlen("{y}:offers") == 3, "all brokers have offered", 40)
+    with RestoreStore(store.running.url, timeout_s=5.0) as restore:
+        found = restore.look()
+        restore.commit(found, found.plan())
     wait_until(
         lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back", 40
     )

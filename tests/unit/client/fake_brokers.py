@@ -13,8 +13,10 @@ from kio.serial import entity_reader, entity_writer
 class FakeBroker:
     """Answers each request by `answers[api key](request)`: a kio response, or a flexible one's body as bytes; closes for None."""
 
-    def __init__(self, answers):
+    def __init__(self, answers, lists=()):
+        """`lists`: the keys that ApiVersions names."""
         self.answers = answers
+        self._lists = lists
         self.asked = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -37,7 +39,9 @@ class FakeBroker:
                 frame = connection.recv(length, socket.MSG_WAITALL)
                 key, version, correlation, name_length = struct.unpack_from(">hhih", frame)
                 if key == 18:  # the probe before everything
-                    connection.sendall(struct.pack(">iihi", 10, correlation, 0, 0))
+                    keys = b"".join(struct.pack(">hhh", each, 0, 0) for each in self._lists)
+                    head = struct.pack(">ihi", correlation, 0, len(self._lists))
+                    connection.sendall(struct.pack(">i", len(head + keys)) + head + keys)
                     continue
                 schema = load_request_schema(key, version)
                 request, _ = entity_reader(schema)(frame, 10 + name_length + schema.__flexible__)

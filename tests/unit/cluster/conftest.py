@@ -12,7 +12,6 @@ from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import Image
 from yak.cluster.outputs import BecameReady, Call, ChangeDone, Left, Output, Refuse, Say, Tail
 from yak.cluster.registration import Identity
-from yak.cluster.restore_offer import LocalState
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.ports.metadata_store import StoreRequest, TailedRecord
@@ -20,10 +19,6 @@ from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 
 START_MS = 1_000_000
-
-
-def no_logs() -> LocalState:
-    return LocalState({}, HashChainTail())
 
 
 class CountingRandom:
@@ -57,7 +52,7 @@ class Driver:
             self.image,
             next_nonce=self._next_nonce,
             rng=CountingRandom(identity.node_id * 1000),
-            local_state=no_logs,
+            hash_chain=HashChainTail,
             settings=ClusterSettings(**settings),
         )
         self.calls: deque[Call] = deque()
@@ -187,7 +182,7 @@ class Node:
             self.image,
             next_nonce=lambda: next(count),
             rng=SeededRandom(self.node_id),
-            local_state=no_logs,
+            hash_chain=HashChainTail,
             settings=ClusterSettings(),
         )
         self.inbox.clear()

@@ -1,8 +1,8 @@
-"""One partition of three replicas under reordered messages, elections, shrinks and a store that forgets: the merge must be right.
+"""One partition of three replicas under reordered messages, elections, shrinks and a store that loses its history.
 
-A model of the protocol, not of the brokers: what is sent may arrive late or never, images are adopted late, and the store may
-go back to any of its former states, or to nothing, at any moment. A restore merges the images with `yak.cluster.restore`
-itself. After each step every committed record must be on every replica that may be elected.
+A model of the protocol, not of the brokers: messages arrive late or never, images are adopted late, and the store may
+go back to any of its former states, or to nothing, at any moment. A restore is planned by `yak.cluster.restore` itself.
+After each step every committed record must be on every replica that may be elected.
 """
 
 import random
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.cluster.restore import Plan, StoreBefore, merge
-from yak.cluster.restore_offer import LogEnd, Offer
+from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
+from yak.cluster.restore_offer import Offer
 from yak.ids import NodeId
 from yak.ports.metadata_store import TailedRecord
 
@@ -95,7 +95,7 @@ class World:
     def step(self) -> str:
         """One random thing; its name."""
         moves = [self.write, self.fetch, self.fetch, self.learn, self.learn, self.advance, self.advance, self.adopt]
-        moves += [self.propose, self.propose, self.apply, self.apply, self.elect, self.fence]
+        moves += [self.adopt, self.propose, self.propose, self.apply, self.apply, self.elect, self.fence, self.register]
         if self.losses < 2:
             moves.append(self.lose)
         if self.reboots < 1:
@@ -145,7 +145,7 @@ class World:
     def advance(self) -> None:
         """The high watermark moves over the maximal ISR."""
         leader = self.pick()
-        info = leader.info
+        info = self.info_for(leader)
         if not leader.leads or leader.high_watermark >= len(leader.log) or len(info.isr) < self.min_isr:
             return
         members = {*info.isr_members, *(leader.pending or ())} - {(leader.node_id, leader.epoch)}
@@ -154,11 +154,15 @@ class World:
             assert self.committed.setdefault(leader.high_watermark, record) == record, "two records at one offset"
             leader.high_watermark += 1
 
+    def info_for(self, leader: Replica) -> PartitionInfo:
+        """The partition as the leader counts its ISR: only by records on its disk."""
+        return leader.info
+
     def propose(self) -> None:
         """The leader sends a change of its ISR; it counts its members until it knows what became of it."""
         leader = self.pick()
         info = leader.info
-        if not leader.leads or leader.pending is not None or info.quarantined:
+        if not leader.leads or leader.pending is not None:
             return
         members = dict(info.isr_members)
         other = self.rng.choice([n for n in NODES if n != leader.node_id])
@@ -181,7 +185,7 @@ class World:
             return
         info = self.now.topics["t"].partitions[0]
         epochs = (info.leader, info.leader_epoch, info.partition_epoch)
-        if epochs != (node_id, old.leader_epoch, old.partition_epoch) or info.quarantined:
+        if epochs != (node_id, old.leader_epoch, old.partition_epoch):
             return
         if any(self.now.brokers[n].broker_epoch != epoch for n, epoch in new.isr_members):
             return
@@ -193,11 +197,12 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.quarantined or info.leader_epoch % 1024 > EPOCHS_MAX:
+        if info.leader_epoch > EPOCHS_MAX and info.leader != NO_LEADER:
             return
-        members = [m for m in info.isr_members if self.now.brokers[m[0]].broker_epoch == m[1]]
-        everyone = (*info.isr_members, *info.elr_members)
-        former = members or [m for m in everyone if m[1] >= self.now.brokers[m[0]].lossy_epoch]
+        brokers = {n: broker for n, broker in self.now.brokers.items() if broker.state is BrokerState.ACTIVE}
+        members = [m for m in info.isr_members if m[0] in brokers and brokers[m[0]].broker_epoch == m[1]]
+        everyone = [m for m in (*info.isr_members, *info.elr_members) if m[0] in brokers]
+        former = members or [m for m in everyone if m[1] >= brokers[m[0]].lossy_epoch]
         candidates = [n for n, _epoch in former if n != info.leader]
         if not candidates:
             return
@@ -212,7 +217,7 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.quarantined or not info.isr or info.leader_epoch % 1024 > EPOCHS_MAX:
+        if not info.isr or info.leader_epoch > EPOCHS_MAX:
             return
         node_id = self.rng.choice(info.isr)
         isr = {n: e for n, e in info.isr_members if n != node_id}
@@ -242,12 +247,24 @@ class World:
         replica.boot += 1
         replica.is_lossy = True
         replica.epoch = 0
-        if self.is_lost:
+        self.register_as(replica)
+
+    def register(self) -> None:
+        """A broker without a registration gets one: after a restart, or in a restored incarnation that it adopted."""
+        replica = self.pick()
+        if replica.epoch == 0 and not self.is_lost and replica.image.incarnation_id == self.now.incarnation_id:
+            self.register_as(replica)
+
+    def register_as(self, replica: Replica) -> None:
+        """Register this boot under a new epoch, if there is a store to do so."""
+        if self.is_lost or replica.image.incarnation_id != self.now.incarnation_id:
             return
         replica.epoch = epoch = self.now.offset + 1
         old = self.now.brokers[replica.node_id]
         boot_id = f"boot-{replica.node_id}-{replica.boot}"
-        new = replace(old, broker_epoch=epoch, boot_id=boot_id, lossy_epoch=epoch)
+        # A boot that is known to the store renews its registration, and lost nothing since.
+        lossy_epoch = epoch if replica.is_lossy and old.boot_id != boot_id else old.lossy_epoch
+        new = replace(old, broker_epoch=epoch, boot_id=boot_id, lossy_epoch=lossy_epoch, state=BrokerState.ACTIVE)
         self.record(self.now.topics["t"].partitions[0], new)
 
     def record(self, info: PartitionInfo, broker: BrokerInfo | None = None) -> None:
@@ -269,6 +286,7 @@ class World:
                 return
         if self.now.incarnation_id != replica.image.incarnation_id and self.now.incarnation > replica.image.incarnation:
             first = next(image for image in self.history if image.incarnation_id == self.now.incarnation_id)
+            replica.epoch = 0
             self.act_on(replica, first)
 
     def act_on(self, replica: Replica, image: Image) -> None:
@@ -296,54 +314,30 @@ class World:
         self.history = self.history[: self.rng.randrange(len(self.history)) + 1]
 
     def offers(self, nodes: tuple[NodeId, ...]) -> list[Offer]:
-        """What these brokers answer."""
+        """The answers of these brokers."""
         found = []
         for node_id in nodes:
             replica = self.replicas[node_id]
             trail = HashChainTail()
             trail.extend(TailedRecord(o, h, "x", 0) for o, h in sorted(self.trails[node_id].items()))
-            last = replica.log[-1][0] if replica.log else -1
-            logs = {(TOPIC_ID, 0): LogEnd(last, len(replica.log), replica.leads)}
-            boot = f"boot-{node_id}-{replica.boot}"
-            directories = (f"d{node_id}",)
-            found.append(
-                Offer(
-                    node_id,
-                    boot,
-                    replica.epoch,
-                    replica.is_lossy,
-                    directories,
-                    "h",
-                    1,
-                    None,
-                    "leader",
-                    replica.image,
-                    logs,
-                    trail,
-                )
-            )
+            boot_id = "" if replica.is_lossy else f"boot-{node_id}-{replica.boot}"
+            epoch = 0 if replica.is_lossy else replica.epoch
+            found.append(Offer(node_id, boot_id, epoch, replica.image, trail))
         return found
 
     def restore(self) -> None:
-        """Some brokers answer, and what they offer is merged; who did not, comes back later as it was."""
+        """Some brokers answer; the operator restores when that is safe."""
         count = self.rng.choice((1, 2, 3, 3, 3))
-        nodes = tuple(sorted(self.rng.sample(NODES, count)))
-        plan = self.merge(nodes)
-        if plan.conflicts:
+        plan = self.plan(tuple(sorted(self.rng.sample(NODES, count))))
+        if not plan.is_safe:
             return
         self.restores += 1
-        image = plan.image
-        self.history = [image]
-        for node_id in nodes:
-            self.trails[node_id] = {}
-            self.replicas[node_id].epoch = image.brokers[node_id].broker_epoch
-            self.act_on(self.replicas[node_id], image)
-        self.is_lost = bool(plan.missing)
-        """With somebody missing it is merged again, when others have answered."""
+        self.history = [plan.image]
+        self.is_lost = False
 
-    def merge(self, nodes: tuple[NodeId, ...]) -> Plan:
-        """The shipped merge."""
-        return merge(self.offers(nodes), StoreBefore(), incarnation_id=f"inc-{self.restores + 2}", now_ms=0)
+    def plan(self, nodes: tuple[NodeId, ...]) -> RestorePlan:
+        """The plan of the product."""
+        return plan_restore(self.offers(nodes), StoreBefore(), incarnation_id=f"inc-{self.restores + 2}", now_ms=0)
 
     # ----------------------------------------------------------------------------------------------------- the check
 
@@ -352,11 +346,10 @@ class World:
         if self.is_lost:
             return
         info = self.now.topics["t"].partitions[0]
-        if info.quarantined:
-            return
-        current = [m for m in info.isr_members if self.replicas[m[0]].epoch == m[1]]
-        everyone = (*info.isr_members, *info.elr_members)
-        former = [m for m in everyone if m[1] >= self.now.brokers[m[0]].lossy_epoch]
+        brokers = {n: broker for n, broker in self.now.brokers.items() if broker.state is BrokerState.ACTIVE}
+        everyone = [m for m in (*info.isr_members, *info.elr_members) if m[0] in brokers]
+        current = [m for m in everyone if m in info.isr_members and brokers[m[0]].broker_epoch == m[1]]
+        former = [m for m in everyone if m[1] >= brokers[m[0]].lossy_epoch]
         for node_id, _epoch in current or former:
             log = self.replicas[node_id].log
             for offset, record in self.committed.items():
@@ -377,7 +370,7 @@ def with_isr(info: PartitionInfo, isr: dict[NodeId, int], elr: dict[NodeId, int]
     )
 
 
-def walk(seed: int, steps: int = 250) -> World:
+def walk(seed: int, steps: int = 400) -> World:
     """One random history."""
     rng = random.Random(seed)
     world = World(rng, min_isr=1 + seed % 2)

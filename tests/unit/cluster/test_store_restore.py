@@ -1,26 +1,18 @@
-"""Memberships that bring a store back which lost its history: who offers, who waits, who merges, and what comes of it."""
+"""Broker lifecycles and a store that lost its history: they offer their images, an operator restores, and they go on."""
 
 import uuid
 
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.restore import JUMP, merge
-from yak.cluster.restore_commit import commit_arguments
+from yak.cluster.restore import JUMP, StoreBefore, plan_restore
 from yak.cluster.restore_offer import unpack
-from yak.cluster.restore_status import SeedStatus
-from yak.cluster.store_restore import store_before
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
+from yak.metadata_store.seeding import offers_digest
 from yak.ports.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 
-WAIT_MS = 7_000
-"""Looks, the time an operator gets, and the calls."""
-
-
-@pytest.fixture
-def store():
-    return SimStore()
+ACTIVE, FROZEN = LifecycleState.ACTIVE, LifecycleState.FROZEN
 
 
 @pytest.fixture
@@ -40,13 +32,10 @@ def settle(drivers, ms, step_ms=100):
             driver.pass_time(step_ms)
 
 
-def plan_create(image, name):
-    replicas = len(image.active_brokers())
-    return plan_create_topic(image, NewTopic(name, 1, replicas), uuid.uuid5(uuid.NAMESPACE_DNS, name)).requests
-
-
 def create(drivers, name):
-    done = drivers[0].change(plan_create(drivers[0].image, name))
+    image = drivers[0].image
+    topic = NewTopic(name, 1, len(image.active_brokers()))
+    done = drivers[0].change(plan_create_topic(image, topic, uuid.uuid5(uuid.NAMESPACE_DNS, name)).requests)
     assert done.error is None, done
     settle(drivers, 200)
 
@@ -59,56 +48,113 @@ def said(drivers):
     return {say.event for driver in drivers for say in driver.said}
 
 
-ACTIVE, FROZEN = LifecycleState.ACTIVE, LifecycleState.FROZEN
+def planned(store, incarnation_id="by-hand"):
+    state = store.state
+    brokers = {node_id: (broker["broker_epoch"], broker["boot_id"]) for node_id, broker in state.brokers.items()}
+    before = StoreBefore(state.cluster["mo"], state.cluster["incarnation"], brokers)
+    offers = [unpack(packed) for packed in state.offers.values()]
+    return plan_restore(offers, before, incarnation_id=incarnation_id, now_ms=7)
+
+
+def restore_by_hand(store, *, accept_loss=False, incarnation_id="by-hand"):
+    """As `yak cluster restore` does it."""
+    plan = planned(store, incarnation_id)
+    assert plan.is_safe or accept_loss, plan.unknown
+    request = StoreRequest("seed_commit", {"node_id": -1} | plan.arguments(offers_digest(store.state.offers)))
+    assert store.call(request, 7).code == "OK"
+    return plan
 
 
 @pytest.mark.parametrize("how", ["emptied", "rolled back", "rolled back far"])
-def test_a_store_that_lost_its_history_is_restored_when_everybody_answered(store, three, how):
+def test_store_that_lost_its_history_is_frozen_until_operator_restores_it(store, three, how):
     before = three[0].image
     if how == "emptied":
         store.flush_all()
     else:
         store.lose_last(2 if how == "rolled back" else 9)
-    settle(three, 2_000)
+    settle(three, 30_000)
     assert states(three) == [FROZEN] * 3
-    settle(three, WAIT_MS)
+    assert "yak cluster restore" in three[0].lifecycle.reason
+    restore_by_hand(store)
+    settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
-    assert {"metadata-restore-started", "metadata-restore-offered", "metadata-restore-committed"} <= said(three)
+    assert {"metadata-restore-offered", "metadata-restore-adopted"} <= said(three)
+    assert "metadata-restore-unclean" not in said(three)
     after = three[0].image
     assert all(driver.image == after for driver in three)
     assert after.incarnation == before.incarnation + 1
-    assert after.incarnation_id != before.incarnation_id
+    assert after.incarnation_id == "by-hand"
     assert after.offset > before.offset + JUMP
-    assert after.topics["a"].partitions[0].leader_epoch == before.topics["a"].partitions[0].leader_epoch + 1
+    assert all(after.brokers[n].broker_epoch > before.offset + JUMP for n in (1, 2, 3))
+    old, new = before.topics["a"].partitions[0], after.topics["a"].partitions[0]
+    assert new.leader_epoch > old.leader_epoch
+    assert new.leader in (1, 2, 3)
     create(three, "b")
     assert all("b" in driver.image.topics for driver in three)
 
 
-def test_nothing_is_restored_without_a_broker_that_may_know_more(store, three):
+def test_frozen_broker_offers_once(store, three):
+    store.flush_all()
+    settle(three, 30_000)
+    assert sorted(store.state.offers) == [1, 2, 3]
+    assert [driver.scripts.count("seed_offer") for driver in three] == [1, 1, 1]
+
+
+def test_restore_without_a_broker_is_unsafe_until_it_answers(store, three):
     three[2].lose()
     store.flush_all()
-    settle(three[:2], 30_000)
-    assert states(three[:2]) == [FROZEN, FROZEN]
-    assert "broker 3" in three[0].lifecycle.reason
-    assert not store.state.log
+    settle(three[:2], 5_000)
+    assert planned(store).unknown == {3: "it did not answer"}
     three[2].connect().run()
-    settle(three, WAIT_MS)
+    settle(three, 5_000)
+    restore_by_hand(store)
+    settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
 
 
-def test_of_two_stores_neither_is_restored(store, three, make_identity):
-    other = SimStore()
-    three[2].lose()
-    three[2].store = other
-    three[2].connect().run()
+def test_restore_with_only_a_broker_that_left_in_order_missing_is_unsafe(store, three):
+    three[2].take(three[2].lifecycle.leave(three[2].now_ms))
+    settle(three, 3_000)
+    assert three[2].left
     store.flush_all()
-    settle(three, 30_000)
-    assert states(three) == [FROZEN] * 3
-    assert not store.state.log
-    assert not other.state.log
+    settle(three[:2], 5_000)
+    assert list(planned(store).unknown) == [3]
 
 
-def test_the_real_data_come_back_in_time_and_count(store, three):
+def forked(store, three):
+    """Brokers 1 and 2 know topic b, which the store forgot; broker 3 went on without it."""
+    three[2].lose()
+    create(three[:2], "b")
+    for driver in three[:2]:
+        driver.lose()
+    store.lose_last(2)
+    three[2].connect().run()
+    settle(three[2:], 15_000)
+    assert states(three[2:]) == [ACTIVE]
+    three[0].connect().run()
+    settle([three[0], three[2]], 4_000)
+    assert states([three[0], three[2]]) == [FROZEN] * 2
+
+
+def test_restore_of_two_histories_is_unsafe(store, three):
+    forked(store, three)
+    three[1].connect().run()
+    settle(three, 4_000)
+    plan = planned(store)
+    assert not plan.is_safe
+    assert all("not known to be the beginning" in words for words in plan.unknown.values())
+
+
+def test_aborted_restore_lets_the_brokers_of_the_store_go_on(store, three):
+    forked(store, three)
+    three[0].lose()
+    request = StoreRequest("seed_abort", {"node_id": -1, "offers_digest": offers_digest(store.state.offers)})
+    assert store.call(request, 7).code == "OK"
+    settle(three[2:], 8_000)
+    assert states(three[2:]) == [ACTIVE]
+
+
+def test_data_of_the_store_that_come_back_count(store, three):
     saved = store.saved()
     store.flush_all()
     settle(three, 3_000)
@@ -119,140 +165,102 @@ def test_the_real_data_come_back_in_time_and_count(store, three):
     assert three[0].image.incarnation == 1
 
 
-def test_the_next_broker_does_it_when_the_first_dies_while_it_writes(store, three):
-    store.flush_all()
-    while "seed_commit" not in {call.request.script for call in three[0].calls}:
-        for driver in three:
-            due_ms = driver.lifecycle.next_due()
-            driver.now_ms += 50
-            if due_ms is not None and due_ms <= driver.now_ms:
-                driver.take(driver.lifecycle.on_time(driver.now_ms))
-            while driver.connected and driver.calls and driver.calls[0].request.script != "seed_commit":
-                driver.answer_one()
-    three[0].answer_one()
-    three[0].answer_one()
-    assert "token" in store.state.seed
-    three[0].lose()
-    settle(three[1:], 12_000)
-    assert states(three[1:]) == [ACTIVE] * 2
-    three[0].connect().run()
-    settle(three, 5_000)
-    assert states(three) == [ACTIVE] * 3
-    assert "metadata-restore-adopted" in said(three[:1])
-
-
-def test_a_broker_that_boots_anew_while_the_store_is_empty_takes_part(store, three, make_driver, make_identity):
+def test_broker_that_restarts_while_the_store_is_empty_takes_part(store, three, make_driver, make_identity):
     store.flush_all()
     settle(three, 1_000)
     again = make_driver(store, make_identity(3, boot="boot-2"), image=three[2].image)
     again.now_ms = three[0].now_ms
     again.connect().run()
     drivers = [*three[:2], again]
-    settle(drivers, WAIT_MS + 2_000)
+    settle(drivers, 4_000)
+    restore_by_hand(store)
+    settle(drivers, 9_000)
     assert states(drivers) == [ACTIVE] * 3
     create(drivers, "b")
 
 
-def test_a_broker_that_comes_after_an_accepted_loss_joins_with_a_new_epoch(store, three):
+def test_broker_that_comes_after_an_accepted_loss_joins_with_a_new_epoch(store, three):
     late = three[2]
     late.lose()
     store.flush_all()
     settle(three[:2], 2_000)
-    restore_by_hand(store, three[0], accept_loss=True)
-    settle(three[:2], 3_000)
+    plan = restore_by_hand(store, accept_loss=True)
+    assert plan.at_risk == (("a", 0),)
+    settle(three[:2], 8_000)
     assert states(three[:2]) == [ACTIVE, ACTIVE]
     assert "metadata-restore-unclean" in said(three[:1])
     epoch = late.lifecycle.broker_epoch
     late.connect().run()
     settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
-    assert "metadata-restore-joined-late" in said([late])
     assert late.lifecycle.broker_epoch > epoch
     assert three[0].image.incarnation == late.image.incarnation == 2
 
 
-def test_a_broker_for_which_partitions_are_held_back_brings_about_another_restore(store, three):
-    three[2].lose()
+def test_broker_that_went_on_elsewhere_after_its_offer_does_not_join(store, three):
+    late, other = three[2], SimStore()
+    other.state, other._journal = store.saved()
     store.flush_all()
-    settle(three[:2], 2_000)
-    restore_by_hand(store, three[0])
-    settle(three[:2], 3_000)
-    assert states(three[:2]) == [ACTIVE, ACTIVE]
-    assert three[0].image.topics["a"].partitions[0].quarantined == 1
-    three[2].connect().run()
-    settle(three, WAIT_MS + 2_000)
-    assert states(three) == [ACTIVE] * 3
-    assert three[0].image.incarnation == 3
-    assert three[0].image.topics["a"].partitions[0].quarantined == 0
-
-
-def test_brokers_missing_from_a_second_restore_bring_about_a_third(store, three):
-    """An operator restored without broker 3, then at once with broker 3 alone, while the others were slow."""
-    late = three[2]
+    settle(three, 4_000)
     late.lose()
-    store.flush_all()
-    settle(three[:2], 2_000)
-    restore_by_hand(store, three[0])
-    settle(three[:2], 3_000)
-    assert three[0].change(plan_create(three[0].image, "b")).error is None
-    settle(three[:2], 200)
-    for driver in three[:2]:
-        driver.lose()
-    late.now_ms = three[0].now_ms
+    restore_by_hand(store)
+    late.store = other
     late.connect().run()
-    settle([late], 2_000)
-    restore_by_hand(store, late, incarnation_id="again")
+    settle([late], 12_000)
+    assert states([late]) == [ACTIVE]
+    late.lose()
+    late.store = store
+    late.connect().run()
     settle([late], 3_000)
-    assert late.image.incarnation == 3
-    for driver in three[:2]:
-        driver.now_ms = late.now_ms
-        driver.connect().run()
-    settle(three, WAIT_MS + 2_000)
+    assert states([late]) == [FROZEN]
+    assert "went on in another history" in late.lifecycle.reason
+
+
+def test_broker_whose_connection_is_lost_while_it_writes_the_snapshot_joins(store, three):
+    store.flush_all()
+    settle(three, 4_000)
+    restore_by_hand(store)
+    slow = three[2]
+    slow.take(slow.lifecycle.on_time(slow.now_ms + 3_000))
+    slow.now_ms += 3_000
+    slow.answer_one()
+    assert "metadata-restore-adopted" in said([slow])
+    good, outputs = slow.lifecycle.admit(store.records_after(slow.tail_after), slow.now_ms)
+    slow.take(outputs)
+    slow.lose()
+    slow.connect().run()
+    assert states([slow]) == [FROZEN]
+    slow.image, _delta = slow.image.apply_all(good)
+    slow.take(slow.lifecycle.on_image(slow.image, slow.now_ms))
+    settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
-    assert three[0].image.incarnation == late.image.incarnation == 4
-    assert three[0].image.topics["a"].partitions[0].quarantined == 0
-    assert all("b" in driver.image.topics for driver in three)
 
 
-def restore_by_hand(store, driver, *, incarnation_id="by-hand", **more):
-    """As `yak cluster restore` does it."""
-
-    def call(script, **arguments):
-        outcome = store.call(StoreRequest(script, {"node_id": -1} | arguments), driver.now_ms)
-        assert outcome.code == "OK", outcome
-        return outcome.value
-
-    status = SeedStatus.read(call("seed_status"))
-    offers = [
-        unpack([call("seed_read", seed_nonce=status.seed_nonce, of_node=n, chunk=c)["data"] for c in range(count)])
-        for n, count in status.offers.items()
-    ]
-    plan = merge(offers, store_before(status), incarnation_id=incarnation_id, now_ms=driver.now_ms, **more)
-    for arguments in commit_arguments(plan, status.seed_nonce, status.offers_digest, "t"):
-        call("seed_commit", **arguments)
-
-
-def test_a_store_that_goes_back_to_before_a_restore_is_restored_again(store, three):
+def test_store_that_goes_back_to_before_a_restore_is_restored_again(store, three):
     saved = store.saved()
     store.flush_all()
-    settle(three, WAIT_MS + 2_000)
+    settle(three, 4_000)
+    restore_by_hand(store)
+    settle(three, 8_000)
     assert three[0].image.incarnation == 2
     store.bring_back(saved)
-    settle(three, WAIT_MS + 2_000)
+    settle(three, 4_000)
+    assert states(three) == [FROZEN] * 3
+    restore_by_hand(store, incarnation_id="again")
+    settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
     assert three[0].image.incarnation == 3
 
 
-def test_the_record_of_an_unregistered_broker_comes_back_too(store, make_driver, make_identity):
-    three = [make_driver(store, make_identity(node_id)) for node_id in (1, 2, 3)]
-    for driver in three:
-        driver.connect()
-    settle(three, 3_000)
+def test_unregistered_broker_is_not_waited_for_and_stays_unregistered(store, three):
     three[2].lose()
     settle(three[:2], 10_000)
     assert three[0].change(plan_unregister_broker(three[0].image, 3)).error is None
     settle(three[:2], 200)
     store.flush_all()
-    settle(three[:2], 2_000 + WAIT_MS)
+    settle(three[:2], 4_000)
+    restore_by_hand(store)
+    settle(three[:2], 8_000)
     assert states(three[:2]) == [ACTIVE] * 2
     assert three[0].image.unregistered.keys() == three[0].image.former.keys() == {3}
+    assert store.state.unregistered == {3: True}

@@ -33,7 +33,7 @@ class FakeAdmin:
         }
         return ClusterMetadata("clusterid", 1, {1: Broker(1, "a", 9092), 2: Broker(2, "::1", 9093)}, topics)
 
-    def controller_id(self, metadata):
+    def controller_id(self, metadata, *, is_yak):
         return metadata.controller_id
 
     def offsets(self, wanted, *, read_committed=False):

@@ -47,9 +47,9 @@ def world(monkeypatch):
     done = []
     local = [None]
 
-    def move(admin, moves, *, redis_url, probe):
-        done.append(("move", [(str(each.partition), each.to) for each in moves], redis_url, probe))
-        return Moved({}, 12.3, Timeline(elected_ms=8.0) if redis_url else Timeline())
+    def move(admin, moves, *, local, probe):
+        done.append(("move", [(str(each.partition), each.to) for each in moves], local, probe))
+        return Moved({}, 12.3, Timeline(elected_ms=8.0) if local else Timeline())
 
     def end(cluster, node_id, *, hard, probe):
         done.append(("end", node_id, probe))
@@ -98,7 +98,7 @@ def test_all_hands_back_to_the_preferred_leaders_and_says_what_it_could_not_move
 def test_json_of_a_move(yak, world):
     world[1][0] = LOCAL
     document = json.loads(yak("failover", "orders:0", "--probe", "-o", "json").out)
-    assert world[0][0][2:] == ("redis://r", True)
+    assert world[0][0][2:] == (LOCAL, True)
     assert document == {
         "action": "move",
         "moves": [{"topic": "orders", "partition": 0, "from": 1, "to": 2, "result": "moved"}],

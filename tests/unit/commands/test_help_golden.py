@@ -51,6 +51,7 @@ def test_groups_have_their_own_overview(yak, golden):
         "brokers",
         "node",
         "metadata",
+        "quorum",
         "context",
         "demo",
         "chaos",

@@ -319,8 +319,11 @@ def test_store_that_lost_everything_gets_the_same_secret_back(rig):
     for node in rig.nodes:
         node.store_goes_down()
         node.store_comes_up()
+    rig.run_until(lambda: sorted(rig.cluster.store.state.offers) == [1, 2, 3])
+    rig.cluster.restore_store()
     rig.run_until(lambda: bool(rig.cluster.store.state.secret))
     assert secret_of(rig) == before
+    rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.produce("orders", [b"a"]).error_code == 0
 
 

@@ -40,8 +40,8 @@ def test_the_serve_arguments_say_all_that_the_spec_holds() -> None:
     spec = BrokerSpec(3, "127.0.0.1", 0, "/d", "redis://h:1/0", ("a=b", "c=d"), "follower")
     text = " ".join(spec.serve_arguments("/r"))
     assert text == (
-        "serve --node-id 3 --host 127.0.0.1 --port 0 --role follower --data-dir /d --redis-url redis://h:1/0"
-        " --ready-file /r --no-http -c a=b -c c=d"
+        "serve --node-id 3 --host 127.0.0.1 --port 0 --role follower --data-dir /d --metadata redis"
+        " --redis-url redis://h:1/0 --ready-file /r --no-http -c a=b -c c=d"
     )
 
 

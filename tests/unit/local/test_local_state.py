@@ -73,7 +73,9 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
     assert json.loads(json.dumps(document)) == {
         "cluster": "cluster-id",
         "data_dir": str(tmp_path),
+        "metadata": "redis",
         "redis": "redis://127.0.0.1:4000/0",
+        "voters": [],
         "bootstrap": "127.0.0.1:9092",
         "brokers": [
             {
@@ -107,7 +109,9 @@ def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Pat
     assert status.as_json() == {
         "cluster": None,
         "data_dir": str(tmp_path),
+        "metadata": "redis",
         "redis": None,
+        "voters": [],
         "bootstrap": None,
         "brokers": [],
     }

@@ -4,7 +4,8 @@ import pytest
 
 from yak.cluster.image_log import ImageLog
 from yak.errors import YakError
-from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold
+from yak.local.failover import CopyWatch
+from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold, newest_copy
 from yak.local.metadata_restore import RestoreStore
 from yak.local.replicas_in_redis import read_cluster
 from yak.ports.metadata_store import TailedRecord
@@ -110,3 +111,30 @@ def test_a_store_that_does_not_answer_is_named_with_options_of_the_command_that_
     assert caught.value.code == "log-source"
     assert len(caught.value.try_) == 2
     assert all(each.startswith(f"{command} --") for each in caught.value.try_)
+
+
+def test_newest_copy_is_that_of_the_broker_with_the_last_record(copy, tmp_path):
+    disk = RealDisk()
+    log, _ = ImageLog.open(disk, str(tmp_path / "behind" / METADATA_FOLDER))
+    log.append(RECORDS[:2]).run(disk)
+    log.close()
+    found = newest_copy([str(tmp_path / "behind"), str(tmp_path), str(tmp_path / "lost")])
+    assert found.directory == str(tmp_path)
+    with pytest.raises(YakError) as caught:
+        newest_copy([str(tmp_path / "lost")])
+    assert caught.value.code == "log-source"
+
+
+def test_watch_of_copies_has_the_records_since_it_began_whichever_broker_has_them(tmp_path):
+    disk = RealDisk()
+    logs = []
+    for node in ("node-1", "node-2"):
+        log, _ = ImageLog.open(disk, str(tmp_path / node / METADATA_FOLDER))
+        log.append(RECORDS[:1]).run(disk)
+        logs.append(log)
+    watch = CopyWatch([str(tmp_path / "node-1"), str(tmp_path / "node-2")])
+    assert watch.records() == []
+    logs[0].append(RECORDS[1:2]).run(disk)
+    logs[1].append(RECORDS[1:]).run(disk)
+    assert watch.records() == RECORDS[1:]
+    watch.close()

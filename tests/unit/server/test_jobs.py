@@ -9,9 +9,10 @@ import trio
 
 from tests.unit.plans import Calls
 from yak.core.events import JobDone, RunJob
+from yak.core.jobs import SIDE_BY_SIDE
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.server.clock import Clock
-from yak.server.jobs import JobRunner
+from yak.server.jobs import DEADLINE_MS, JobRunner
 from yak.sim.disk import SimDisk
 
 
@@ -95,3 +96,7 @@ def test_job_that_refuses_leaves_nothing_to_a_garbage_collection(no_collections,
     assert [ref() for ref in made] == [None]
     assert bad.error is error
     assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
+
+
+def test_every_kind_of_job_has_a_deadline():
+    assert DEADLINE_MS.keys() == SIDE_BY_SIDE.keys()

@@ -1,4 +1,4 @@
-"""The cluster of a chaos run: brokers behind fault proxies, and their own Redis, in one folder."""
+"""The cluster of a chaos run: brokers behind fault proxies, and their own Redis or quorum, in one folder."""
 
 import shutil
 import signal
@@ -14,7 +14,9 @@ from yak.local.broker_process import parse_error
 from yak.local.chaos.node import Node
 from yak.local.chaos.proxy import CLIENTS, Route, quiet_port
 from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
+from yak.local.quorum import RAFT, REDIS, QuorumSpec, new_secret, voters_of
 from yak.local.redis_child import RunningRedis
+from yak.private_files import replace_file
 
 START_SECONDS: Final = 60.0
 _REDIS_START_SECONDS: Final = 10.0
@@ -33,6 +35,7 @@ class ClusterSettings:
     lease_s: int = 4
     lag_ms: int = 4_000
     disk_bytes: int | None = None
+    metadata: str = REDIS
 
 
 class ChaosCluster:
@@ -56,6 +59,7 @@ class ChaosCluster:
         ):
             arguments += ["-c", config]
         self.nodes: dict[int, Node] = {}
+        self.has_quorum = settings.metadata == RAFT
         for node_id in range(1, settings.brokers + 1):
             disk = self._disk(node_id, settings.disk_bytes)
             self.nodes[node_id] = Node(
@@ -66,6 +70,17 @@ class ChaosCluster:
                 sources=self.pids,
                 arguments=tuple(arguments),
             )
+        if self.has_quorum:
+            self._share_quorum()
+
+    def _share_quorum(self) -> None:
+        """Make the first nodes the voters, by the addresses of their proxies."""
+        secret_file = self.folder / "secret"
+        replace_file(str(secret_file), f"{new_secret()}\n".encode())
+        voters = [self.nodes[node_id] for node_id in range(1, voters_of(len(self.nodes)) + 1)]
+        named = ",".join(f"{node.node_id}@{node.proxy.address}" for node in voters)
+        for node in self.nodes.values():
+            node.quorum = QuorumSpec(named, str(secret_file))
 
     def _disk(self, node_id: int, size_bytes: int | None) -> Disk:
         place = self.folder / f"node-{node_id}"
@@ -86,7 +101,8 @@ class ChaosCluster:
     def start(self) -> None:
         """Start everything and wait until all brokers serve. Raises the error of a broker that ended, or
         NothingInTime."""
-        self.start_redis()
+        if not self.has_quorum:
+            self.start_redis()
         for node in self.nodes.values():
             node.spawn()
         deadline = time.monotonic() + START_SECONDS

@@ -46,13 +46,13 @@ ALL: Final = "all"
 NONE: Final = "none"
 
 
-def parse_faults(text: str, *, own_processes: bool) -> tuple[FaultKind, ...]:
+def parse_faults(text: str, *, own_processes: bool, has_redis: bool = True) -> tuple[FaultKind, ...]:
     """The kinds of a list such as `kill,pause`, of `all`, of `none`, or of `all,-disk`.
 
-    Raises UsageError (`unknown-fault`, `fault-needs-processes`). On an external cluster, `all` means the kinds that
-    need no own processes.
+    Raises UsageError (`unknown-fault`, `fault-needs-processes`, `fault-needs-redis`). On an external cluster, `all` means
+    the kinds that need no own processes; with a quorum, those that need no Redis.
     """
-    possible = [kind for kind in KINDS if own_processes or kind.by_clients]
+    possible = [kind for kind in KINDS if (own_processes or kind.by_clients) and (has_redis or kind.touches != "store")]
     chosen: list[FaultKind] = []
     for word in (part.strip() for part in text.split(",")):
         if word == ALL:
@@ -60,6 +60,13 @@ def parse_faults(text: str, *, own_processes: bool) -> tuple[FaultKind, ...]:
         elif word.startswith("-") and word[1:] in BY_NAME:
             chosen = [kind for kind in chosen if kind.name != word[1:]]
         elif word in BY_NAME:
+            if not has_redis and BY_NAME[word].touches == "store":
+                raise UsageError(
+                    "fault-needs-redis",
+                    f"{word} needs Redis",
+                    why="with --metadata raft there is none",
+                    try_=("yak chaos run --metadata raft --faults all",),
+                )
             if BY_NAME[word] not in possible:
                 raise UsageError(
                     "fault-needs-processes",

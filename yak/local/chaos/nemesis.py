@@ -93,7 +93,7 @@ class Nemesis:
                 if not node.is_running:
                     node.proxy.refuse()
         if self.operator is not None:
-            self.operator.look(may_commit=all(node.is_running for node in self.cluster.nodes.values()))
+            self.operator.look()
 
     def _start_when_gone(self, node: Node) -> None:
         """Restart a broker once its requested stop is complete."""

@@ -14,6 +14,7 @@ from typing import Final
 from yak.local.chaos.proxy import Proxy, quiet_port
 from yak.local.chaos.small_disk import Disk
 from yak.local.processes import ProcessId, identify, is_running, kill, send_signal, wait_gone
+from yak.local.quorum import QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 STOP_SECONDS: Final = 45.0
@@ -39,6 +40,8 @@ class Node:
         self.proxy = Proxy(sources)
         self.redis = Proxy(dict, redis_port)
         self.redis.listen()
+        self.quorum: QuorumSpec | None = None
+        """The metadata quorum of the cluster; None with Redis."""
         self.process: ProcessId | None = None
         self.starts = 0
         self.is_wanted = False
@@ -56,7 +59,11 @@ class Node:
         self._ready_file.unlink(missing_ok=True)
         port = quiet_port()
         words = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
-        words += ["--data-dir", str(self.disk.folder), "--redis-url", f"redis://{self.redis.address}/0"]
+        words += ["--data-dir", str(self.disk.folder)]
+        if self.quorum is None:
+            words += ["--redis-url", f"redis://{self.redis.address}/0"]
+        else:
+            words += self.quorum.serve_arguments()
         words += ["--ready-file", str(self._ready_file), "--no-http", *self._arguments]
         argv = [*self.disk.within, *yak_argv(*words)]
         self._child = spawn_detached(argv, log_path=str(self.log_path), environment=yak_environment())

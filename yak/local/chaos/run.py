@@ -27,6 +27,7 @@ from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unava
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
+from yak.local.quorum import REDIS
 from yak.sim.history_checker.history import History
 from yak.sim.history_checker.report import check_history
 
@@ -63,6 +64,7 @@ class ChaosSettings:
     rate: float = 150.0
     data_dir: str | None = None
     keep: bool = False
+    metadata: str = REDIS
 
 
 class Watcher(Protocol):
@@ -116,7 +118,8 @@ class ChaosRun:
         disk_bytes = None
         if any(kind.name == "disk" for kind in self.settings.faults):
             disk_bytes = _DISK_BYTES + int(self.settings.duration_s * self.settings.rate * _BYTES_A_RECORD)
-        cluster = ChaosCluster(folder, ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes))
+        settings = ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes, metadata=self.settings.metadata)
+        cluster = ChaosCluster(folder, settings)
         try:
             yield cluster
         finally:
@@ -125,7 +128,8 @@ class ChaosRun:
     # ----------------------------------------------------------------------------------------------- own cluster
 
     def _with_cluster(self, cluster: ChaosCluster) -> ChaosReport:
-        self.watcher.phase(f"start {self.settings.brokers} brokers and Redis")
+        store = "Redis" if self.settings.metadata == REDIS else "their metadata quorum"
+        self.watcher.phase(f"start {self.settings.brokers} brokers and {store}")
         cluster.start()
         kinds = self.settings.faults
         if any(kind.name == "disk" for kind in kinds):

@@ -111,6 +111,7 @@ class Scenario(ABC):
         self._work: tempfile.TemporaryDirectory[str] | None = None
         self.load_began = 0.0
         self._number = 0
+        self._has_redis = True
 
     @abstractmethod
     def steps(self) -> Sequence[Callable[[], None]]:
@@ -170,7 +171,9 @@ class Scenario(ABC):
     def start(self, settings: UpSettings) -> ClusterStatus:
         """Start the cluster."""
         count = settings.brokers or 1
-        self.step(f"Start Redis and {f'{count} brokers' if count > 1 else 'a broker'}")
+        brokers = f"{count} brokers" if count > 1 else "a broker"
+        self._has_redis = settings.metadata != "raft"
+        self.step(f"Start Redis and {brokers}" if self._has_redis else f"Start {brokers}, and no Redis")
         up = self.cluster.up(settings)
         self.times["start_ms"] = up.took_ms
         self.bootstrap = up.status.bootstrap
@@ -180,7 +183,7 @@ class Scenario(ABC):
         """Report the brokers, and how long their start took."""
         for broker in status.brokers:
             self.say(f"{broker}, controller" if broker.node_id == controller else str(broker))
-        self.say(f"ready in {self.times['start_ms']:.0f} ms, Redis included")
+        self.say(f"ready in {self.times['start_ms']:.0f} ms{self._redis_included}")
 
     def create_topic(self, name: str, *, min_isr: int = MIN_ISR, **placement: Any) -> None:
         """Create a topic; retry for a while, since the first controller may not be elected yet."""
@@ -250,7 +253,11 @@ class Scenario(ABC):
         """The cluster's directory, for a shell."""
         return shlex.quote(self.cluster.data_dir)
 
+    @property
+    def _redis_included(self) -> str:
+        return ", Redis included" if self._has_redis else ""
+
     def start_note(self) -> str:
         """The time of the start and of the whole demo."""
         start_ms, total_ms = self.times["start_ms"] or 0.0, self.times["total_ms"] or 0.0
-        return f"start {start_ms:.0f} ms, Redis included; the whole demo {total_ms / 1000.0:.1f} s"
+        return f"start {start_ms:.0f} ms{self._redis_included}; the whole demo {total_ms / 1000.0:.1f} s"

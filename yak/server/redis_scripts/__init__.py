@@ -18,7 +18,7 @@ _PARTITION_SCRIPTS = (
     "report_hw",
     "undo_half_made",
 )
-_SEED_SCRIPTS = ("seed_abort", "seed_begin", "seed_commit", "seed_offer", "seed_read", "seed_status")
+_SEED_SCRIPTS = ("seed_abort", "seed_commit")
 _SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS}
 NAMES = (
     *_PARTITION_SCRIPTS,
@@ -30,6 +30,7 @@ NAMES = (
     "fence",
     "heartbeat",
     "register",
+    "seed_offer",
     "trim",
     "unfence",
     "unregister",

@@ -44,7 +44,7 @@ if old[MIN_ISR] ~= new[MIN_ISR] then
     for number = 0, read_topic(id).total - 1 do
       local p = read_partition(id, number)
       -- What is set on one broker counts where it leads.
-      if p and not p.held and (topic_id or A.resource_name == '' or A.resource_name == text(p.leader)) then
+      if p and (topic_id or A.resource_name == '' or A.resource_name == text(p.leader)) then
         -- While nobody is in the ISR nothing is committed: who may lead then may still.
         if p.isr ~= '' then p.elr = '' end
         p.nonce, p.partition_epoch = '', p.partition_epoch + 1

@@ -29,9 +29,6 @@ for i, item in ipairs(A.partitions) do
   local p = cached_partition(item.topic_id, item.partition)
   if not p then
     results[i] = {code = 'NO_TOPIC'}
-  elseif p.held then
-    results[i] = change_of(item.topic_id, p)
-    results[i].code = 'HELD'
   else
     local repeated, code = is_repeat(item, p)
     local words

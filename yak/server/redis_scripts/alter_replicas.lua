@@ -69,8 +69,6 @@ for i, item in ipairs(A.partitions) do
   local p = cached_partition(item.topic_id, item.partition)
   if not p then
     codes[i] = 'NO_TOPIC'
-  elseif p.held then
-    codes[i] = 'HELD'
   else
     local altered
     codes[i], altered = alter(item, p)

@@ -3,7 +3,6 @@ local refused = check_broker()
 if refused then return refused end
 local p = read_partition(A.topic_id, A.partition)
 if not p then return refuse('NO_TOPIC') end
-if p.held then return refuse('HELD', change_of(A.topic_id, p)) end
 local repeated, bad = is_repeat(A, p)
 if bad then return refuse(bad, change_of(A.topic_id, p)) end
 if not repeated then

@@ -58,9 +58,7 @@ local codes, changed = {}, {}
 for i, item in ipairs(A.partitions) do
   local p = cached_partition(item.topic_id, item.partition)
   local has_changed = false
-  if p and p.held then
-    codes[i] = 'HELD'
-  elseif p then
+  if p then
     codes[i], has_changed = leave(item, p)
   else
     codes[i] = 'NO_TOPIC'

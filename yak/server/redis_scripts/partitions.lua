@@ -27,11 +27,11 @@ end
 
 local function read_partition(id, number)
   local values = redis.call('HMGET', partition_key(id, number), 'replicas', 'isr', 'elr', 'leader', 'leader_epoch',
-    'partition_epoch', 'nonce', 'adding', 'removing', 'held')
+    'partition_epoch', 'nonce', 'adding', 'removing')
   if not values[1] then return false end
   return {partition = number, replicas = values[1], isr = values[2], elr = values[3], leader = tonumber(values[4]),
     leader_epoch = tonumber(values[5]), partition_epoch = tonumber(values[6]), nonce = values[7],
-    adding = values[8] or '', removing = values[9] or '', held = values[10]}
+    adding = values[8] or '', removing = values[9] or ''}
 end
 
 -- Partitions too are read once a script: a second item about one sees what the first did.

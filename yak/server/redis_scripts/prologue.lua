@@ -50,18 +50,11 @@ local function append(kind, payload)
   return offset
 end
 
--- Whether a restore holds partitions back until this broker has answered.
-local function is_held_for(id)
-  return string.find(',' .. (cluster.held_for or '') .. ',', ',' .. text(id) .. ',', 1, true) ~= nil
-end
-
 -- The present incarnation, for a broker of another one: whether it took part in the restore that made it, and as what.
 local function incarnation()
-  local broker = redis.call('HMGET', key('b:' .. text(A.node_id)), 'broker_epoch', 'boot_id')
   return {incarnation = tonumber(cluster.incarnation), incarnation_id = cluster.incarnation_id,
-    parents = cluster.parents or '', is_held_for = is_held_for(A.node_id),
-    took_part = cjson.decode(cluster.took_part or '{}')[text(A.node_id)],
-    broker_epoch = tonumber(broker[1] or 0), boot_id = broker[2] or '', lost = tonumber(cluster.lost or 0)}
+    parents = cluster.parents or '', lost = tonumber(cluster.lost or 0),
+    took_part = cjson.decode(cluster.took_part or '{}')[text(A.node_id)]}
 end
 
 -- Whether this store holds the caller's cluster and history; a refusal or nil.
@@ -70,7 +63,10 @@ local function check_history()
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
-  if cluster.state ~= 'LIVE' then return refuse('SEEDING') end
+  if cluster.state ~= 'LIVE' then
+    -- Whether the store has this broker's image.
+    return refuse('SEEDING', {offered = redis.call('HEXISTS', key('offers'), text(A.node_id)) == 1})
+  end
   if given(A.incarnation_id) and A.incarnation_id ~= cluster.incarnation_id then
     return refuse('WRONG_INCARNATION', incarnation())
   end

@@ -1,8 +1,12 @@
--- Give a restore up that wrote nothing yet: the store is as it was.
-local refused = check_seed()
+-- Forget the offers: the store is as before. Brokers that still miss their history offer again.
+local refused = check_seeding()
 if refused then return refused end
-if redis.call('HEXISTS', SEED, 'token') == 1 then return refuse('HALF_DONE') end
-local was = redis.call('HGET', SEED, 'was')
-forget_seed()
-if was == '' then redis.call('DEL', CLUSTER) else redis.call('HSET', CLUSTER, 'state', was) end
+redis.call('UNLINK', OFFERS)
+local before = cluster.before_restore or ''
+if before == '' then
+  redis.call('DEL', CLUSTER)
+else
+  redis.call('HSET', CLUSTER, 'state', before)
+  redis.call('HDEL', CLUSTER, 'before_restore')
+end
 return answer('OK')

@@ -25,7 +25,10 @@ class MetadataLinear(Watcher):
         self._seen: dict[int, tuple[int, int]] = {}
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """Apply the new records, which verifies the chain."""
+        """Apply the new records, which verifies the chain. A restore begins a new one."""
+        if request.script == "seed_commit":
+            self._controller_epoch = self._store.state.cluster["ctl_epoch"]
+            self._image = Image()
         records = self._store.records_after(self._image.offset)
         self._image = self._image.apply_all(records)[0]
         for record in records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yak.broker.broker import Broker
+from yak.cluster import restore
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import Image
@@ -82,6 +83,13 @@ def _hold_an_outage_against_all(swaps: Swaps) -> None:
     swaps.put(PauseDetector, "paused_ms", lambda _self, _now_ms: 0)
 
 
+def _restore_from_the_oldest_image(swaps: Swaps) -> None:
+    """Restore from the image that lacks most, as soon as one broker has offered."""
+    swaps.put(restore, "_position", lambda offer: (-offer.image.offset, offer.node_id))
+    swaps.put(restore, "_missing_brokers", lambda _offers, _before: {})
+    swaps.put(restore, "_other_histories", lambda _offers: {})
+
+
 def _believe_an_empty_store(swaps: Swaps) -> None:
     """Create the cluster again in the empty store, and accept its metadata."""
     verified, apply = BrokerLifecycle._on_verified, Image.apply_all  # noqa: SLF001
@@ -144,5 +152,12 @@ MUTANTS = (
         60,
         1,
         ("regression",),
+    ),
+    Mutant(
+        "restored-from-the-oldest-image",
+        "a restore needs all images, and takes the newest",
+        _restore_from_the_oldest_image,
+        60,
+        faults=("lost history", "cut store", "slow way", "pause", "kill"),
     ),
 )

@@ -1,0 +1,258 @@
+"""`yak quorum`: the metadata quorum of a cluster without Redis."""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from yak.commands.app import OUTPUT, CommandGroup
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+    from yak.client.metadata import ClusterMetadata
+    from yak.client.quorum_changes import QuorumReplica, QuorumState
+    from yak.errors import YakError
+
+quorum = CommandGroup(
+    "quorum",
+    "Show the metadata quorum, add and remove voters.",
+    examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
+)
+
+NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of the broker.")]
+
+_COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
+
+
+@quorum.command(
+    "describe", examples=("yak quorum describe", "yak quorum describe --replication", "yak quorum describe -o json")
+)
+def describe(
+    g: Globals,
+    replication: Annotated[
+        bool,
+        typer.Option("--replication", help="Show each node's log end, lag and last fetch.", rich_help_panel=OUTPUT),
+    ] = False,
+) -> None:
+    """Show the quorum's leader, epoch, voters and observers.
+
+    A voter takes part in elections and commits; an observer only copies the metadata log.
+    """
+    from yak.client.quorum_changes import describe_quorum
+
+    admin, metadata = _look(g)
+    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    rows = _rows(state, metadata)
+    if g.output in ("json", "yaml"):
+        g.out.object(_document(state, metadata, rows))
+    elif replication or g.output in ("csv", "raw"):
+        g.out.table([_for_people(row) for row in rows] if g.out.for_people else rows, _COLUMNS)
+    else:
+        _print(g, state, metadata)
+
+
+@quorum.command("add", examples=("yak quorum add 4",))
+def add(g: Globals, node_id: NodeId) -> None:
+    """Make a broker a voter of the quorum.
+
+    The broker must run and have caught up. Its directory id and address are those that it reports to the cluster.
+    """
+    from yak.client.quorum_changes import add_voter, describe_quorum
+
+    g.must_not_be_readonly(f"adding voter {node_id}")
+    admin, metadata = _look(g)
+    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    observer = _observer_to_add(state, metadata, node_id)
+    broker = metadata.brokers[node_id]
+    assert observer.directory_id is not None, "an observer reports its directory id with each fetch"
+    add_voter(
+        admin.answered,
+        metadata.cluster_id,
+        node_id,
+        observer.directory_id,
+        (broker.host, broker.port),
+        timeout_s=admin.timeout_s,
+    )
+    _say_voters(g, admin, f"node {node_id} is a voter")
+
+
+@quorum.command("remove", examples=("yak quorum remove 4", "yak quorum remove 4 --yes"))
+def remove(g: Globals, node_id: NodeId) -> None:
+    """Make a voter an observer, also one whose machine or disk is lost.
+
+    A broker that runs goes on as an observer.
+    """
+    from yak.client.quorum_changes import describe_quorum, remove_voter
+
+    g.must_not_be_readonly(f"removing voter {node_id}")
+    admin, metadata = _look(g)
+    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    voter = _voter_to_remove(state, node_id)
+    left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
+    g.confirm(f"Remove voter {node_id}, and leave {left}?")
+    remove_voter(admin.answered, metadata.cluster_id, node_id, voter.directory_id, timeout_s=admin.timeout_s)
+    _say_voters(g, admin, f"node {node_id} is no voter")
+
+
+@quorum.command("secret", examples=("yak quorum secret > cluster.secret",))
+def secret(g: Globals) -> None:
+    """Print a new secret for yak serve --cluster-secret-file.
+
+    Every broker of a quorum needs the same file. It also decides the cluster id.
+    """
+    from yak.local.quorum import new_secret
+
+    g.out.line(new_secret())
+
+
+def _look(g: Globals) -> "tuple[Admin, ClusterMetadata]":
+    from yak.client.admin import Admin
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    return admin, admin.metadata()
+
+
+def _observer_to_add(state: "QuorumState", metadata: "ClusterMetadata", node_id: int) -> "QuorumReplica":
+    """Raises YakError (`quorum-voter-exists`, `unknown-node`)."""
+    from yak.errors import YakError
+
+    observer = next((each for each in state.observers if each.node_id == node_id), None)
+    if node_id in state.voter_ids:
+        why, try_ = f"voters are {_ids(state.voters)}", ("yak quorum describe --replication",)
+        if observer is not None:
+            why = "the broker has another data directory now than the voter had"
+            try_ = (f"yak quorum remove {node_id}          the lost one; then yak quorum add {node_id}",)
+        raise YakError("quorum-voter-exists", f"node {node_id} is a voter already", why=why, try_=try_)
+    if observer is None or node_id not in metadata.brokers:
+        raise _unknown_node(state, node_id, "it is no running broker that copies the metadata log")
+    return observer
+
+
+def _voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
+    """Raises YakError (`unknown-node`, `quorum-last-voter`, `quorum-would-stop`)."""
+    from yak.errors import YakError
+
+    voter = next((each for each in state.voters if each.node_id == node_id), None)
+    if voter is None:
+        raise _unknown_node(state, node_id, "it is no voter")
+    left = set(state.voter_ids) - {node_id}
+    if not left:
+        raise YakError(
+            "quorum-last-voter",
+            f"node {node_id} is the only voter",
+            why="without a voter no change of the metadata can be committed",
+            try_=("yak node add", "yak quorum add NODE          first add another voter"),
+        )
+    running = left & state.running_voters()
+    majority = len(left) // 2 + 1
+    if len(running) < majority:
+        raise YakError(
+            "quorum-would-stop",
+            f"node {node_id} was not removed: the voters left would have no majority",
+            why=f"of {', '.join(map(str, sorted(left)))} only {', '.join(map(str, sorted(running))) or 'none'} run, "
+            f"and {majority} are needed",
+            try_=("start a voter that does not run", "yak quorum remove NODE          remove that one instead"),
+        )
+    return voter
+
+
+def _unknown_node(state: "QuorumState", node_id: int, why: str) -> "YakError":
+    from yak.errors import YakError
+
+    observers = f"; observers {_ids(state.observers)}" if state.observers else "; there is no observer"
+    return YakError(
+        "quorum-unknown-node",
+        f"node {node_id} was not found",
+        why=f"{why}: voters {_ids(state.voters)}{observers}",
+        try_=("yak quorum describe --replication",),
+    )
+
+
+def _ids(replicas: "tuple[QuorumReplica, ...]") -> str:
+    return ", ".join(str(each.node_id) for each in replicas) or "none"
+
+
+def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
+    """Say what was done, and what the voters tolerate now."""
+    from yak.client.quorum_changes import describe_quorum
+
+    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    if g.output in ("json", "yaml"):
+        g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
+    g.out.note(f"{done}; voters are {_ids(state.voters)}, {_tolerance(state)}")
+
+
+def _tolerance(state: "QuorumState") -> str:
+    lost = (len(state.voters) - 1) // 2
+    return f"and the quorum tolerates the loss of {lost or 'none'} of them"
+
+
+def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, Any]]:
+    brokers = metadata.brokers
+    return [
+        {
+            "node": each.node_id,
+            "status": state.status_of(each),
+            "address": each.address or (brokers[each.node_id].address if each.node_id in brokers else None),
+            "log_end": each.log_end_offset,
+            "lag": each.lag,
+            "fetched": each.fetched_ms_ago,
+            "caught_up": each.caught_up_ms_ago,
+            "directory_id": _kafka_id(each),
+        }
+        for each in (*state.voters, *state.observers)
+    ]
+
+
+def _kafka_id(replica: "QuorumReplica") -> str | None:
+    """The directory id as Kafka prints it, and as it stands in meta.properties."""
+    import base64
+
+    if replica.directory_id is None:
+        return None
+    return base64.urlsafe_b64encode(replica.directory_id.bytes).rstrip(b"=").decode()
+
+
+def _for_people(row: dict[str, Any]) -> dict[str, Any]:
+    ages = {name: None if row[name] is None else f"{row[name]} ms ago" for name in ("fetched", "caught_up")}
+    return {**row, **ages}
+
+
+def _document(state: "QuorumState", metadata: "ClusterMetadata", rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def replica(row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "node_id": row["node"],
+            "status": row["status"],
+            "directory_id": row["directory_id"],
+            "address": row["address"],
+            "log_end_offset": row["log_end"],
+            "lag": row["lag"],
+            "fetched_ms_ago": row["fetched"],
+            "caught_up_ms_ago": row["caught_up"],
+        }
+
+    return {
+        "cluster_id": metadata.cluster_id,
+        "leader_id": state.leader_id,
+        "leader_epoch": state.epoch,
+        "high_watermark": state.high_watermark,
+        "voters": [replica(row) for row in rows if row["status"] != "observer"],
+        "observers": [replica(row) for row in rows if row["status"] == "observer"],
+    }
+
+
+def _print(g: Globals, state: "QuorumState", metadata: "ClusterMetadata") -> None:
+    from yak.view.formats import counted
+
+    away = sorted(set(state.voter_ids) - state.running_voters())
+    lags = [each.lag for each in state.voters if each.lag is not None]
+    out = g.out
+    out.line(f"cluster         {metadata.cluster_id}")
+    out.line(f"leader          {state.leader_id}, epoch {state.epoch}")
+    out.line(
+        f"high watermark  {state.high_watermark}, at most {counted(max(lags, default=0), 'record')} ahead of a voter"
+    )
+    out.line(f"voters          {_ids(state.voters)}; {_tolerance(state).removeprefix('and ')}")
+    out.line(f"observers       {_ids(state.observers)}")
+    if away:
+        out.line(f"not running     {', '.join(map(str, away))}")

@@ -1,0 +1,135 @@
+"""The metadata quorum as its leader describes it, and changes of its voters."""
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.add_raft_voter.v0.response import AddRaftVoterResponse
+from kio.schema.describe_quorum.v2.response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
+from kio.static.primitive import i32, i32Timedelta, i64, u16
+
+from yak.client.quorum_changes import add_voter, describe_quorum, remove_voter
+from yak.errors import Unreachable, YakError
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+DESCRIBE, ADD, REMOVE = 55, 80, 81
+NOW = 1_000_000
+FIRST, SECOND, THIRD = (uuid.UUID(int=number) for number in (1 << 100, 2 << 100, 3 << 100))
+
+
+def replica(node_id: int, directory_id: uuid.UUID | None, end: int, fetched: int, caught_up: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=node_id, replica_directory_id=directory_id, log_end_offset=i64(end),
+        last_fetch_timestamp=i64(fetched), last_caught_up_timestamp=i64(caught_up),
+    )  # fmt: skip
+
+
+def described(error_code: ErrorCode = ErrorCode.none) -> DescribeQuorumResponse:
+    partition = PartitionData(
+        partition_index=i32(0), error_code=error_code, error_message="no leader at this moment" if error_code else None,
+        leader_id=2, leader_epoch=i32(7), high_watermark=i64(40),
+        current_voters=(replica(1, None, -1, -1, -1), replica(2, SECOND, 42, -1, NOW)),
+        observers=(replica(3, THIRD, 39, NOW - 5_000, NOW - 6_000),),
+    )  # fmt: skip
+    node = Node(node_id=2, listeners=(Listener(name="PLAINTEXT", host="h2", port=u16(9092)),))
+    return DescribeQuorumResponse(
+        error_code=ErrorCode.none, error_message=None, nodes=(node,),
+        topics=(TopicData(topic_name="__cluster_metadata", partitions=(partition,)),),
+    )  # fmt: skip
+
+
+def added(error_code: ErrorCode, message: str | None = None) -> AddRaftVoterResponse:
+    none = i32Timedelta.resolution * 0
+    return AddRaftVoterResponse(throttle_time=none, error_code=error_code, error_message=message)
+
+
+@pytest.fixture
+def broker() -> Iterator[Callable[..., FakeBroker]]:
+    made: list[FakeBroker] = []
+
+    def make(answers: dict[int, Any], lists: tuple[int, ...] = (DESCRIBE, ADD, REMOVE)) -> FakeBroker:
+        made.append(FakeBroker(answers, lists))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_description_has_ages_and_lags_by_the_leaders_entry(broker: Callable[..., FakeBroker]) -> None:
+    state = describe_quorum(broker({DESCRIBE: lambda _: described()}).address, timeout_s=2)
+    assert (state.leader_id, state.epoch, state.high_watermark, state.voter_ids) == (2, 7, 40, [1, 2])
+    unknown, leader = state.voters
+    (observer,) = state.observers
+    assert (unknown.log_end_offset, unknown.lag, unknown.fetched_ms_ago) == (None, None, None)
+    assert (leader.address, leader.lag, leader.fetched_ms_ago, leader.caught_up_ms_ago) == ("h2:9092", 0, None, 0)
+    assert (observer.lag, observer.fetched_ms_ago, observer.caught_up_ms_ago) == (3, 5_000, 6_000)
+    assert [state.status_of(each) for each in (unknown, leader, observer)] == ["follower", "leader", "observer"]
+    assert state.running_voters() == {2}
+
+
+def test_cluster_with_redis_has_no_quorum(broker: Callable[..., FakeBroker]) -> None:
+    asked = broker({DESCRIBE: lambda _: described()}, (DESCRIBE,))
+    with pytest.raises(YakError) as caught:
+        describe_quorum(asked.address, timeout_s=2)
+    assert caught.value.code == "no-quorum"
+    assert asked.asked == []
+
+
+def test_quorum_without_a_leader_is_asked_until_the_timeout(broker: Callable[..., FakeBroker]) -> None:
+    asked = broker({DESCRIBE: lambda _: described(ErrorCode.request_timed_out)})
+    with pytest.raises(Unreachable) as caught:
+        describe_quorum(asked.address, timeout_s=0.35)
+    assert caught.value.code == "quorum-no-leader"
+    assert "no leader at this moment" in caught.value.why
+    assert len(asked.asked) > 1
+
+
+def test_addition_names_directory_and_address_and_waits_for_another_change(broker: Callable[..., FakeBroker]) -> None:
+    answers = [added(ErrorCode.request_timed_out, "another change is under way"), added(ErrorCode.none)]
+    asked = broker({ADD: lambda _: answers.pop(0)})
+    add_voter(asked.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
+    request = asked.asked[-1]
+    assert (request.cluster_id, request.voter_id, request.voter_directory_id) == ("c", 3, THIRD)
+    assert [(each.host, each.port) for each in request.listeners] == [("h3", 9093)]
+    assert len(asked.asked) == 2
+
+
+def test_addition_that_is_refused_says_why(broker: Callable[..., FakeBroker]) -> None:
+    asked = broker({ADD: lambda _: added(ErrorCode.duplicate_voter, "node 3 is a voter already")})
+    with pytest.raises(YakError) as caught:
+        add_voter(asked.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
+    assert (caught.value.code, caught.value.why) == ("quorum-not-changed", "node 3 is a voter already")
+
+
+def test_addition_whose_answer_was_lost_is_done_when_the_voter_is_there(broker: Callable[..., FakeBroker]) -> None:
+    answers = [added(ErrorCode.not_leader_or_follower), added(ErrorCode.duplicate_voter)]
+    add_voter(broker({ADD: lambda _: answers.pop(0)}).address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
+    assert not answers
+
+
+def test_removal_names_the_directory(broker: Callable[..., FakeBroker]) -> None:
+    none = i32Timedelta.resolution * 0
+    done = RemoveRaftVoterResponse(throttle_time=none, error_code=ErrorCode.none, error_message=None)
+    asked = broker({REMOVE: lambda _: done})
+    remove_voter(asked.address, "c", 1, FIRST, timeout_s=2)
+    assert (asked.asked[0].voter_id, asked.asked[0].voter_directory_id) == (1, FIRST)
+
+
+def test_broker_that_does_not_answer_is_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        describe_quorum("127.0.0.1:1", timeout_s=1)

@@ -1,0 +1,163 @@
+"""A local cluster whose brokers are their own metadata store: its voters, its secret, its ports."""
+
+import os
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from yak.errors import StartRefused, UsageError, YakError
+from yak.local import layout, quorum
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.processes import is_running
+from yak.local.state import load
+
+
+def said_to(cluster: LocalCluster, node_id: int) -> str:
+    return Path(cluster.log_path(f"node-{node_id}")).read_text()
+
+
+def raft(brokers: int | None = None, port: int | None = 0) -> UpSettings:
+    return UpSettings(port=port, brokers=brokers, metadata="raft")
+
+
+@pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (5, 5), (64, 5)])
+def test_a_cluster_of_so_many_brokers_has_an_odd_number_of_voters(brokers: int, voters: int) -> None:
+    assert quorum.voters_of(brokers) == voters
+
+
+def test_up_with_a_quorum_starts_no_redis_and_names_the_voters_to_every_broker(cluster: LocalCluster) -> None:
+    result = cluster.up(raft(4))
+    status = result.status
+    assert (status.metadata, status.voters, status.redis_url, status.redis_running) == ("raft", (1, 2, 3), None, None)
+    assert status.all_running
+    assert not os.path.exists(layout.redis_dir(cluster.data_dir))
+    assert list(cluster.log_paths()) == ["node-1", "node-2", "node-3", "node-4"]
+    voters = ",".join(f"{broker.node_id}@{broker.address}" for broker in status.brokers[:3])
+    for node_id in (1, 2, 3, 4):
+        assert f"--metadata raft --voters {voters} --cluster-secret-file" in said_to(cluster, node_id)
+        assert "--redis-url" not in said_to(cluster, node_id)
+        assert "--port 0" not in said_to(cluster, node_id)
+    assert len({broker.address for broker in status.brokers}) == 4
+
+
+def test_the_secret_is_the_owners_alone_and_stays(cluster: LocalCluster) -> None:
+    cluster.up(raft())
+    path = Path(layout.secret_path(cluster.data_dir))
+    secret = path.read_text()
+    assert len(secret.strip()) == 64
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    cluster.down()
+    cluster.up(UpSettings())
+    assert path.read_text() == secret
+
+
+def test_a_lost_secret_is_copied_from_a_broker_and_never_made_anew(cluster: LocalCluster) -> None:
+    cluster.up(raft())
+    cluster.down()
+    path = Path(layout.secret_path(cluster.data_dir))
+    secret = path.read_text()
+    path.unlink()
+    with pytest.raises(StartRefused) as caught:
+        cluster.up(UpSettings())
+    assert caught.value.code == "cluster-secret"
+    copy = Path(cluster.data_dir, "node-1", layout.METADATA_FOLDER, "cluster-secret")
+    copy.parent.mkdir()
+    copy.write_text(secret)
+    cluster.up(UpSettings())
+    assert path.read_text() == secret
+
+
+def test_the_store_is_remembered_and_cannot_be_changed(cluster: LocalCluster) -> None:
+    cluster.up(raft())
+    cluster.down()
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(metadata="redis"))
+    assert caught.value.code == "metadata-elsewhere"
+    assert cluster.up(UpSettings(redis_url="redis://ignored:1/0")).status.metadata == "raft"
+    cluster.discard()
+    cluster.up(UpSettings(port=0))
+    with pytest.raises(UsageError) as caught:
+        cluster.up(raft())
+    assert caught.value.code == "metadata-elsewhere"
+
+
+def test_an_unknown_store_is_refused(cluster: LocalCluster) -> None:
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(metadata="etcd"))
+    assert caught.value.code == "bad-metadata"
+
+
+def test_ports_stay_over_restarts_and_a_taken_one_is_an_error(cluster: LocalCluster) -> None:
+    before = [broker.address for broker in cluster.up(raft(3)).status.brokers]
+    cluster.down()
+    assert [broker.address for broker in cluster.up(UpSettings(port=0)).status.brokers] == before
+    cluster.down()
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(port=9999))
+    assert caught.value.code == "quorum-port"
+    port = int(before[1].rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings())
+    assert caught.value.code == "quorum-port"
+    assert "node 2 cannot listen" in caught.value.message
+    assert [broker.address for broker in cluster.up(UpSettings()).status.brokers] == before
+
+
+def test_the_usual_ports_are_chosen_unless_they_are_taken(cluster: LocalCluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = int(other.getsockname()[1])
+        with pytest.raises(UsageError) as caught:
+            cluster.up(raft(3, port=taken))
+    assert caught.value.code == "port-in-use"
+
+
+def test_a_broker_that_is_added_is_an_observer(cluster: LocalCluster) -> None:
+    cluster.up(raft(3))
+    assert cluster.add().state == "running"
+    assert cluster.status().voters == (1, 2, 3)
+    assert cluster.up(UpSettings(brokers=5)).started == (5,)
+    assert cluster.status().voters == (1, 2, 3)
+    assert said_to(cluster, 5).count("@127.0.0.1") == 3
+
+
+def test_a_start_that_failed_keeps_its_voters_and_ports(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "2 refuses")
+    with pytest.raises(StartRefused):
+        cluster.up(raft(3))
+    (Path(cluster.data_dir) / "node-1").mkdir(exist_ok=True)
+    (Path(cluster.data_dir) / "node-1" / "meta.properties").write_text("cluster.id=begun\n")
+    before = [broker.address for broker in cluster.status().brokers]
+    monkeypatch.delenv("STAND_IN")
+    assert [broker.address for broker in cluster.up(UpSettings()).status.brokers] == before
+
+
+def test_a_copy_of_the_directory_does_not_start_beside_the_original(cluster: LocalCluster, tmp_path: Path) -> None:
+    cluster.up(raft())
+    copy = LocalCluster(str(tmp_path / "copy"))
+    shutil.copytree(cluster.data_dir, copy.data_dir)
+    with pytest.raises(UsageError) as caught:
+        copy.up(UpSettings())
+    assert caught.value.code == "quorum-port"
+
+
+def test_there_is_no_redis_to_stop_or_start(cluster: LocalCluster) -> None:
+    cluster.up(raft())
+    for action in (cluster.stop_redis, cluster.start_redis):
+        with pytest.raises(YakError) as caught:
+            action()
+        assert caught.value.code == "redis-not-ours"
+        assert "quorum of its brokers" in caught.value.why
+
+
+def test_purge_deletes_the_secret_too(cluster: LocalCluster) -> None:
+    cluster.up(raft())
+    known = load(cluster.data_dir)
+    assert known is not None
+    cluster.down(purge=True)
+    assert not os.path.exists(cluster.data_dir)
+    process = known.brokers[0].process
+    assert process is not None
+    assert not is_running(process)

@@ -1,0 +1,99 @@
+"""The metadata quorum of a local cluster: its first voters and the secret that its brokers share.
+
+The first nodes are its voters: one in a cluster of one or two brokers, three of three or four, five of five and more.
+Brokers that are added later are observers, until `yak quorum add` makes them voters. Voters are named by address, so a
+broker of a quorum keeps its port.
+"""
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from yak.errors import StartRefused, UsageError
+from yak.local import layout
+from yak.private_files import replace_file
+
+if TYPE_CHECKING:
+    from yak.local.state import ClusterState
+
+REDIS: Final = "redis"
+RAFT: Final = "raft"
+_SIZES: Final = (5, 3, 1)
+_SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSpec:
+    """What `yak serve` needs to join: `voters` as ID@HOST:PORT,... and the path of the secret's file."""
+
+    voters: str
+    secret_file: str
+
+    def serve_arguments(self) -> list[str]:
+        """The arguments of `yak serve`."""
+        return ["--metadata", RAFT, "--voters", self.voters, "--cluster-secret-file", self.secret_file]
+
+
+def voters_of(brokers: int) -> int:
+    """How many voters a new cluster of so many brokers has: an odd number, since an even one tolerates no more losses."""
+    return next(size for size in _SIZES if size <= brokers)
+
+
+def new_secret() -> str:
+    """A new secret, as the file of --cluster-secret-file holds it."""
+    return secrets.token_hex(_SECRET_BYTES)
+
+
+def has_begun(known: "ClusterState") -> bool:
+    """Whether a broker of a quorum has opened its data directory: its log may name the voters by their addresses."""
+    return known.metadata == RAFT and any(layout.read_cluster_id(broker.data_dir) for broker in known.brokers)
+
+
+def prepare(known: "ClusterState") -> QuorumSpec | None:
+    """What the brokers of this cluster need; None with Redis. Makes the secret of a new cluster.
+
+    Raises StartRefused (`cluster-secret`) when an existing cluster lost its secret.
+    """
+    if known.metadata != RAFT:
+        return None
+    path = layout.secret_path(known.data_dir)
+    if not os.path.exists(path):
+        secret = _secret_of_a_broker(known)
+        if secret is None and has_begun(known):
+            raise StartRefused(
+                "cluster-secret",
+                f"the secret of the cluster in {known.data_dir} is gone",
+                why=f"{path} is missing, and no broker's directory has it; the brokers know each other by it",
+                try_=("restore the file from a backup", f"yak down --purge --data-dir {known.data_dir}"),
+            )
+        replace_file(path, f"{secret or new_secret()}\n".encode())
+    brokers = {broker.node_id: broker for broker in known.brokers}
+    voters = ",".join(f"{node_id}@{brokers[node_id].address}" for node_id in known.voters)
+    return QuorumSpec(voters, path)
+
+
+def _secret_of_a_broker(known: "ClusterState") -> str | None:
+    for broker in known.brokers:
+        try:
+            return Path(broker.data_dir, layout.METADATA_FOLDER, "cluster-secret").read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
+
+
+def metadata_elsewhere(known: "ClusterState") -> UsageError:
+    """The error for the other metadata store than the one that an existing cluster has."""
+    has, other = (
+        ("a quorum of its brokers", "in Redis") if known.metadata == RAFT else ("Redis", "in a quorum of its brokers")
+    )
+    return UsageError(
+        "metadata-elsewhere",
+        f"the metadata of the cluster in {known.data_dir} are in {has}, not {other}",
+        why="the metadata store is chosen when a cluster is made; nothing was changed",
+        try_=(
+            f"yak up --metadata {known.metadata} --data-dir {known.data_dir}",
+            "yak up --data-dir OTHER          make another cluster",
+        ),
+    )
