@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from yak.errors import FailStop, StartRefused
 from yak.sim.books import Violation
 from yak.sim.spec import Spec
 from yak.sim.world import Stuck
@@ -58,6 +59,10 @@ def found_by(error: BaseException) -> str:
         return (checks or [last])[-1].rpartition(".")[2]
     if isinstance(error, AssertionError):
         return f"an assertion in {last}"
+    if isinstance(error, FailStop) and isinstance(error.__cause__, FailStop | AssertionError | None):
+        return f"a fail-stop in {last}"
+    if isinstance(error, StartRefused):
+        return f"a refused start: {error.code}"
     return ""
 
 

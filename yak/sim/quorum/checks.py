@@ -564,6 +564,10 @@ class Checks:
             is_own = log.start_offset < log.snapshot_id.end_offset
             self.counts["snapshots written" if is_own else "snapshots installed"] += 1
             mirror.snapshot_id = log.snapshot_id
+            # a snapshot of the leader may have replaced a tail that had diverged below its end
+            for offset in [offset for offset in mirror.epochs if offset < log.start_offset]:
+                del mirror.epochs[offset]
+            mirror.epochs[log.snapshot_id.end_offset - 1] = log.snapshot_id.epoch
         mirror.flushed_offset = log.flushed_offset
         last = next(iter(log.entries(log.end_offset - 1, log.end_offset)), None)
         if last is not mirror.last or log.end_offset != mirror.end_offset:

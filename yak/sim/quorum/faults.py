@@ -68,6 +68,8 @@ class Faults:
         self.strikes = 0
         self.is_healed = False
         self._moves = 0
+        self.burst: Callable[[QuorumNode, int], None] = lambda _node, _count: None
+        """Sends commands to a node, which append even when no other node reaches it."""
 
     def schedule(self) -> None:
         """Draw the faults, and schedule them."""
@@ -228,6 +230,8 @@ class Faults:
         ways = rng.choice((("in", "out"), ("in",), ("out",)))
         links = [(node.node_id, other) for other in self._nodes if other != node.node_id and "out" in ways]
         links += [(other, node.node_id) for other in self._nodes if other != node.node_id and "in" in ways]
+        if node.quorum is not None and node.quorum.leader is not None and rng.chance(50):
+            self._world.after(rng.between(0, 50_000), lambda: self.burst(node, rng.between(1, 12)))
         self._cut_links(links, rng)
 
     def _slow_link(self, node: QuorumNode, rng: SeededRandom) -> None:

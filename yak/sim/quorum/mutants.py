@@ -288,12 +288,18 @@ MUTANTS: tuple[QuorumMutant, ...] = (
     ),
     QuorumMutant("quorum-ack-before-flush", "a fetch acknowledges durable records", _fetch_before_the_flush, 20),
     QuorumMutant("quorum-apply-early", "a follower applies what is committed", _apply_before_the_commit, 20),
-    QuorumMutant("quorum-read-without-round", "a majority confirms each read", _read_without_a_round, 100),
+    QuorumMutant(
+        "quorum-read-without-round",
+        "a majority confirms each read",
+        _read_without_a_round,
+        100,
+        faults=("pause", "isolate"),
+    ),
     QuorumMutant(
         "quorum-read-by-any-fetch",
         "a fetch confirms reads by the answer that its sender had got",
         _confirm_reads_by_any_fetch,
-        1000,
+        150,
         faults=("pause",),
     ),
     QuorumMutant(

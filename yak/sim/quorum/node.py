@@ -11,6 +11,7 @@ from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
+from yak.errors import FailStop
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.versions import FETCH
 from yak.quorum.config import QuorumConfig
@@ -18,6 +19,7 @@ from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.sim.books import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import Jobs
@@ -69,6 +71,7 @@ class QuorumNode:
         """What a step sends leaves when it is over, as an effect does: a step in which the process ends sends nothing."""
         self._is_stepping = False
         self._paused_at_ms: int | None = None
+        self._timers_from_us = 0
         self._wake_us: int | None = None
         self._jobs: Jobs | None = None
         self._core_jobs: CoreJobs
@@ -213,6 +216,8 @@ class QuorumNode:
             index = next(index for index, (other, _action) in enumerate(waiting) if other is source)
             delay_us += self._rng.between(1, 300)
             self._world.after(delay_us, waiting.pop(index)[1])
+        # timers that are due run before or after what waits at the sockets
+        self._timers_from_us = self._world.now_us + self._rng.between(0, delay_us + 1)
         self._wake()
 
     def _guarded(self, incarnation: int, action: Callable[[], None], source: object = None) -> None:
@@ -245,6 +250,10 @@ class QuorumNode:
             self._outbox.clear()
             self.kill()
             return
+        except FailStop as stop:
+            if isinstance(stop.__cause__, Violation):
+                raise stop.__cause__ from None
+            raise
         finally:
             self._is_stepping = False
         self._carry_out()
@@ -280,7 +289,7 @@ class QuorumNode:
         due_ms = self._timers.next_due()
         if due_ms is None:
             return
-        due_us = max((due_ms - self._skew_ms) * 1000, self._world.now_us)
+        due_us = max((due_ms - self._skew_ms) * 1000, self._timers_from_us, self._world.now_us)
         if self._wake_us is not None and self._wake_us <= due_us:
             return
         self._wake_us = due_us
@@ -289,6 +298,9 @@ class QuorumNode:
         def run() -> None:
             if self._wake_us == due_us and self.incarnation == incarnation:
                 self._wake_us = None
+                if self._world.now_us < self._timers_from_us:
+                    self._wake()
+                    return
                 self.deliver(incarnation, lambda: self._timers.run_due(self._clock.now_ms))
 
         self._world.after(due_us - self._world.now_us, run)
