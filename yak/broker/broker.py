@@ -307,6 +307,7 @@ class Broker:
             self._stop_following,
             self._finish_writes,
             self.advanced,
+            is_in_quorum=self.quorum is not None,
         )
         self.sessions = ConsumerSessions(self.context, self.partitions, self.rng, self.connections)
         self.fetches = Fetches(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.core.context import Context
@@ -13,6 +14,9 @@ from yak.replication.partition import Partition
 from yak.storage.log_store import LogStore
 
 CONTROLLED_SHUTDOWN_MS_MAX = 10_000
+QUORUM_LOST_MS_MAX = 1_000
+"""How long a stop waits for a leader of the metadata quorum. The last brokers of a cluster that stops never get one."""
+_QUORUM_CHECK_MS = 100
 
 
 class ControlledShutdown:
@@ -28,11 +32,16 @@ class ControlledShutdown:
         stop_following: Callable[[], None],
         finish_writes: Callable[[], None],
         advanced: Callable[[Partition], None],
+        *,
+        is_in_quorum: bool,
     ) -> None:
         self._context, self._metadata, self._partitions, self._log_store = context, metadata, partitions, log_store
         self._stop_leading, self._stop_following = stop_leading, stop_following
         self._finish_writes, self._advanced = finish_writes, advanced
         """`finish_writes` ends the work on files that the step does; `advanced` notes a moved high watermark."""
+        self._is_in_quorum = is_in_quorum
+        self._quorum_lost_ms: int | None = None
+        """Since when a draining broker knows no leader of the quorum."""
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
         self.is_stopping = False
@@ -57,6 +66,8 @@ class ControlledShutdown:
         self._has_drain_begun = True
         context.timers.arm(self, context.clock.now_ms + CONTROLLED_SHUTDOWN_MS_MAX, self._drain_timed_out)
         self._metadata.begin_stopping()
+        if self._is_in_quorum:
+            self._check_quorum()
 
     def image_changed(self) -> None:
         """End the drain once no other broker in an ISR could take over a partition that this broker leads."""
@@ -72,6 +83,20 @@ class ControlledShutdown:
                 return
         self._leave()
 
+    def _check_quorum(self) -> None:
+        """End the drain when the quorum has had no leader for a while: no leadership can move away then."""
+        if not self.is_draining:
+            return
+        now_ms = self._context.clock.now_ms
+        if self._metadata.lifecycle.state is not LifecycleState.DISCONNECTED:
+            self._quorum_lost_ms = None
+        elif self._quorum_lost_ms is None:
+            self._quorum_lost_ms = now_ms
+        elif now_ms - self._quorum_lost_ms >= QUORUM_LOST_MS_MAX:
+            self._drain_timed_out()
+            return
+        self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
+
     def _drain_timed_out(self) -> None:
         self._context.notice(
             "warning",
@@ -83,6 +108,7 @@ class ControlledShutdown:
     def _leave(self) -> None:
         self.is_stopping = True
         self._context.timers.disarm(self)
+        self._context.timers.disarm((self, "quorum"))
         self._stop_leading()
         self._metadata.leave(self._on_left)
 

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.controlled_shutdown import QUORUM_LOST_MS_MAX
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.quorum.quorum import Quorum, Role
 from yak.sim.cluster_rig import ClusterRig
@@ -101,6 +102,19 @@ def test_without_a_majority_data_flow_and_changes_are_refused(rig):
     answer = rig.ask(alive, 19, 5, **create_fields("later", {}, 1))
     assert answer.topics[0].error_code == ErrorCode.request_timed_out
     assert quorum_of(rig, alive).role is not Role.LEADER
+
+
+def test_stop_without_a_majority_ends_soon_and_waits_for_an_election(rig):
+    rig.create_topic("orders")
+    last = next(node for node in rig.nodes if node.node_id != leader_id(rig))
+    for node in rig.nodes:
+        if node is not last:
+            node.kill()
+    last.stop()
+    rig.run_for(QUORUM_LOST_MS_MAX - 200)
+    assert last.broker is not None
+    rig.run_for(700)
+    assert last.broker is None
 
 
 def test_every_broker_describes_the_quorum_as_its_leader_does(rig):
