@@ -250,7 +250,7 @@ def _print(g: Globals, state: "QuorumState", metadata: "ClusterMetadata") -> Non
     out.line(f"cluster         {metadata.cluster_id}")
     out.line(f"leader          {state.leader_id}, epoch {state.epoch}")
     out.line(
-        f"high watermark  {state.high_watermark}, at most {counted(max(lags, default=0), 'record')} ahead of a voter"
+        f"high watermark  {state.high_watermark}; the slowest voter lags {counted(max(lags, default=0), 'record')}"
     )
     out.line(f"voters          {_ids(state.voters)}; {_tolerance(state).removeprefix('and ')}")
     out.line(f"observers       {_ids(state.observers)}")

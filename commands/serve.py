@@ -110,6 +110,15 @@ def serve(
             rich_help_panel=CONNECTION,
         ),
     ] = None,
+    project_redis: Annotated[
+        str | None,
+        typer.Option(
+            "--project-redis",
+            metavar="URL",
+            help="With raft: also write ISR and offsets to this Redis, to look at.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
     redis_url: Annotated[
         str | None,
         typer.Option("--redis-url", help="The metadata store.  [redis://127.0.0.1:6379/0]", rich_help_panel=CONNECTION),
@@ -187,6 +196,7 @@ def serve(
             metadata=metadata,
             voters=voters,
             cluster_secret_file=cluster_secret_file,
+            project_redis=project_redis,
             redis_url=redis_url,
             redis_timeout=redis_timeout,
             allow_unsafe_redis=allow_unsafe_redis,

@@ -40,6 +40,7 @@ class ServeFlags:
     metadata: str | None = None
     voters: str | None = None
     cluster_secret_file: str | None = None
+    project_redis: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
     allow_unsafe_redis: bool = False
@@ -108,6 +109,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
                 "metadata": flags.metadata,
                 "voters": flags.voters,
                 "cluster_secret_file": flags.cluster_secret_file,
+                "project_redis": flags.project_redis,
                 "redis_url": flags.redis_url,
                 "followers": flags.followers,
                 "followers_timeout_seconds": flags.followers_timeout,
@@ -257,6 +259,7 @@ class Resolution:
             metadata=self.value("metadata"),
             voters=_voters(self.value("voters")),
             cluster_secret=_secret(self.value("cluster_secret_file")),
+            project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
             allow_unsafe_redis=allow_unsafe_redis,

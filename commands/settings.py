@@ -163,6 +163,13 @@ SETTINGS: tuple[Setting, ...] = (
         None,
         "file with the secret that the brokers of a quorum share",
     ),
+    Setting(
+        "project_redis",
+        "--project-redis",
+        "YAK_PROJECT_REDIS",
+        None,
+        "Redis to which a quorum's leader writes ISR and offsets, to look at",
+    ),
     Setting("data_dir", "--data-dir", "YAK_DATA_DIR", "./yak-data", "where the broker keeps its log"),
     Setting("rack", "--rack", "YAK_RACK", None, "rack or zone of this broker, which replicas are spread over"),
     Setting("followers", "--followers", "YAK_FOLLOWERS", "", "addresses of the followers that this leader waits for"),

@@ -94,7 +94,7 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await until(
                 pilot, lambda: (row(app, "#brokers", 0, "1") or [" "] * 2)[-2].endswith(" %"), "share of the disk"
             )
-            assert row(app, "#health", 0, "– redis")
+            assert row(app, "#health", 0, "– metadata")
 
             # topics: made here, and filled; what the protocol lacks is a dash
             app.go("topics")

@@ -6,7 +6,7 @@ A picture that changed fails, and the report shows both; `pytest tests/tui/test_
 import asyncio
 
 import pytest
-from pictures import recorded_app, recorded_source
+from pictures import quorum_source, recorded_app, recorded_source
 from records import open_recorded
 
 from yak.errors import YakError
@@ -72,6 +72,15 @@ def test_what_is_opened_in_a_screen(snap_compare, name, what, size):
 @pytest.mark.parametrize("theme", ["yak-contrast", "yak-deutan", "mono", "ansi"])
 def test_dashboard_in_other_themes(snap_compare, theme):
     assert snap_compare(recorded_app(theme=theme), terminal_size=(80, 24), run_before=settle)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_dashboard_of_a_cluster_with_a_metadata_quorum(snap_compare, size):
+    assert snap_compare(recorded_app(source=quorum_source()), terminal_size=size, run_before=settle)
+
+
+def test_dashboard_of_a_metadata_quorum_with_a_voter_behind(snap_compare):
+    assert snap_compare(recorded_app(source=quorum_source(caught_up=2)), terminal_size=(80, 24), run_before=settle)
 
 
 def test_dashboard_in_letters(snap_compare):

@@ -3,7 +3,7 @@
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
-from yak.tui.state.picture import UNKNOWN_REDIS, Broker, Picture
+from yak.tui.state.picture import UNKNOWN_STORE, Broker, Picture
 from yak.view.formats import format_age, format_duration
 
 
@@ -84,25 +84,29 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
     else:
         words = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
         rows.append(_health_row("metadata:", f"{good} controller", words, True))
-    rows.append(_redis(picture, look, now_ms))
+    rows.append(_metadata_store(picture, look, now_ms))
     return rows
 
 
-def _redis(picture: Picture, look: Look, now_ms: int) -> Row:
-    if picture.redis_state == UNKNOWN_REDIS:
-        return _health_row("metadata:redis", f"{look.sign('none')} redis", "not visible without YAK's HTTP", True)
-    if picture.redis_state == "connected":
-        return _health_row("metadata:redis", f"{look.sign('good')} redis", "connected", True)
-    since = (
-        "" if picture.redis_lost_since_ms is None else f" for {format_duration(now_ms - picture.redis_lost_since_ms)}"
-    )
-    return _health_row(
-        "metadata:redis",
-        f"{look.sign('warn')} redis",
-        f"{picture.redis_state}{since}: data flows, changes wait",
-        False,
-        "warn",
-    )
+def _metadata_store(picture: Picture, look: Look, now_ms: int) -> Row:
+    quorum = picture.quorum
+    name, words, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
+    if picture.store_state == UNKNOWN_STORE:
+        words = "not visible without YAK's HTTP"
+        return _health_row("metadata:redis", f"{look.sign('none')} metadata", words, True)
+    if quorum is not None:
+        voters = f"{quorum.voters} voters"
+        if quorum.caught_up is not None:
+            voters = f"voters {quorum.caught_up}/{quorum.voters}"
+            is_good = is_good and quorum.caught_up == quorum.voters
+        words = f"leader {quorum.leader_id}, {voters}, epoch {quorum.epoch}"
+    if (quorum is None and not is_good) or (quorum is not None and quorum.leader_id is None):
+        lost_ms = picture.store_lost_since_ms
+        since = "" if lost_ms is None else f" for {format_duration(now_ms - lost_ms)}"
+        state = picture.store_state if quorum is None else "no leader"
+        words, is_good = f"{state}{since}: data flows, changes wait", False
+    sign = look.sign("good" if is_good else "warn")
+    return _health_row(f"metadata:{name}", f"{sign} {name}", words, is_good, "warn")
 
 
 def _health_row(key: str, name: str, words: str, is_good: bool, tone: str = "good") -> Row:

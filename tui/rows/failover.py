@@ -175,7 +175,7 @@ def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> li
                 (
                     Cell("redis", "strong"),
                     Cell("metadata"),
-                    Cell(f"{look.sign('up' if picture.redis_state == 'connected' else 'warn')} {picture.redis_state}"),
+                    Cell(f"{look.sign('up' if picture.store_state == 'connected' else 'warn')} {picture.store_state}"),
                     none,
                     none,
                     Cell(f"{look.sign('up')} running" if is_up else f"{look.sign('bad')} dead", tone),

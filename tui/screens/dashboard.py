@@ -29,7 +29,7 @@ class DashboardScreen(YakScreen):
         ("Out of sync", "Replicas on this broker that are outside of the ISR: acks=all does not wait for them, and they cannot be elected."),
         ("FENCED", "The broker leads nothing: it is considered dead, or has not been unfenced since its start."),
         ("In, out", "Records written by producers, and read by consumers, per second. Replication is not counted."),
-        ("Redis", "The metadata store. While it is down, writes and reads continue; changes of topics and leaders wait."),
+        ("Redis, quorum", "The metadata store: Redis, or a quorum of brokers, whose voters elect a leader; voters 2/3: two of three have all of the metadata log. While Redis is down or the quorum has no leader, writes and reads continue; changes of topics and leaders wait."),
     )  # fmt: skip
 
     def body(self) -> ComposeResult:

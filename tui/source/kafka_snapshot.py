@@ -21,7 +21,7 @@ from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId
 from yak.tui.source.base import Event
-from yak.tui.state.picture import UNKNOWN_REDIS
+from yak.tui.state.picture import UNKNOWN_STORE
 from yak.view.partition_replicas import PartitionReplicas
 from yak.views.cluster import registration_json
 from yak.views.happenings import of_image
@@ -71,7 +71,7 @@ class Snapshot:
                 "cluster_id": image.cluster_id,
                 "controller_id": None if image.controller_id < 0 else image.controller_id,
                 "controller_epoch": image.controller_epoch,
-                "redis": {"state": UNKNOWN_REDIS, "lost_ms": None},
+                "redis": {"state": UNKNOWN_STORE, "lost_ms": None},
                 "brokers": [registration_json(each) for each in image.brokers.values()],
             },
             "partitions": self.rows(),

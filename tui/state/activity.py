@@ -21,6 +21,7 @@ _TONES: Final = {
     "isr-shrunk": "warn",
     "log-truncated": "warn",
     "disk-offline": "bad",
+    "quorum-leader-lost": "warn",
     "store-lost": "bad",
     "store-frozen": "bad",
     "group-member-expired": "warn",

@@ -20,8 +20,8 @@ RATES_KEPT: Final = 300
 _SAMPLE_MS: Final = 950
 _EPOCHS_KEPT: Final = 16
 MIN_ISR: Final = "min.insync.replicas"
-UNKNOWN_REDIS: Final = "unknown"
-"""The state of Redis before the first snapshot, and for brokers without HTTP."""
+UNKNOWN_STORE: Final = "unknown"
+"""The state of the metadata store before the first snapshot, and for brokers without HTTP."""
 
 
 @dataclass(slots=True)
@@ -82,6 +82,16 @@ class Broker:
         return self.state == "ACTIVE"
 
 
+@dataclass(slots=True, frozen=True)
+class Quorum:
+    """The metadata quorum. `leader_id` and `caught_up`, the number of voters that have all of the log, may be unknown."""
+
+    epoch: int
+    leader_id: int | None
+    voters: int
+    caught_up: int | None
+
+
 @dataclass(slots=True)
 class Partition:
     """One partition. `log_end_offsets` maps replicas to log end offsets as reported by the leader; None if unknown."""
@@ -140,8 +150,11 @@ class Picture:
         self.cluster_id = ""
         self.controller_id: int | None = None
         self.controller_epoch = 0
-        self.redis_state = UNKNOWN_REDIS
-        self.redis_lost_since_ms: int | None = None
+        self.store_state = UNKNOWN_STORE
+        """Of the metadata store: Redis, or the quorum of brokers."""
+        self.store_lost_since_ms: int | None = None
+        self._quorum_nodes: dict[int, dict[str, Any]] = {}
+        """Node id -> what that broker says of the metadata quorum."""
         self.brokers: dict[int, Broker] = {}
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.topics: dict[str, list[Partition]] = {}
@@ -211,7 +224,8 @@ class Picture:
         self.cluster_id = cluster["cluster_id"]
         if cluster["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = cluster["controller_id"], cluster["controller_epoch"]
-        self._redis(cluster["redis"], time_ms)
+        self._store(cluster["redis"] or cluster["quorum"], time_ms)
+        self._quorum_node(event.get("node_id", -1), cluster.get("quorum"))
         listed = {each["node_id"] for each in cluster["brokers"]}
         for each in cluster["brokers"]:
             self._broker(each)
@@ -232,10 +246,34 @@ class Picture:
                 del self.topics[topic]
         self.topics_version += bool(gone)
 
-    def _redis(self, said: dict[str, Any], time_ms: int) -> None:
-        self.redis_state = said["state"]
+    def _store(self, said: dict[str, Any], time_ms: int) -> None:
+        self.store_state = said["state"]
         lost_ms = said["lost_ms"]
-        self.redis_lost_since_ms = None if lost_ms is None else time_ms - lost_ms
+        self.store_lost_since_ms = None if lost_ms is None else time_ms - lost_ms
+
+    def _quorum_node(self, node_id: int, said: dict[str, Any] | None) -> None:
+        if said is not None:
+            self._quorum_nodes[node_id] = said
+
+    @property
+    def quorum(self) -> Quorum | None:
+        """The metadata quorum, from the brokers that know its newest epoch; None in a cluster with Redis."""
+        said = [each for node, each in self._quorum_nodes.items() if not self._is_link_down(node)]
+        if not said:
+            said = list(self._quorum_nodes.values())
+        if not said:
+            return None
+        epoch = max(each["epoch"] for each in said)
+        newest = [each for each in said if each["epoch"] == epoch]
+        leaders = [each for each in newest if each["role"] == "leader"]
+        named = [each["leader_id"] for each in newest if not self._is_link_down(each["leader_id"])]
+        leader_id = next((each for each in named if each is not None), None)
+        caught_up = leaders[0].get("caught_up") if leaders else None
+        return Quorum(epoch, leader_id, len((leaders or newest)[0]["voters"]), caught_up)
+
+    def _is_link_down(self, node_id: int | None) -> bool:
+        broker = None if node_id is None else self.brokers.get(node_id)
+        return broker is not None and broker.link == "down"
 
     def _broker(self, said: dict[str, Any]) -> None:
         broker = self.brokers.setdefault(said["node_id"], Broker(said["node_id"]))
@@ -293,6 +331,7 @@ class Picture:
         broker.rates = Rates.of(event)
         broker.topic_rates = {each["topic"]: Rates.of(each) for each in event["topics"]}
         broker.in_history.append(broker.rates.messages_in or 0.0)
+        self._quorum_node(event["node_id"], event.get("quorum"))
         process = event.get("process")
         if process is not None:
             broker.memory_bytes, broker.cpu_share = process["memory_bytes"], process["cpu_share"]
@@ -338,9 +377,12 @@ class Picture:
             self._topic_changed(event)
         elif kind == "config-changed":
             self._config_changed(event)
+        elif kind == "quorum-leader-elected" and event["node_id"] in self._quorum_nodes:
+            new = {"role": "leader", "leader_id": event["leader"], "epoch": event["epoch"], "caught_up": None}
+            self._quorum_nodes[event["node_id"]] |= new
         elif family == "store":
-            self.redis_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.redis_state)
-            self.redis_lost_since_ms = event["time_ms"] if kind == "store-lost" else None
+            self.store_state = {"store-lost": "lost", "store-back": "connected"}.get(kind, self.store_state)
+            self.store_lost_since_ms = event["time_ms"] if kind == "store-lost" else None
 
     def _config_changed(self, event: dict[str, Any]) -> None:
         """Request the partitions whose `min.insync.replicas` may be another now."""

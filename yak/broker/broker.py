@@ -168,13 +168,17 @@ class Broker:
         self.leader_appends.transactional = TransactionalAppends(self.context, self.verification)
         self.transaction_markers.listeners.append(self.leader_appends.transactional.on_marker)
         self._listeners = self._partition_listeners()
-        self.local_replicas.open_all()
-        self.offline_replicas.ask()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._handlers = self._handlers_by_event()
         self._takes_clients = self.quorum is None
         """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Open the partitions of the image, and take part in the quorum."""
+        self.local_replicas.open_all()
+        self.offline_replicas.ask()
         if self.quorum is not None:
             self.quorum.quorum.start()
             self._take_store_events()

@@ -24,9 +24,9 @@ from yak.quorum.transport import (
 
 if TYPE_CHECKING:  # a broker of a cluster with Redis does not load the quorum
     from yak.broker.broker import Broker
+    from yak.quorum.config import QuorumConfig
     from yak.quorum.election_state import ElectionState
     from yak.quorum.leader_state import Respond
-    from yak.quorum.quorum import QuorumConfig
     from yak.quorum.raft_log import RaftLog
 
 SERVED_EARLY: Final = frozenset(

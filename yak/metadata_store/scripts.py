@@ -1,6 +1,6 @@
 """The store's scripts, and the call of one: each mirrors `yak/server/redis_scripts/<name>.lua`, check by check.
 
-`tests/integration/store` compares the results of both. A script checks everything before it changes anything, as in
+`tests/integration/store` compares the results of both; only `external_broker` exists in a quorum alone. A script checks everything before it changes anything, as in
 Redis, which has no rollback.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 from yak.metadata_store import (
     brokers,
     configs,
+    external_brokers,
     lease,
     leaving,
     partitions,
@@ -47,6 +48,7 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         leaving.leave_isr,
         brokers.alloc_pid,
         brokers.trim,
+        external_brokers.external_broker,
         seeding.seed_offer,
         seeding.seed_commit,
         seeding.seed_abort,

@@ -25,6 +25,8 @@ class StoreState:
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     high_watermarks: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     log_end_offsets: dict[tuple[str, int], tuple[int, dict[str, int]]] = field(default_factory=dict)
+    external_brokers: dict[int, str] = field(default_factory=dict)
+    """The registry of external brokers: node id -> entry, as JSON. Brokers of a cluster with Redis never use it."""
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
     offers: dict[int, str] = field(default_factory=dict)

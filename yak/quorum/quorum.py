@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final
@@ -28,11 +27,13 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
+from yak.quorum.counters import QuorumCounters
 from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
-from yak.quorum.raft_log import SNAPSHOT_BYTES, Entry, RaftLog, SnapshotId
+from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
     StateMachine,
@@ -76,25 +77,6 @@ class Role(StrEnum):
     LEADER = "leader"
 
 
-@dataclass(slots=True, frozen=True)
-class QuorumConfig:
-    """What a node is started with. The voters count while the log names none."""
-
-    node_id: NodeId
-    directory_id: uuid.UUID
-    cluster_id: str
-    host: str
-    port: int
-    voters: VoterSet
-    fetch_timeout_ms: int = 2_000
-    """A voter that cannot fetch for this long asks for votes; a leader without fetches of a majority resigns after 1.5
-    times it (controller.quorum.fetch.timeout.ms)."""
-    election_timeout_ms: int = 1_000
-    """The longest wait for votes (controller.quorum.election.timeout.ms)."""
-    snapshot_bytes: int = SNAPSHOT_BYTES
-    """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
-
-
 class Quorum:
     """One node. Every input is a method; its outputs are sends, responses, jobs and timers."""
 
@@ -116,6 +98,7 @@ class Quorum:
             # the file is gone: it must not vote again in an epoch of its log
             election = ElectionState(log.last_epoch, config.node_id, config.directory_id)
         self._election = DurableElection(context, state_path, election)
+        self.counters = QuorumCounters()
         self.role = Role.UNATTACHED
         self.leader_id: NodeId = _NO_NODE
         self._leader_address: Address | None = None
@@ -261,6 +244,7 @@ class Quorum:
             for _request, done in leader.early:
                 done(None)
             self.voter_changes.resign()
+            self.counters.resigned()
             leader.wake()
         self._votes = {}
         self.snapshots.forget_download()
@@ -315,6 +299,7 @@ class Quorum:
         self._leave_role()
         self.role, self.leader_id, self._leader_address = Role.PROSPECTIVE, _NO_NODE, None
         self._votes = {self.config.node_id: True}
+        self.counters.elections += 1
         self._context.notice("info", "quorum-election-started", epoch=self.epoch)
         self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         self._listener.on_leader()
@@ -393,7 +378,7 @@ class Quorum:
         node_id = self.config.node_id
         self.role, self.leader_id, self._leader_address = Role.LEADER, node_id, None
         self.leader = LeaderState(self.epoch, self.log.end_offset, self.now_ms)
-        self._context.notice("info", "quorum-leader-elected", epoch=self.epoch, granted=sorted(granted))
+        self._context.notice("info", "quorum-leader-elected", leader=node_id, epoch=self.epoch, granted=sorted(granted))
         self._append(leader_change(node_id, self.voters, granted, self._context.clock.wall_ms))
         if self.leader is None:
             return
@@ -667,6 +652,7 @@ class Quorum:
             outcome = self.machine.apply(value_of(entry.batch))
             done = None if self.leader is None else self.leader.pending.pop(entry.base_offset, None)
             if done is not None:
+                self.counters.committed(entry.base_offset, self.now_ms)
                 done(outcome)
         self._become_ready()
         if self.applied_offset < self.high_watermark:
@@ -735,6 +721,7 @@ class Quorum:
             done = partial(self._on_heartbeat_applied, leader, request, done)
         time_ms = max(self.now_ms, self.machine.time_ms)
         leader.pending[self.log.end_offset] = done
+        self.counters.appended(self.log.end_offset, self.now_ms)
         self._append(command_batch(request, leader.facts, time_ms))
 
     def _on_heartbeat_applied(

@@ -122,6 +122,8 @@ class StateMachine:
         """
         if request.script in UNCOMMITTED:
             return False
+        if request.script == "external_broker":
+            return "external_id" in request.arguments
         if request.script != "heartbeat":
             return True
         arguments = request.arguments
@@ -231,6 +233,8 @@ def _pieces(machine: StateMachine) -> Iterator[list[Any]]:
         yield ["partition", topic_id, number, partition]
     for name, configs in state.configs.items():
         yield ["configs", name, configs]
+    for node_id, entry in state.external_brokers.items():
+        yield ["external", node_id, entry]
     if state.snapshot is not None:
         yield ["snapshot", asdict(state.snapshot)]
     for record in state.log:
@@ -261,6 +265,8 @@ def _take_piece(machine: StateMachine, piece: list[Any]) -> None:
             state.partitions[topic_id, number] = fields
         case ["configs", name, configs]:
             state.configs[name] = configs
+        case ["external", node_id, entry]:
+            state.external_brokers[node_id] = entry
         case ["snapshot", fields]:
             state.snapshot = TailedRecord(**fields)
         case ["record", fields]:

@@ -34,6 +34,7 @@ from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
+from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
@@ -81,6 +82,8 @@ class Server:
         self._store: RedisStore | None = None
         if options.metadata == "redis":
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
+        elif options.project_redis is not None:
+            RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
         self._sockets = listener.bind(options.host, options.port)
         self._port = listener.bound_port(self._sockets)
         self._http_sockets = self._bind_http()
@@ -147,6 +150,10 @@ class Server:
             nursery.start_soon(self._listen)
             nursery.start_soon(self._wait_for_quorum)
             shell.post(TimerDue())  # carries out what the quorum's node began with
+            if options.project_redis is not None:
+                from yak.server.redis_projection import RedisProjection
+
+                nursery.start_soon(RedisProjection(options.project_redis, broker).run)
         await shell.stopped.wait()
         if shell.refusal is not None:
             raise _refused(shell.refusal)

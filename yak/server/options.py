@@ -44,6 +44,8 @@ class ServeOptions:
     """The first voters of the metadata quorum; None: this broker alone."""
     cluster_secret: "ClusterSecret | None" = field(default=None, repr=False)
     """The secret that the brokers of a quorum share before they know any metadata; None: the one on disk, or a new one."""
+    project_redis: str | None = None
+    """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
     allow_unsafe_redis: bool = False
@@ -102,13 +104,6 @@ class ServeOptions:
                 why="roles are leader and follower",
                 try_=("yak serve --role follower",),
             )
-        if self.metadata not in METADATA:
-            raise UsageError(
-                "bad-metadata",
-                f"no such metadata store: {self.metadata}",
-                why="it is redis, or raft: a quorum of brokers",
-                try_=("yak serve --metadata raft",),
-            )
         if not 0 <= self.node_id < 2**31:
             raise UsageError(
                 "bad-node-id",
@@ -123,8 +118,25 @@ class ServeOptions:
                 why="name at least one, and each one once",
                 try_=("yak serve --data-dir ./yak-data",),
             )
+        self._check_metadata()
         self._check_lease()
         return self._check_advertised() + self._check_followers()
+
+    def _check_metadata(self) -> None:
+        if self.metadata not in METADATA:
+            raise UsageError(
+                "bad-metadata",
+                f"no such metadata store: {self.metadata}",
+                why="it is redis, or raft: a quorum of brokers",
+                try_=("yak serve --metadata raft",),
+            )
+        if self.project_redis is not None and self.metadata != "raft":
+            raise UsageError(
+                "project-redis",
+                "--project-redis goes with --metadata raft",
+                why="in a cluster with Redis as its metadata store Redis has these keys anyway",
+                try_=("yak isr --from-redis",),
+            )
 
     def _check_lease(self) -> None:
         renew_ms = self.renew_interval_ms

@@ -12,8 +12,8 @@ from yak.cluster.secret_file import SecretFile
 from yak.errors import ProtocolViolation, StartRefused
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
+from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
-from yak.quorum.quorum import QuorumConfig
 from yak.quorum.raft_log import FOLDER, RaftLog, unreadable
 from yak.quorum.state_machine import read_snapshot
 from yak.quorum.voters import Voter, VoterSet

@@ -23,8 +23,8 @@ from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
 from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
+from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
-from yak.quorum.quorum import QuorumConfig
 from yak.quorum.raft_log import RaftLog
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.sim.committed_store import CommittedStore
@@ -111,14 +111,9 @@ class SimNode:
         self.on_request_failed: Callable[[events.Notice], None] = self.bugs.request_failed
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings or ClusterSettings()
-        self.store_line = StoreLine(
-            world,
-            rng,
-            cast("SimStore", store),  # it is not started with a quorum
-            self.post,
-            party=self.party if network is not None else "",
-            network=network,
-        )
+        party = self.party if network is not None else ""
+        # with a quorum it is not started
+        self.store_line = StoreLine(world, rng, cast("SimStore", store), self.post, party=party, network=network)
         self._rng = rng
         self._settings = settings
         self._role = role
@@ -206,15 +201,18 @@ class SimNode:
             now_ms,
         )
         self._set_slices(self.broker)
-        if self.broker.quorum is not None:
-            assert isinstance(self._store, CommittedStore)
-            self._store.watch(self.broker.quorum.quorum, self.node_id)
         self.world.say(f"node {self.node_id} starts, life {self._life}{', lossy' if identity.lossy else ''}")
-        if self._voters is None:
-            self.store_line.start()
-        else:
-            self._later(0, lambda: self._post(events.TimerDue()))
+        self._connect_store(self.broker)
         self._arm_timer()
+
+    def _connect_store(self, broker: Broker) -> None:
+        """Connect to the simulated Redis, or begin to take part in the quorum."""
+        if broker.quorum is None:
+            self.store_line.start()
+            return
+        assert isinstance(self._store, CommittedStore)
+        self._store.watch(broker.quorum.quorum, self.node_id)
+        self._later(0, lambda: self._post(events.TimerDue()))
 
     def _quorum_parts(self, log_store: LogStore) -> QuorumParts | None:
         """As `yak.server.quorum_files` opens them."""

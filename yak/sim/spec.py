@@ -23,8 +23,6 @@ class Spec:
     brokers: int = 1
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur, in place of the seed's draw."""
-    metadata: str = "redis"
-    """Where the metadata are: in the simulated Redis, or in a quorum of the brokers (`raft`)."""
     mutant: str = ""
     """A rule that is removed from the broker (`yak.sim.mutants`)."""
     keep: tuple[int, ...] | None = None
@@ -34,6 +32,8 @@ class Spec:
     producers_max: int | None = None
     without: tuple[str, ...] = ()
     """Topics and kinds of clients that are left out (`Spec.leaves_out`)."""
+    metadata: str = "redis"
+    """Where the metadata are: in the simulated Redis, or in a quorum of the brokers (`raft`)."""
 
     def leaves_out(self, part: str) -> bool:
         """Whether a topic, or a kind of client, is not in this run."""

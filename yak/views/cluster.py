@@ -37,7 +37,7 @@ class ClusterView:
             "metadata_offset": image.offset,
             "metadata_time_ms": image.timestamp_ms,
             "incarnation": image.incarnation,
-            "redis": {"state": health.redis, "lost_ms": health.redis_lost_ms},
+            **health.store_json(),
             "brokers": [self._one(image, image.brokers[node_id]) for node_id in sorted(image.brokers)],
             "topics": len(image.topics),
             "partitions": sum(len(topic.partitions) for topic in image.topics.values()),

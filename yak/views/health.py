@@ -10,11 +10,13 @@ from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER
 from yak.config.topic_configs import resolve_log_config
 from yak.view.partition_state import NONE, Replication, StateCounts
+from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-RedisState = Literal["connected", "lost", "frozen"]
+StoreState = Literal["connected", "lost", "frozen"]
+"""The metadata store as this broker sees it: Redis, or the quorum's leader."""
 _MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -41,8 +43,10 @@ class Health:
     is_controller: bool
     metadata_offset: int
     counts: PartitionCounts
-    redis: RedisState
-    redis_lost_ms: int | None
+    store: StoreState
+    store_lost_ms: int | None
+    quorum: dict[str, Any] | None
+    """This broker's node of the metadata quorum; None in a cluster with Redis."""
     disks: list[dict[str, Any]]
     own_reasons: list[str] = field(default_factory=list)
     """Problems of this broker."""
@@ -58,6 +62,13 @@ class Health:
     def reasons(self) -> list[str]:
         """All problems; empty if healthy."""
         return self.own_reasons + self.cluster_reasons
+
+    def store_json(self) -> dict[str, Any]:
+        """The metadata store: `redis` or `quorum`, and null for the other."""
+        store = {"state": self.store, "lost_ms": self.store_lost_ms}
+        if self.quorum is None:
+            return {"redis": store, "quorum": None}
+        return {"redis": None, "quorum": store | self.quorum}
 
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""
@@ -76,7 +87,7 @@ class Health:
             "leaders": self.counts.leaders,
             "replicas": self.counts.replicas,
             **self.counts.states._asdict(),
-            "redis": {"state": self.redis, "lost_ms": self.redis_lost_ms},
+            **self.store_json(),
             "disks": self.disks,
         }
 
@@ -94,9 +105,9 @@ class HealthView:
         broker = self._broker
         image, lifecycle = broker.image, broker.metadata.lifecycle
         lost_ms = broker.metadata.store_lost_ms
-        redis: RedisState = "lost" if lost_ms is not None else "connected"
+        store: StoreState = "lost" if lost_ms is not None else "connected"
         if lifecycle.state is LifecycleState.FROZEN:
-            redis = "frozen"
+            store = "frozen"
         health = Health(
             node_id=broker.node_id,
             role=broker.identity.role,
@@ -108,8 +119,9 @@ class HealthView:
             is_controller=lifecycle.is_controller,
             metadata_offset=image.offset,
             counts=self.counts(),
-            redis=redis,
-            redis_lost_ms=None if lost_ms is None else max(0, broker.now_ms - lost_ms),
+            store=store,
+            store_lost_ms=None if lost_ms is None else max(0, broker.now_ms - lost_ms),
+            quorum=own_quorum_json(broker),
             disks=[
                 {"index": index, "state": "online" if directory.failure is None else "offline"}
                 for index, directory in enumerate(broker.log_store.directories)
@@ -136,7 +148,7 @@ class HealthView:
         reasons = []
         if broker.shutdown.is_stopping:
             reasons.append("this broker is stopping")
-        elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.redis != "lost":
+        elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.store != "lost":
             why = broker.metadata.lifecycle.reason
             reasons.append(f"this broker is {health.state}" + (f": {why}" if why else ""))
         offline = sum(disk["state"] == "offline" for disk in health.disks)

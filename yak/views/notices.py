@@ -86,6 +86,18 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "metadata-store-lost": ("store-lost", lambda f: f"the metadata store does not answer: {f['reason']}"),
     "metadata-frozen": ("store-frozen", lambda f: f"the metadata store has another history: {f['reason']}"),
     "metadata-caught-up": ("store-back", lambda _f: "the metadata store answers and has this broker's history"),
+    "quorum-leader-elected": (
+        "quorum-leader-elected",
+        lambda f: f"broker {f['leader']} leads the metadata quorum in epoch {f['epoch']}",
+    ),
+    "quorum-leader-lost": (
+        "quorum-leader-lost",
+        lambda f: f"broker {f['leader']}, the leader of the metadata quorum in epoch {f['epoch']}, does not answer",
+    ),
+    "quorum-voters-changed": (
+        "quorum-voters-changed",
+        lambda f: f"the voters of the metadata quorum are {f['voters']}",
+    ),
     "metadata-store-restarted": ("store-restarted", lambda _f: "the metadata store restarted"),
     "broker-dead": (
         "broker-dead",

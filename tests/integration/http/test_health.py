@@ -14,6 +14,10 @@ def test_health_says_who_and_how(cluster):
         body = found.json()
         assert (body["status"], body["reasons"], body["node_id"], body["state"]) == ("ok", [], node, "ACTIVE")
         assert body["redis"] == {"state": "connected", "lost_ms": None}
+        assert body["quorum"] is None
+        quorum = cluster.get(node, "/api/quorum")
+        assert (quorum.status_code, quorum.json()["metadata"], quorum.json()["told_by"]) == (200, "redis", node)
+        assert "in Redis" in quorum.json()["message"]
         assert body["disks"] == [{"index": 0, "state": "online"}]
     assert [cluster.get(node, "/health").json()["is_controller"] for node in (1, 2, 3)].count(True) == 1
     assert cluster.get(1, "/health/live").json()["status"] == "ok"

@@ -1,6 +1,7 @@
-"""The registry of external brokers in a real Redis: its bound, conflicts, old entries, taken ids and outages."""
+"""The registry of external brokers, in a real Redis and in a metadata quorum: its bound, conflicts, old entries, taken ids and outages."""
 
 import json
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,12 @@ import trio
 
 from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode
+from yak.metadata_store.scripts import execute
+from yak.metadata_store.state import StoreState
+from yak.ports.metadata_store import StoreRequest
+from yak.quorum.store import decode_request, encode_outcome
+from yak.quorum.transport import ENVELOPE
 from yak.server.http import external_brokers as module
 from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.problems import Problem
@@ -35,10 +42,47 @@ class Store:
             raise ConnectionLost("gone")
         return self.client.execute_command(*command)
 
+    def put(self, node_id, entry):
+        """Write an entry, as another broker does."""
+        self.client.hset(KEY, str(node_id), entry)
 
-@pytest.fixture
-def store(embedded):
-    made = Store(embedded.url)
+    def ids(self):
+        """The ids of all entries."""
+        return sorted(int(each) for each in self.client.hkeys(KEY))
+
+
+class Quorum:
+    """Answers Envelope as the quorum's leader does; `is_away` is a quorum without a leader."""
+
+    def __init__(self):
+        self.state = StoreState()
+        execute(self.state, StoreRequest("bootstrap", {"new_cluster_id": "c", "new_incarnation_id": "i"}), 1)
+        self.is_away = False
+        self.calls = 0
+
+    async def ask(self, api_key, fields, *, timeout_s):
+        assert api_key == ENVELOPE
+        self.calls += 1
+        if self.is_away:
+            return SimpleNamespace(response_data=None, error_code=ErrorCode.request_timed_out)
+        outcome = execute(self.state, decode_request(fields["request_data"]), time.time_ns() // 1_000_000)
+        return SimpleNamespace(response_data=encode_outcome(outcome), error_code=ErrorCode.none)
+
+    def put(self, node_id, entry):
+        """Write an entry, as another broker does."""
+        self.state.external_brokers[node_id] = entry
+
+    def ids(self):
+        """The ids of all entries."""
+        return sorted(self.state.external_brokers)
+
+
+@pytest.fixture(params=["redis", "quorum"])
+def store(request):
+    if request.param == "quorum":
+        yield Quorum()
+        return
+    made = Store(request.getfixturevalue("embedded").url)
     made.client.delete(KEY)
     yield made
     made.client.close()
@@ -50,8 +94,9 @@ def no_cache(monkeypatch):
 
 
 def registry(store, **image):
-    own, shell = SimpleNamespace(image=Image(incarnation_ms=77, **image)), SimpleNamespace(store=store)
-    return ExternalBrokers(SimpleNamespace(broker=own, shell=shell))
+    own = SimpleNamespace(image=Image(incarnation_ms=77, **image))
+    shell = SimpleNamespace(store=None if isinstance(store, Quorum) else store)
+    return ExternalBrokers(SimpleNamespace(broker=own, shell=shell, broker_client=store))
 
 
 def broker(node_id, state=BrokerState.ACTIVE):
@@ -98,7 +143,7 @@ def test_a_change_that_conflicts_is_planned_again_with_the_newer_entry(store):
     def plan(old):
         if not seen:
             put_by_other = replace(old, broker_epoch=2, host="other")
-            store.client.hset(KEY, "9", json.dumps(entry_of(put_by_other)))
+            store.put(9, json.dumps(entry_of(put_by_other)))
         seen.append(old.broker_epoch)
         return replace(old, broker_epoch=old.broker_epoch + 1, port=1)
 
@@ -114,8 +159,8 @@ def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeyp
     put(mine, broker(8))
 
     def plan(_old):
-        if not store.client.hexists(KEY, "10"):
-            store.client.hset(KEY, "10", json.dumps(entry_of(broker(10))))
+        if 10 not in store.ids():
+            store.put(10, json.dumps(entry_of(broker(10))))
         return broker(9)
 
     with pytest.raises(Problem) as refused:
@@ -126,7 +171,7 @@ def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeyp
 
 def test_entries_of_an_older_yak_are_taken_over(store):
     old = {"broker_epoch": 4, "boot_id": "u9", "host": "h", "port": 9092, "rack": None, "security_protocol": "SSL"}
-    store.client.hset(KEY, "9", json.dumps(old | {"state": "CLOSED", "nonce": "n", "changed": 12}))
+    store.put(9, json.dumps(old | {"state": "CLOSED", "nonce": "n", "changed": 12}))
     (found,) = listed(registry(store)).values()
     assert (found.broker_epoch, found.state, found.rack, found.changed_ms) == (4, BrokerState.CLOSED, None, 77)
 
@@ -141,7 +186,7 @@ def test_an_id_that_a_yak_broker_took_is_hidden_and_makes_room_first(store, monk
     assert sorted(listed(later)) == [6, 8]
     put(later, broker(9))
     assert sorted(listed(later)) == [6, 8, 9]
-    assert sorted(store.client.hkeys(KEY)) == ["6", "8", "9"]
+    assert store.ids() == [6, 8, 9]
 
 
 def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(store):
@@ -156,7 +201,7 @@ def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(st
     assert (refused.value.status, refused.value.error) == (503, "metadata-store-unavailable")
 
 
-def test_a_fresh_reading_asks_redis_nothing(store, monkeypatch):
+def test_a_fresh_reading_asks_the_store_nothing(store, monkeypatch):
     mine = registry(store)
     put(mine, broker(9))
     monkeypatch.setattr(module, "_FRESH_SECONDS", 60.0)

@@ -16,6 +16,7 @@ from yak.errors import Unreachable
 from yak.local import state as stored
 from yak.local.checks.finding import Finding
 from yak.local.checks.quorum import check_quorum
+from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import BrokerState, ClusterState, RedisState
 
 LOST = 60_000
@@ -169,3 +170,38 @@ def test_up_refuses_a_redis_beside_a_quorum(yak: Any) -> None:
     ran = yak("up", "--metadata", "raft", "--redis-url", "redis://h:1/0")
     assert ran.code == 2
     assert "exclude each other" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "project", "store"),
+    [
+        ((), None, "", None),
+        (("--metadata", "raft"), "redis", "", "raft"),
+        ((), "raft", "", "raft"),
+        ((), None, 'metadata = "raft"\n', "raft"),
+    ],
+)
+def test_up_takes_the_metadata_store_from_flag_variable_or_file(
+    yak: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    clean_environment: Path,
+    words: tuple[str, ...],
+    environment: str | None,
+    project: str,
+    store: str | None,
+) -> None:
+    started: list[UpSettings] = []
+
+    def up(_cluster: LocalCluster, settings: UpSettings) -> None:
+        started.append(settings)
+        raise Unreachable("unreachable", "not started")
+
+    monkeypatch.setattr(LocalCluster, "up", up)
+    monkeypatch.setenv("REDIS_HOST", "redis.example")
+    if environment is not None:
+        monkeypatch.setenv("YAK_METADATA", environment)
+    (clean_environment / "yak.toml").write_text(project)
+    assert yak("up", *words).code == 3
+    (settings,) = started
+    assert settings.metadata == store
+    assert settings.redis_url == (None if store == "raft" else "redis://redis.example:6379/0")

@@ -23,9 +23,10 @@ from yak.protocol.codec import (
 )
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.control_records import leader_change
 from yak.quorum.election_state import ElectionState
-from yak.quorum.quorum import Quorum, QuorumConfig, Role
+from yak.quorum.quorum import Quorum, Role
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.state_machine import SoftFacts, command_batch
 from yak.quorum.transport import (

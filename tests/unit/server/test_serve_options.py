@@ -30,6 +30,7 @@ def test_the_defaults_can_be_served() -> None:
         (ServeOptions(role="boss"), "bad-role"),  # type: ignore[arg-type]
         (ServeOptions(data_dirs=("a", "a")), "data-dir"),
         (ServeOptions(data_dirs=()), "data-dir"),
+        (ServeOptions(project_redis="redis://h:1"), "project-redis"),
     ],
 )
 def test_what_cannot_work_is_refused(options: ServeOptions, slug: str) -> None:

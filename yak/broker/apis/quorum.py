@@ -49,7 +49,13 @@ def between_nodes(broker: Broker, call: Call) -> Outcome:
 
 
 def envelope(broker: Broker, call: Call) -> Outcome:
-    """A call of the metadata store by another broker."""
+    """A call of the metadata store: by another broker, or by HTTP of this broker, which may not be the leader."""
+    if call.connection.is_in_process and broker.quorum is not None:
+        quorum = broker.quorum
+        if quorum.quorum.leader is None:
+            fields = {"request_data": call.request.request_data, "request_principal": None, "client_host_address": b""}
+            return forward_to_leader(broker, call, fields, {"response_data": None, "error_code": NO_LEADER[0]})
+        return serve_in_quorum(broker, call, lambda respond: quorum.store.serve(call.request, respond))
     node = node_for_brokers(broker, call)
     return serve_in_quorum(broker, call, lambda respond: node.store.serve(call.request, respond))
 

@@ -1,25 +1,30 @@
 """The registry of external brokers: other software, registered over HTTP to be listed (ADR 0015).
 
-Each has an entry in one hash of Redis, which no other part of YAK reads. A script replaces an entry if it is still the
-one that was read, else the change is planned again. While Redis is away, the newest reading is shown.
+Each has an entry in one hash of Redis, or in the state of the metadata quorum, which no other part of YAK reads. A script
+replaces an entry if it is still the one that was read, else the change is planned again. While the metadata store is away,
+the newest reading is shown.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
 from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
+from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.limits import EXTERNAL_BROKERS_MAX
+from yak.ports.metadata_store import StoreRequest
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.redis_client import ConnectionLost, ReplyError
-from yak.server.redis_store import RedisStore
 from yak.views.metadata_json import ExternalBroker
+
+if TYPE_CHECKING:
+    from yak.server.redis_store import RedisStore
 
 _SCRIPT: Final = """
 local id, old, new, forgotten, forgotten_entry, count = unpack(ARGV)
@@ -35,6 +40,7 @@ end
 return {now_ms, writes and 1 or 0, redis.call('HGETALL', KEYS[1])}
 """
 _KEY: Final = "guests"
+_ENVELOPE: Final = 58
 _FRESH_SECONDS: Final = 0.1
 """A newer reading is not repeated: requests that only read must not load the metadata store."""
 _READ_SECONDS: Final = 1.0
@@ -47,7 +53,7 @@ Plan = Callable[[ExternalBroker | None], ExternalBroker]
 
 @dataclass(slots=True, frozen=True)
 class Reading:
-    """The external brokers at a time of Redis' clock; 0 before the first reading."""
+    """The external brokers at a time of the metadata store's clock; 0 before the first reading."""
 
     brokers: dict[NodeId, ExternalBroker] = field(default_factory=dict)
     at_ms: int = 0
@@ -62,9 +68,10 @@ class ExternalBrokers:
     """This broker's access to the registry: `context.part(ExternalBrokers)`."""
 
     def __init__(self, context: Context) -> None:
+        self._context = context
         self._broker = context.broker
-        store = context.shell.store
-        self._store = store if isinstance(store, RedisStore) else None
+        self._store = cast("RedisStore | None", context.shell.store)
+        """None in a cluster with a quorum."""
         self._entries: dict[NodeId, str] = {}
         self._reading = Reading()
         self._lock = trio.Lock()
@@ -98,8 +105,11 @@ class ExternalBrokers:
                 503, "metadata-store-unavailable", f"the registry cannot be changed now: {words}", "try again"
             ) from None
 
-    def _write(self, new: ExternalBroker) -> tuple[str | int, ...]:
-        """The script's arguments. Raises Problem 409 when the registry is full."""
+    def _write(self, new: ExternalBroker) -> tuple[int, str, str, int | str, str, int]:
+        """The script's arguments: node id, old and new entry, the forgotten node id and its entry, and the number of entries.
+
+        Raises Problem 409 when the registry is full.
+        """
         entry = asdict(new)
         del entry["node_id"], entry["changed_ms"]
         forgotten = None
@@ -130,11 +140,12 @@ class ExternalBrokers:
     async def _call(self, timeout_seconds: float, *change: str | int) -> bool:
         """Read the registry, after a change if there is one; whether it was made. Raises ConnectionLost, ReplyError."""
         if self._store is None:
-            raise ConnectionLost("it is in Redis, and the metadata of this cluster are in a quorum of brokers")
-        key = f"{self._store.prefix}{_KEY}"
-        reply = await self._store.call("EVAL", _SCRIPT, 1, key, *change, timeout_seconds=timeout_seconds)
-        at_ms, is_written, flat = reply
-        entries = {int(node_id): entry for node_id, entry in zip(flat[::2], flat[1::2], strict=True)}
+            at_ms, is_written, entries = await self._call_quorum(timeout_seconds, *change)
+        else:
+            key = f"{self._store.prefix}{_KEY}"
+            reply = await self._store.call("EVAL", _SCRIPT, 1, key, *change, timeout_seconds=timeout_seconds)
+            at_ms, is_written, flat = reply
+            entries = {int(node_id): entry for node_id, entry in zip(flat[::2], flat[1::2], strict=True)}
         if entries != self._entries:
             self._entries = entries
             # Entries of a YAK that kept external brokers in its metadata log have no time.
@@ -145,6 +156,29 @@ class ExternalBrokers:
         self._reading = Reading(brokers, int(at_ms))
         self._tried_at = trio.current_time()
         return bool(is_written)
+
+    async def _call_quorum(self, timeout_seconds: float, *change: str | int) -> tuple[int, bool, dict[NodeId, str]]:
+        """The same in a cluster with a quorum: its leader reads, or commits the change. Raises ConnectionLost."""
+        from yak.quorum.store import decode_outcome, encode_request
+
+        names = ("external_id", "old", "new", "forgotten", "forgotten_entry", "count")
+        request = StoreRequest("external_broker", dict(zip(names, change, strict=False)))
+        fields = {"request_data": encode_request(request), "request_principal": None, "client_host_address": b""}
+        try:
+            answer = await self._context.broker_client.ask(_ENVELOPE, fields, timeout_s=timeout_seconds)
+        except Problem as problem:
+            raise ConnectionLost(problem.message) from None
+        if answer.error_code != ErrorCode.none:
+            raise ConnectionLost("the metadata quorum has no leader that answers")
+        outcome = decode_outcome(answer.response_data)
+        if outcome.code != "OK":
+            raise ConnectionLost(f"the metadata quorum refused: {outcome.code}")
+        value: dict[str, Any] = outcome.value
+        return (
+            value["now_ms"],
+            value["is_written"],
+            {int(node_id): entry for node_id, entry in value["entries"].items()},
+        )
 
 
 def _broker(node_id: NodeId, entry: dict[str, Any], earliest_ms: int) -> ExternalBroker:

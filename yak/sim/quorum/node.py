@@ -14,8 +14,9 @@ from yak.core.timers import Timers
 from yak.errors import FailStop
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.versions import FETCH
+from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
-from yak.quorum.quorum import Quorum, QuorumConfig
+from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.books import Violation

@@ -9,6 +9,7 @@ import trio
 from yak.cluster import image_log
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
+from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.disk import RealDisk
@@ -68,7 +69,7 @@ def make(tmp_path, monkeypatch):
     """A history over this store, and a copy that has these records behind a snapshot, if there is one."""
     monkeypatch.setattr(image_log, "MAX_RECORDS", 1)
 
-    def build(store, copied, *, snapshot_at=0):
+    def build(store, copied, *, snapshot_at=0, quorum=None):
         disk = RealDisk(max_open_files=16)
         log, _image = image_log.ImageLog.open(disk, f"{tmp_path}/{METADATA_FOLDER}")
         if snapshot_at:
@@ -80,10 +81,17 @@ def make(tmp_path, monkeypatch):
         broker = SimpleNamespace(
             image=Image().apply_all(records())[0],
             log_store=SimpleNamespace(directories=[SimpleNamespace(path=str(tmp_path))]),
+            quorum=quorum,
         )
         return History(SimpleNamespace(broker=broker, shell=SimpleNamespace(store=store)))
 
     return build
+
+
+def quorum_with(log, snapshot=None):
+    """A node of the metadata quorum that has applied these records."""
+    machine = SimpleNamespace(state=StoreState(log=log, snapshot=snapshot))
+    return SimpleNamespace(quorum=SimpleNamespace(machine=machine))
 
 
 def value(image):
@@ -110,6 +118,29 @@ def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
         page = trio.run(history.page, 1, 1_000)
         assert 0 < len(page.records) <= RECORDS_PER_READ
         assert page.next_offset == len(page.records) + 1
+
+
+def test_page_of_a_quorum_comes_from_the_log_that_this_node_applied(make):
+    history = make(None, [], quorum=quorum_with(records()[100:]))
+    page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
+    assert [each["offset"] for each in page.records] == list(range(101, RECORDS_PER_READ + 121))
+    assert (page.begin, page.end, page.next_offset, page.source) == (101, COUNT, RECORDS_PER_READ + 121, "store")
+    last = trio.run(history.page, COUNT - 2, 50)
+    assert ([each["offset"] for each in last.records], last.next_offset) == ([COUNT - 2, COUNT - 1, COUNT], None)
+    assert trio.run(history.page, COUNT + 1, 50).records == []
+    nothing = trio.run(make(None, [], quorum=quorum_with([])).page, 1, 50)
+    assert (nothing.records, nothing.begin, nothing.end) == ([], 0, 0)
+
+
+def test_state_in_a_quorum_is_replayed_from_its_log_and_its_snapshot(make):
+    history = make(None, [], quorum=quorum_with(records()))
+    assert at(history, offset=150) == (150, "150")
+    assert at(history, time_ms=10_999) == (10, "10")
+    base = write_snapshot(Image().apply_all(records(120))[0])
+    trimmed = make(None, [], quorum=quorum_with(records()[100:], base))
+    assert at(trimmed, offset=130) == (130, "130")
+    with pytest.raises(Problem, match="begins at record 120"):
+        at(trimmed, offset=119)
 
 
 def test_while_the_store_is_away_the_copy_is_read(make):

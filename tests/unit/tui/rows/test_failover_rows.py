@@ -31,7 +31,7 @@ def words(lines: list[list[Cell]]) -> str:
 
 def cluster() -> Picture:
     picture = Picture()
-    picture.is_loaded, picture.controller_id, picture.redis_state = True, 1, "connected"
+    picture.is_loaded, picture.controller_id, picture.store_state = True, 1, "connected"
     for node in (1, 2, 3):
         picture.brokers[node] = Broker(node, link="up", host="127.0.0.1", port=9090 + node)
     picture.partitions["orders", 0] = Partition("orders", 0, 1, 1, 1, (1, 2, 3), (1, 2, 3))

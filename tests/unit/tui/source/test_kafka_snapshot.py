@@ -5,7 +5,7 @@ from typing import Any
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.tui.source.kafka_snapshot import NO_ID, Disk, Snapshot, changes, link_events, rate_events
-from yak.tui.state.picture import UNKNOWN_REDIS, Picture
+from yak.tui.state.picture import UNKNOWN_STORE, Picture
 from yak.view.partition_replicas import PartitionReplicas
 
 REPLICAS = (1, 2, 3)
@@ -35,7 +35,7 @@ def test_snapshot_fills_the_picture_with_redis_unknown() -> None:
     picture = Picture()
     picture.take(snapshot(1, end=5).event())
     assert picture.is_loaded
-    assert (picture.controller_id, picture.controller_epoch, picture.redis_state) == (1, 7, UNKNOWN_REDIS)
+    assert (picture.controller_id, picture.controller_epoch, picture.store_state) == (1, 7, UNKNOWN_STORE)
     assert [broker.role for broker in picture.brokers.values()] == ["broker"] * 3
     (partition,) = picture.partitions.values()
     assert (partition.leader, partition.isr, partition.high_watermark, partition.min_isr) == (1, REPLICAS, 5, 2)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.tui.state.picture import Picture
+from yak.tui.state.picture import Picture, Quorum
 
 EVENTS = json.loads((Path(__file__).parents[3] / "tui" / "recorded" / "cluster.json").read_text())["events"]
 SNAPSHOT = {
@@ -148,3 +148,36 @@ def test_the_order_in_which_brokers_tell_does_not_matter(seed):
     assert {node: each.state for node, each in straight.brokers.items()} == {
         node: each.state for node, each in mixed.brokers.items()
     }
+
+
+def quorum_said(node_id, *, epoch=4, leader_id=2, caught_up=None, time_ms=2_000):
+    role = "leader" if node_id == leader_id else "follower"
+    said = {"role": role, "leader_id": leader_id, "epoch": epoch, "voters": [1, 2, 3], "caught_up": caught_up}
+    nothing = dict.fromkeys(
+        ("messages_in_per_second", "messages_out_per_second", "bytes_in_per_second", "bytes_out_per_second"), 0.0
+    )
+    return {"kind": "rates", "time_ms": time_ms, "node_id": node_id, "topics": [], "quorum": said, **nothing}
+
+
+def test_cluster_with_redis_has_no_quorum():
+    assert picture().quorum is None
+
+
+def test_quorum_is_that_of_the_newest_epoch_and_only_its_leader_knows_who_is_caught_up():
+    made = picture(quorum_said(1), quorum_said(3))
+    assert made.quorum == Quorum(4, 2, 3, None)
+    made.take(quorum_said(2, caught_up=3))
+    assert made.quorum == Quorum(4, 2, 3, 3)
+    made.take(quorum_said(3, epoch=5, leader_id=3, caught_up=2))
+    assert made.quorum == Quorum(5, 3, 3, 2)
+    made.take(quorum_said(2, caught_up=3))  # the old leader has not noticed
+    assert made.quorum == Quorum(5, 3, 3, 2)
+
+
+def test_quorum_leader_that_does_not_answer_leads_no_more():
+    made = picture(quorum_said(1), quorum_said(2, caught_up=3), quorum_said(3))
+    made.take({"kind": "link", "node_id": 2, "state": "down", "why": "gone", "time_ms": 3_000})
+    assert made.quorum == Quorum(4, None, 3, None)
+    elected = {"kind": "quorum-leader-elected", "time_ms": 3_010, "node_id": 3, "leader": 3, "epoch": 5, "message": ""}
+    made.take(elected)
+    assert made.quorum == Quorum(5, 3, 3, None)

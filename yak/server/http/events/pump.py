@@ -24,6 +24,7 @@ from yak.server.http.events.ring import EventRing, render
 from yak.server.http.fair_share import FairShare
 from yak.views.happenings import Happening, of_image
 from yak.views.notices import GROUP_MOVED, of_notice
+from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
@@ -267,8 +268,8 @@ class Pump:
             found["progress"] = self._progress.look()
         now_ms = self._clock.now_ms()
         due = {interval: rates for interval, rates in self._rates.items() if rates.due_ms <= now_ms}
-        process = {"process": self._process.look()} if due else {}
-        found["rates"] = {interval: {**rates.look(now_ms), **process} for interval, rates in due.items()}
+        more = {"process": self._process.look(), "quorum": own_quorum_json(self._broker)} if due else {}
+        found["rates"] = {interval: {**rates.look(now_ms), **more} for interval, rates in due.items()}
         return found
 
     async def _serve(self, audience: Audience, end: int, figures: dict[str, Any]) -> None:

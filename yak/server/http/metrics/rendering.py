@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from yak.server.http.metrics import groups, partitions, process, requests, topics
+from yak.server.http.metrics import groups, partitions, process, quorum, requests, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.process import Format, Process, process_text
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
@@ -110,6 +110,7 @@ class Rendering:
         context, limits = self._context, self.limits
         broker, samples = context.broker, Samples()
         await _in_slices(requests.gather(context, samples))
+        quorum.gather(broker, samples)
         samples.add_histogram(requests.LOOP_DELAY, self._loop_delay.histogram)
         left_out = {"topics": await _in_slices(topics.gather(broker, samples, limits.topics_max))}
         now_ms = context.shell.clock.now_ms()

@@ -63,7 +63,9 @@ LOOP_DELAY: Final = Family(
 FLUSH: Final = Family("yak_log_flush_seconds", "histogram", "Duration of an fsync of a log")
 JOBS: Final = Family("yak_job_seconds", "histogram", "Duration of other background jobs, by kind")
 
-STORE_CONNECTED: Final = Family("yak_store_connected", "gauge", "1 while the metadata store (Redis) is connected")
+STORE_CONNECTED: Final = Family(
+    "yak_store_connected", "gauge", "1 while the metadata store answers: Redis, or the quorum of brokers"
+)
 STORE_CALLS: Final = Family("yak_store_call_seconds", "histogram", "Round-trip time of a call to the metadata store")
 STORE_OUTAGES: Final = Family("yak_store_outages", "counter", "Number of metadata store outages")
 STORE_OUTAGE_TOTAL: Final = Family("yak_store_outage_seconds", "counter", "Total duration of metadata store outages")

@@ -17,6 +17,7 @@ from yak.server.http.routes import (
     metrics,
     partitions,
     produce,
+    quorum,
     stream,
     topics,
 )
@@ -37,6 +38,7 @@ ROUTES: tuple[Route, ...] = (
     *metrics.ROUTES,
     *partitions.ROUTES,
     *produce.ROUTES,
+    *quorum.ROUTES,
     *stream.ROUTES,
     *topics.ROUTES,
 )

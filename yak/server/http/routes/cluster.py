@@ -1,4 +1,4 @@
-"""`/api/cluster`: brokers, controller, Redis, and counts of partitions; `/metadata/leader`: who leads what."""
+"""`/api/cluster`: brokers, controller, metadata store, and counts of partitions; `/metadata/leader`: who leads what."""
 
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context, cluster_view
 from yak.server.http.problems import Problem
 from yak.server.http.record_json import INT32_MAX
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Route, Schema
+from yak.server.http.routes.quorum import OWN_QUORUM
 from yak.server.http.schemas import (
     BOOLEAN,
     NODE_ID,
@@ -44,6 +45,10 @@ _BROKER: Final = record(
         "replicas_in_sync": OFFSET,
     }
 )
+_STORE: Final[dict[str, Schema]] = {
+    "state": {"enum": ["connected", "lost", "frozen"]},
+    "lost_ms": {"type": ["integer", "null"]},
+}
 CLUSTER: Final = record(
     {
         "cluster_id": TEXT,
@@ -53,7 +58,8 @@ CLUSTER: Final = record(
         "metadata_offset": OFFSET,
         "metadata_time_ms": OFFSET,
         "incarnation": NUMBER,
-        "redis": record({"state": {"enum": ["connected", "lost", "frozen"]}, "lost_ms": {"type": ["integer", "null"]}}),
+        "redis": or_null(record(_STORE)),
+        "quorum": or_null(record({**_STORE, **OWN_QUORUM})),
         "brokers": listing(_BROKER),
         "topics": OFFSET,
         "partitions": OFFSET,
@@ -108,9 +114,9 @@ ROUTES: Final = (
         "GET",
         "/api/cluster",
         cluster,
-        "Brokers, controller, Redis and partition counts",
+        "Brokers, controller, metadata store and partition counts",
         "Administration",
-        answers={200: Answer("the cluster as this broker knows it", CLUSTER)},
+        answers={200: Answer("the cluster as this broker knows it; `redis` or `quorum` is null", CLUSTER)},
     ),
     Route(
         "GET",

@@ -28,7 +28,7 @@ ROUTES: Final = (
         "GET",
         "/health",
         health,
-        "Role, epochs, controller, partitions, Redis and disks of this broker",
+        "Role, epochs, controller, partitions, metadata store and disks of this broker",
         "Health",
         any_query=True,
         answers={200: Answer("healthy", _STATUS), 503: Answer("unhealthy: see `reasons`", _STATUS)},

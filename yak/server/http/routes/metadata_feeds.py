@@ -1,7 +1,8 @@
 """The metadata service's history: changes since a time, the metadata log, and past cluster states.
 
-The store has the log, except for trimmed records (it keeps at least 100,000). This broker's copy has the newest records
-and a snapshot of the earlier state, and is available while the store is not. The event loop reads and replays nothing
+The store has the log, except for trimmed records (it keeps at least 100,000): Redis, or this broker's node of the
+metadata quorum. This broker's copy has the newest records and a snapshot of the earlier state, and is available while
+Redis is not. The event loop reads and replays nothing
 large: threads read files, decode JSON and replay records, a hundred at a time.
 """
 
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 from starlette.requests import Request
@@ -38,6 +39,9 @@ from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of
 from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
 from yak.views.metadata_records_json import record_json
+
+if TYPE_CHECKING:
+    from yak.metadata_store.state import StoreState
 
 PAGE_RECORDS_MAX: Final = 1_000
 PAGES_MAX: Final = 4
@@ -181,6 +185,16 @@ class Point:
 
 
 @dataclass(slots=True, frozen=True)
+class StoredRecords:
+    """Some records of the store's log, which spans `begin` to `end`, and the snapshot of what was trimmed before it."""
+
+    records: Sequence[TailedRecord]
+    begin: MetadataOffset
+    end: MetadataOffset
+    snapshot: TailedRecord | None
+
+
+@dataclass(slots=True, frozen=True)
 class Copy:
     """The metadata on this broker's disk: the snapshot, if there is one, and the records after it."""
 
@@ -222,7 +236,7 @@ class History:
         while True:
             wanted = min(RECORDS_PER_READ, limit - len(records))
             found = await self._read(first, wanted)
-            page, bytes_read = await trio.to_thread.run_sync(_shown, found)
+            page, bytes_read = await trio.to_thread.run_sync(_shown, found.records)
             records += page
             size += bytes_read
             if page:
@@ -230,10 +244,14 @@ class History:
             if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
                 return Page(records, found.begin, found.end, _next(records, found.end), "store")
 
-    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
+    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> StoredRecords:
+        """Raises ConnectionLost or ReplyError."""
+        if self._broker.quorum is not None:
+            return _records_of_quorum(self._broker.quorum.quorum.machine.state, first, count)
         if self._store is None:
             raise ConnectionLost("this broker has no metadata store")
-        return await self._store.read_log(first, count, with_snapshot=with_snapshot)
+        page = await self._store.read_log(first, count, with_snapshot=with_snapshot)
+        return await trio.to_thread.run_sync(_records_of_redis, page)
 
     @property
     def _folder(self) -> str:
@@ -300,15 +318,14 @@ class History:
         if self._is_on_the_way(point) and self._last is not None:
             image = self._last
         elif found.begin != 1:
-            base = await trio.to_thread.run_sync(TailedRecord.from_snapshot, found.snapshot) if found.snapshot else None
+            base = found.snapshot
             if base is None or point.is_before(base):
                 raise _gone(found.begin if base is None else base.offset)
             image = await trio.to_thread.run_sync(image.apply, base)
         while True:
             found = await self._read(image.offset + 1, RECORDS_PER_READ)
-            records = await trio.to_thread.run_sync(_records, found)
-            image, is_there = await self._apply(image, records, point)
-            if is_there or len(records) < RECORDS_PER_READ:
+            image, is_there = await self._apply(image, found.records, point)
+            if is_there or len(found.records) < RECORDS_PER_READ:
                 return image
 
     def _is_on_the_way(self, point: Point) -> bool:
@@ -344,16 +361,26 @@ def _next(records: Sequence[dict[str, Any]], end: MetadataOffset) -> MetadataOff
     return records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
 
 
+def _records_of_quorum(state: "StoreState", first: MetadataOffset, count: int) -> StoredRecords:
+    """Records of this node's applied log: the lists change between turns, the records never."""
+    log = state.log
+    if not log:
+        return StoredRecords([], 0, 0, state.snapshot)
+    begin = log[0].offset
+    start = max(0, first - begin)
+    return StoredRecords(log[start : start + count], begin, log[-1].offset, state.snapshot)
+
+
 # ----------------------------------------------------------------------------------------------------- in threads
 
 
-def _records(page: LogPage) -> list[TailedRecord]:
-    return [record_of(entry) for entry in page.entries]
+def _records_of_redis(page: LogPage) -> StoredRecords:
+    snapshot = TailedRecord.from_snapshot(page.snapshot) if page.snapshot else None
+    return StoredRecords([record_of(entry) for entry in page.entries], page.begin, page.end, snapshot)
 
 
-def _shown(page: LogPage) -> tuple[list[dict[str, Any]], int]:
-    size = sum(len(value) for entry in page.entries for value in entry[1])
-    return [record_json(record) for record in _records(page)], size
+def _shown(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
+    return [record_json(record) for record in records], sum(sys.getsizeof(str(record.payload)) for record in records)
 
 
 def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:

@@ -13,7 +13,7 @@ from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
-from yak.server.http.metrics import groups, partitions, topics
+from yak.server.http.metrics import groups, partitions, quorum, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.text import Samples
 from yak.sim.cluster_rig import ClusterRig
@@ -236,3 +236,40 @@ def test_offsets_of_a_topic_that_is_gone_count_for_nothing(grouped):
     samples, _, _ = of_groups(grouped)
     assert set(values(samples, "yak_group_lag_messages").values()) == {0}
     assert OFFSETS_TOPIC in kept
+
+
+def test_quorum_reports_roles_offsets_elections_and_commits():
+    rig = ClusterRig(metadata="raft")
+    rig.create_topic("orders")
+    rig.run_for(600)
+    found: dict[int, Samples] = {}
+    for node in rig.nodes:
+        assert node.broker is not None
+        quorum.gather(node.broker, found.setdefault(node.node_id, Samples()))
+    leader = int(value(found[1], "yak_quorum_leader_id"))
+    follower = 1 if leader != 1 else 2
+    assert values(found[leader], "yak_quorum_state")["leader",] == 1
+    assert values(found[follower], "yak_quorum_state")["follower",] == 1
+    assert sum(values(found[follower], "yak_quorum_state").values()) == 1
+    assert {value(samples, "yak_quorum_epoch") for samples in found.values()} == {value(found[1], "yak_quorum_epoch")}
+    assert value(found[leader], "yak_quorum_high_watermark") == value(found[leader], "yak_quorum_log_end_offset") > 0
+    assert (value(found[leader], "yak_quorum_voters"), value(found[leader], "yak_quorum_observers")) == (3, 0)
+    assert values(found[leader], "yak_quorum_replica_lag_offsets") == {
+        (str(node),): 0 for node in (1, 2, 3) if node != leader
+    }
+    assert value(found[leader], "yak_quorum_elections") >= 1
+    assert value(found[leader], "yak_quorum_commands") >= value_of_count(found[leader]) > 0
+    assert (value(found[follower], "yak_quorum_commands"), value_of_count(found[follower])) == (0, 0)
+    assert "yak_quorum_observers" not in {family.name for family in found[follower].lines}
+
+
+def value_of_count(samples: Samples) -> float:
+    """The number of commits that were measured."""
+    _kind, found = parsed(samples, open_metrics=True)["yak_quorum_commit_seconds"]
+    return next(number for (sample, _labels), number in found.items() if sample.endswith("_count"))
+
+
+def test_cluster_with_redis_has_no_metrics_of_a_quorum(rig):
+    samples = Samples()
+    quorum.gather(rig.node.broker, samples)
+    assert samples.lines == {}

@@ -31,9 +31,13 @@ def leader_id(rig: ClusterRig) -> int:
     )
 
 
-def describe(rig: ClusterRig, node_id: int):
+def describe_answer(rig: ClusterRig, node_id: int):
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
-    answer = rig.ask(node_id, DESCRIBE_QUORUM, 2, topics=topics)
+    return rig.ask(node_id, DESCRIBE_QUORUM, 2, topics=topics)
+
+
+def describe(rig: ClusterRig, node_id: int):
+    answer = describe_answer(rig, node_id)
     return answer.topics[0].partitions[0], answer.nodes
 
 

@@ -1,0 +1,112 @@
+"""The metadata quorum: this broker's own node, and the description by the quorum's leader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.cluster.image import BrokerInfo
+    from yak.ids import NodeId
+    from yak.quorum.quorum import Quorum
+
+ROLES: Final = ("leader", "follower", "observer", "candidate", "prospective", "unattached")
+"""What a broker is in its epoch; an observer does not vote."""
+
+
+def own_quorum_json(broker: Broker) -> dict[str, Any] | None:
+    """What this broker's node knows of the quorum; None in a cluster with Redis."""
+    if broker.quorum is None:
+        return None
+    quorum = broker.quorum.quorum
+    return {
+        "role": role_of(quorum),
+        "leader_id": None if quorum.leader_id < 0 else quorum.leader_id,
+        "epoch": quorum.epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": list(quorum.voters.node_ids),
+        "caught_up": _caught_up_voters(quorum),
+    }
+
+
+def _caught_up_voters(quorum: Quorum) -> int | None:
+    """The number of voters that had all of the log within the fetch timeout; only the leader knows."""
+    leader = quorum.leader
+    if leader is None:
+        return None
+    since_ms, node_id = quorum.now_ms - quorum.config.fetch_timeout_ms, quorum.config.node_id
+    times = {other: follower.last_caught_up_ms for other, follower in leader.followers.items()}
+    return sum(voter == node_id or times.get(voter, -1) >= since_ms for voter in quorum.voters.node_ids)
+
+
+def role_of(quorum: Quorum) -> str:
+    """The node's role in its epoch; `observer` if it does not vote."""
+    return quorum.role.value if quorum.is_voter else "observer"
+
+
+def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) -> dict[str, Any]:
+    """An answer of DescribeQuorum: the leader's view of all nodes. Offsets and times that it does not know are null.
+
+    The answer has the addresses of voters; those of observers are in their registrations, `brokers`.
+    """
+    partition = described.topics[0].partitions[0]
+    addresses: dict[NodeId, Any] = {**brokers}
+    addresses |= {node.node_id: node.listeners[0] for node in described.nodes if node.listeners}
+    ends = [replica.log_end_offset for replica in (*partition.current_voters, *partition.observers)]
+    end = max(ends, default=-1)
+
+    def shown(replica: Any) -> dict[str, Any]:
+        address = addresses.get(replica.replica_id)
+        return {
+            "node_id": replica.replica_id,
+            "directory_id": _id(replica.replica_directory_id),
+            "host": None if address is None else address.host,
+            "port": None if address is None else address.port,
+            "log_end_offset": _known(replica.log_end_offset),
+            "lag": None if replica.log_end_offset < 0 else end - replica.log_end_offset,
+            "last_fetch_time_ms": _known(replica.last_fetch_timestamp),
+            "last_caught_up_time_ms": _known(replica.last_caught_up_timestamp),
+        }
+
+    return {
+        "leader_id": partition.leader_id,
+        "epoch": partition.leader_epoch,
+        "high_watermark": partition.high_watermark,
+        "voters": [shown(replica) for replica in partition.current_voters],
+        "observers": [shown(replica) for replica in partition.observers],
+    }
+
+
+def undescribed_quorum_json(quorum: Quorum) -> dict[str, Any]:
+    """The same from this node alone, while no leader answers: it knows the voters, and no other node's log."""
+    voters = []
+    for voter in quorum.voters.voters:
+        is_own = voter.node_id == quorum.config.node_id
+        voters.append(
+            {
+                "node_id": voter.node_id,
+                "directory_id": _id(voter.directory_id),
+                "host": voter.host,
+                "port": voter.port,
+                "log_end_offset": quorum.log.end_offset if is_own else None,
+                "lag": None,
+                "last_fetch_time_ms": None,
+                "last_caught_up_time_ms": None,
+            }
+        )
+    return {
+        "leader_id": None if quorum.leader_id < 0 else quorum.leader_id,
+        "epoch": quorum.epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": voters,
+        "observers": [],
+    }
+
+
+def _id(directory_id: Any) -> str | None:
+    return None if directory_id is None else str(directory_id)
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
