@@ -31,7 +31,6 @@ SLOW = {
     "quorum-pre-vote-of-followers",
     "quorum-read-by-any-fetch",
     "quorum-snapshot-keeps-log",
-    "quorum-truncation-unsynced",
     "quorum-vote-by-length",
     "resigning-replica-fetches",
     "retention-past-hw",
