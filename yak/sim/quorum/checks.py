@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome
+from yak.protocol.versions import FETCH
 from yak.quorum.control_records import ControlType, read_control
 from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import NO_SNAPSHOT, Entry, SnapshotId
@@ -188,6 +189,16 @@ class CommittedIsDurable(Check):
         ]
         if len(durable) < voters.majority:
             self.fail(f"record {entry.base_offset} is committed, and durable on {durable} of {voters.node_ids} only")
+
+
+class FetchIsDurable(Check):
+    """A fetch leaves only when everything that it acknowledges is on the disk, and every truncation before it."""
+
+    def fetches(self, node: QuorumNode) -> None:
+        """Look for bytes that a power loss would take away or bring back."""
+        for path, content in node.disk.contents().items():
+            if path.endswith(".log") and (content.cut or content.synced < len(content.data)):
+                self.fail(f"node {node.node_id} fetches, and {path} is not synced")
 
 
 class CommitOfOwnEpoch(Check):
@@ -408,6 +419,7 @@ class Checks:
         self.log_matching = LogMatching(self)
         self.committed_is_durable = CommittedIsDurable(self)
         self.committed_stays = CommittedStays(self)
+        self.fetch_is_durable = FetchIsDurable(self)
         self.single_vote = SingleVote(self)
         self.vote_for_new_log = VoteForNewLog(self)
         self.vote_is_durable = VoteIsDurable(self)
@@ -498,7 +510,9 @@ class Checks:
             self._follow_log(node, quorum)
 
     def sends(self, node: QuorumNode, address: Address, api_key: int, fields: dict[str, Any]) -> None:  # noqa: ARG002
-        """A node sends a request: a candidate votes for itself."""
+        """A node sends a request: a candidate votes for itself, and a fetch acknowledges the log."""
+        if api_key == FETCH:
+            self.fetch_is_durable.fetches(node)
         if api_key == VOTE:
             asked = fields["topics"][0]["partitions"][0]
             if not asked["pre_vote"]:

@@ -276,7 +276,12 @@ class Faults:
         return None
 
     def _voter_that_all_know(self, node: QuorumNode) -> Voter | None:
-        """The node as a voter, if every node's durable log has the same three or more voters, with all directory ids."""
+        """The node as a voter, if every node's durable log has the same three or more voters, with all directory ids.
+
+        Not if it is the only configured voter: with an empty disk it would elect itself, and begin another history.
+        """
+        if len(self._draws.voters.voters) == 1:
+            return None
         known = set()
         for each in self._nodes.values():
             if each.quorum is None:

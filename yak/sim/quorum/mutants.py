@@ -313,7 +313,7 @@ MUTANTS: tuple[QuorumMutant, ...] = (
         "quorum-truncation-unsynced",
         "a truncation is durable before an append",
         _leave_truncations_unsynced,
-        1000,
+        40,
         faults=("isolate", "power", "power-all"),
     ),
     QuorumMutant(
