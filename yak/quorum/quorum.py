@@ -365,7 +365,7 @@ class Quorum:
             return True
         if refused > len(voters.voters) - voters.majority:
             self._election_losses = min(self._election_losses + 1, 6)
-            # a pre-vote disturbs nobody, so it is repeated soon
+            # a pre-vote disturbs no leader, so it is repeated soon
             limit_ms = _PRE_VOTE_PAUSE_MS if self.role is Role.PROSPECTIVE else self.config.election_timeout_ms
             longest_ms = min(_ELECTION_JITTER_MS << self._election_losses, limit_ms)
             self._elect_in(_RETRY_MS + self._rng.below(longest_ms))

@@ -51,7 +51,7 @@ class Transport(Protocol):
         """
 
     def forget(self, address: Address, api_key: int) -> None:
-        """Close the connection for that API: the request under way is answered by nobody any more, `done` not called."""
+        """Close the connection for that API: `done` of the request under way is not called."""
 
 
 class Listener(Protocol):

@@ -1,4 +1,4 @@
-"""Whatever happened before the store lost its history, and whoever answers: a safe restore loses no committed record."""
+"""Whatever happened before the store lost its history, and whichever brokers answer: a safe restore loses no committed record."""
 
 import pytest
 from hypothesis import given, settings

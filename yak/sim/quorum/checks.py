@@ -154,7 +154,7 @@ class StateMachineSafety(Check):
                 elif reference.entries[entry.base_offset].batch != entry.batch:
                     self.fail(f"node {node.node_id} committed another record {entry.base_offset}")
         if quorum.high_watermark > reference.end_offset:
-            self.fail(f"node {node.node_id} has high watermark {quorum.high_watermark}, which nobody committed")
+            self.fail(f"node {node.node_id} has high watermark {quorum.high_watermark}, which no leader committed")
         if quorum.applied_offset > quorum.high_watermark:
             self.fail(f"node {node.node_id} applied record {quorum.applied_offset - 1}, which is not committed")
         if quorum.applied_offset != before.applied_offset or self.checks.is_final:
@@ -286,7 +286,7 @@ class VoteIsDurable(Check):
 
 
 class VoteOfThisDirectory(Check):
-    """A voter that lost its disk, and its votes with it, votes for nobody who means the lost one (KIP-853)."""
+    """A voter that lost its disk, and its votes with it, votes for no candidate that means the lost one (KIP-853)."""
 
     def granted(self, node: QuorumNode, directory_id: uuid.UUID | None) -> None:
         """A node granted a vote that was asked of a directory."""
@@ -329,7 +329,7 @@ class SnapshotIsReplay(Check):
         if snapshot_id == before.snapshot_id:
             return
         if snapshot_id.end_offset > reference.end_offset:
-            self.fail(f"node {node.node_id} has a snapshot with records that nobody committed")
+            self.fail(f"node {node.node_id} has a snapshot with records that no leader committed")
         if reference.epoch_at(snapshot_id.end_offset - 1) != snapshot_id.epoch:
             self.fail(f"node {node.node_id} has a snapshot of epoch {snapshot_id.epoch}")
         machine, voters = read_snapshot(quorum.log.snapshot)

@@ -1,4 +1,4 @@
-"""The brokers' side: one client on each node, which calls the metadata store through whoever leads the quorum.
+"""The brokers' side: one client on each node, which calls the metadata store through the quorum's leader.
 
 A client is a part of its node's process, and ends with it. Its answers are checked against what was acknowledged before.
 """
