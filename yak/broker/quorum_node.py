@@ -73,7 +73,7 @@ class QuorumNode:
         self.store.attach(self.quorum, self.channels)
 
     def stop(self) -> None:
-        """Resign, and close the connections."""
+        """Resign. The connections stay open, since the other voters are told over them; the process ends soon."""
         self.quorum.stop()
 
 

@@ -1,7 +1,7 @@
 """The store's scripts, and the call of one: each mirrors `yak/server/redis_scripts/<name>.lua`, check by check.
 
-`tests/integration/store` compares the results of both; only `external_broker` exists in a quorum alone. A script checks everything before it changes anything, as in
-Redis, which has no rollback.
+`tests/integration/store` compares the results of both; only `external_broker` exists in a quorum alone. A script checks
+everything before it changes anything, as in Redis, which has no rollback.
 """
 
 import json

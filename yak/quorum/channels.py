@@ -57,9 +57,3 @@ class QuorumChannels:
         requests = self._requests.pop((address, _LANES.get(api_key, "votes")), None)
         if requests is not None:
             requests.forget()
-
-    def stop(self) -> None:
-        """Close all connections."""
-        for requests in self._requests.values():
-            requests.forget()
-        self._requests.clear()
