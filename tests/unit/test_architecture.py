@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-QUESTIONS = 14
+QUESTIONS = 15
 REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 PATH = re.compile(r"`((?:yak|tui|spark|commands|tests)/[\w/.]+\.(?:py|lua))")
 
