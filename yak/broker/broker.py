@@ -106,6 +106,8 @@ class Parts:
     rng: RandomSource
     quorum: QuorumParts | None = None
     """The quorum whose node this broker is; None if the metadata store is outside."""
+    has_redis: bool = True
+    """Whether the shell has a metadata store in Redis; beside a quorum as well, from which the metadata may be moved."""
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
@@ -507,6 +509,11 @@ class Broker:
         return held if connection.frames_behind_large is None else held + REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
 
     # ----------------------------------------------------------------------------------------- called by handlers
+
+    @property
+    def metadata_in_quorum(self) -> bool:
+        """Whether the metadata are in the brokers' quorum, not in Redis, as far as this broker knows."""
+        return self.quorum is not None
 
     @property
     def wall_ms(self) -> int:

@@ -25,5 +25,7 @@ class QuorumConfig:
     times it (controller.quorum.fetch.timeout.ms)."""
     election_timeout_ms: int = 1_000
     """The longest wait for votes (controller.quorum.election.timeout.ms)."""
+    creates_cluster: bool = True
+    """Whether the first leader creates the cluster: not where Redis has it, nor on disks that know a cluster."""
     snapshot_bytes: int = SNAPSHOT_BYTES
     """Bytes of committed batches after which a snapshot replaces them (metadata.log.max.record.bytes.between.snapshots)."""
