@@ -50,7 +50,10 @@ def run(
     metadata: Annotated[
         str,
         typer.Option(
-            "--metadata", metavar="STORE", help="Where the metadata are: redis, or raft.", rich_help_panel=WHAT
+            "--metadata",
+            metavar="STORE",
+            help="Where the metadata are: redis, raft, or both (moved to and fro).",
+            rich_help_panel=WHAT,
         ),
     ] = "redis",
     mutant: Annotated[
@@ -96,12 +99,12 @@ def run(
     workers: Workers = None,
 ) -> int:
     """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
-    from yak.sim.spec import Spec, drawn_size
+    from yak.sim.spec import METADATA, Spec, drawn_size
 
     if swarm and brokers > 1:
         raise UsageError("bad-option", "--swarm draws the number of brokers", why=f"--brokers {brokers}")
-    if metadata not in ("redis", "raft") or (metadata == "raft" and brokers == 1 and not swarm):
-        why = "the metadata are in redis or raft, and a quorum needs --brokers 2 or more here"
+    if metadata not in METADATA or (metadata != "redis" and brokers == 1 and not swarm):
+        why = f"it is one of {', '.join(METADATA)}, and a quorum needs --brokers 2 or more here"
         raise UsageError(
             "bad-option", f"--metadata {metadata}", why=why, try_=("yak sim run --brokers 3 --metadata raft",)
         )

@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
-from yak.sim.cluster_run import run_cluster_seed
+from yak.sim.cluster_run import run_cluster, run_cluster_seed
 from yak.sim.oracle import kio_encodes
 from yak.sim.seed_report import replay_command
+from yak.sim.spec import Spec
 
 SEEDS = {3: (61, 141), 2: (1, 21), 4: (1, 11)}
 """By the number of brokers. `make test-all` runs 6,000 more."""
@@ -31,6 +32,18 @@ def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, first,
         if report.error is not None:
             failures.append(f"{replay_command(report)} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
+
+
+@pytest.mark.parametrize("first", range(1, 41, SEEDS_PER_TEST))
+def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(first):
+    failures, moves = [], 0
+    for seed in range(first, first + SEEDS_PER_TEST):
+        report = run_cluster(Spec(seed, 3, metadata="both"))
+        moves += report.counts["moves of the metadata"]
+        if report.error is not None:
+            failures.append(f"{replay_command(report)} --lines    # {report.error}")
+    assert not failures, "\n" + "\n".join(failures)
+    assert moves
 
 
 @pytest.mark.thorough

@@ -53,3 +53,8 @@ def test_what_is_well_is_run_once(tmp_path):
     code, said = run(tmp_path, "not was_seen")
     assert code == 0
     assert "once more" not in said
+
+
+def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0

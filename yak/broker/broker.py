@@ -200,13 +200,21 @@ class Broker:
         )
         self.counters.elections = lifecycle.elections
         lifecycle.heartbeats.is_full = not self.log_store.has_room()
-        store: MetadataStore = ShellStore(self.emit)
+        redis = ShellStore(self.emit) if parts.has_redis else None
+        store: MetadataStore | None = redis
         if parts.quorum is not None:
             assert secret is not None, "the nodes of a quorum share a secret from the start"
             self.peers.agree_on(secret)
-            self.quorum = QuorumNode(self.context, self.peers, parts.quorum, parts.rng)
+            self.quorum = QuorumNode(self.context, self.peers, parts.quorum, parts.rng, redis)
             store = self.quorum.store
+        assert store is not None, "a broker has a metadata store"
         self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
+        self._store_handlers: dict[type, Callable[[Any], None]] = {
+            events.StoreConnected: self.metadata.on_store_connected,
+            events.StoreLost: self.metadata.on_store_lost,
+            events.StoreReplied: self.metadata.on_store_replied,
+            events.RecordsTailed: self.metadata.on_records_tailed,
+        }
         self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
@@ -335,10 +343,11 @@ class Broker:
             events.TurnEnd: self._on_turn_end,
             events.TimerDue: self._on_timer,
             events.JobDone: self.jobs.on_done,
-            events.StoreConnected: self.metadata.on_store_connected,
-            events.StoreLost: self.metadata.on_store_lost,
-            events.StoreReplied: self.metadata.on_store_replied,
-            events.RecordsTailed: self.metadata.on_records_tailed,
+            **(
+                self._store_handlers
+                if self.quorum is None
+                else dict.fromkeys(self._store_handlers, self.quorum.on_redis)
+            ),
             events.PeerConnected: self.peers.on_connected,
             events.PeerAnswered: self.peers.on_answered,
             events.PeerLost: self.peers.on_lost,
@@ -473,7 +482,7 @@ class Broker:
                 self._handlers[type(event)](event)
                 if type(event) is not events.TurnEnd:
                     self.purgatory.check_advanced()
-            if self.quorum is not None and self.quorum.store.events:
+            if self.quorum is not None and self.quorum.events:
                 self._take_store_events()
         except FailStop as failure:
             self._failure = failure
@@ -486,12 +495,12 @@ class Broker:
         return effects
 
     def _take_store_events(self) -> None:
-        """Handle what the quorum reported in this step, as the metadata store's events."""
+        """Handle what the metadata store in or behind the quorum's node reported in this step."""
         assert self.quorum is not None
-        waiting = self.quorum.store.events
+        waiting = self.quorum.events
         while waiting:
             event = waiting.popleft()
-            self._handlers[type(event)](event)
+            self._store_handlers[type(event)](event)
 
     def next_due(self) -> int | None:
         """The time of the next `TimerDue`, in ms; None while no timer is set."""
@@ -513,7 +522,14 @@ class Broker:
     @property
     def metadata_in_quorum(self) -> bool:
         """Whether the metadata are in the brokers' quorum, not in Redis, as far as this broker knows."""
-        return self.quorum is not None
+        return self.quorum is not None and self.quorum.is_store
+
+    @property
+    def metadata_stores(self) -> tuple[str, ...]:
+        """The metadata stores that this broker was started with, one of which has the metadata."""
+        if self.quorum is None:
+            return ("redis",)
+        return ("raft",) if self.quorum.choice is None else ("redis", "raft")
 
     @property
     def wall_ms(self) -> int:

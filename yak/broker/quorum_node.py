@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode, ProtocolViolation
+from yak.ports.metadata_store import MetadataStore
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC_ID
 from yak.protocol.versions import API_VERSIONS, FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -28,6 +30,9 @@ if TYPE_CHECKING:  # a broker of a cluster with Redis does not load the quorum
     from yak.quorum.election_state import ElectionState
     from yak.quorum.leader_state import Respond
     from yak.quorum.raft_log import RaftLog
+    from yak.quorum.store import StoreEvent
+    from yak.quorum.store_choice import StoreChoice
+    from yak.quorum.transport import Listener
 
 SERVED_EARLY: Final = frozenset(
     {
@@ -60,17 +65,46 @@ class QuorumParts:
 class QuorumNode:
     """The quorum's node, its connections, and the metadata store that it is."""
 
-    def __init__(self, context: Context, peers: Peers, parts: QuorumParts, rng: RandomSource) -> None:
+    def __init__(
+        self, context: Context, peers: Peers, parts: QuorumParts, rng: RandomSource, redis: MetadataStore | None
+    ) -> None:
+        """`redis` is the store outside of this process that the metadata may be in as well, or be moved to."""
         from yak.quorum.channels import QuorumChannels
         from yak.quorum.quorum import Quorum
         from yak.quorum.store import QuorumStore
+        from yak.quorum.store_choice import StoreChoice
 
-        self.store = QuorumStore(context)
+        self.events: deque[StoreEvent] = deque()
+        """What the metadata store reported, until the broker's step takes it."""
+        self.choice: StoreChoice | None = None
+        report = self.events.append if redis is None else self._on_quorum_event
+        quorum_store = QuorumStore(context, report)
+        self.store: MetadataStore = quorum_store
+        listener: Listener = quorum_store
+        if redis is not None:
+            self.store = listener = self.choice = StoreChoice(context, redis, quorum_store, self.events.append)
+        self.quorum_store = quorum_store
         self.channels = QuorumChannels(context, peers)
         self.quorum = Quorum(
-            context, parts.config, parts.log, parts.election, parts.state_path, self.channels, rng, self.store
+            context, parts.config, parts.log, parts.election, parts.state_path, self.channels, rng, listener
         )
-        self.store.attach(self.quorum, self.channels)
+        quorum_store.attach(self.quorum, self.channels)
+        if self.choice is not None:
+            self.choice.attach(self.quorum)
+
+    @property
+    def is_store(self) -> bool:
+        """Whether the metadata are in the quorum, as far as this broker knows."""
+        return self.choice is None or self.choice.uses_quorum
+
+    def _on_quorum_event(self, event: StoreEvent) -> None:
+        assert self.choice is not None
+        self.choice.on_quorum(event)
+
+    def on_redis(self, event: StoreEvent) -> None:
+        """An event of the store outside of this process."""
+        if self.choice is not None:
+            self.choice.on_redis(event)
 
     def stop(self) -> None:
         """Resign. The connections stay open, since the other voters are told over them; the process ends soon."""

@@ -16,6 +16,7 @@ import base64
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from typing import Literal
 
 from yak.cluster import refusals
 from yak.cluster.changes import STORE_AWAY, Changes
@@ -606,11 +607,13 @@ class BrokerLifecycle:
             return
         self._drop_calls()
         is_new = self.state is not LifecycleState.FROZEN
-        self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_new else self._settings.recheck_ms)
+        is_brief = is_new or outcome.code == "MIGRATING"
+        self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_brief else self._settings.recheck_ms)
         reason = refusals.frozen(outcome, self._session.image, is_serving=self._is_ready)
         if is_new:
             self._move(LifecycleState.FROZEN, reason)
-            self._session.say("error", "metadata-frozen", code=outcome.code, reason=reason)
+            level: Literal["info", "error"] = "info" if outcome.code == "MIGRATING" else "error"
+            self._session.say(level, "metadata-frozen", code=outcome.code, reason=reason)
             if self._is_leaving:
                 self._end("frozen")
         self._reason = reason

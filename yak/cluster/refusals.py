@@ -18,6 +18,8 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "WRONG_CLUSTER": f"the metadata store holds cluster {outcome.value.get('cluster_id')}, not {image.cluster_id}",
         "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
         "SEEDING": "the metadata store lost its history",
+        "MIGRATING": "the metadata are being moved to another store",
+        "MOVED": "the metadata of this cluster were moved to another store",
         "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
@@ -25,6 +27,8 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
     if outcome.code == "TRIMMED":
         return f"{reason}. Stop the broker, move its __yak_metadata aside, and start it again: it keeps its logs"
+    if outcome.code == "MOVED":
+        return f"{reason}. Start the broker with --metadata both, or with the store that has them"
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
     return f"{reason}. {meanwhile}"
 

@@ -13,6 +13,7 @@ OnReply: TypeAlias = Callable[[StoreOutcome, int], None]
 
 FREEZING_CODES = frozenset(
     {"NO_CLUSTER", "WRONG_CLUSTER", "WRONG_INCARNATION", "SEEDING", "REGRESSED", "FORKED", "TRIMMED"}
+    | {"MIGRATING", "MOVED"}
 )
 """Refusals that say that the store does not hold this broker's history."""
 

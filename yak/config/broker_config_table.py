@@ -236,6 +236,15 @@ _REPLICATION: Final = (
         f"The replica that a consumer reads: the leader, or with {RACK_AWARE_SELECTOR} a replica in its rack (KIP-392).",
         one_of(RACK_AWARE_SELECTOR),
     ),
+    ConfigDef(
+        "yak.metadata.store.target",
+        _STRING,
+        None,
+        "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "
+        "Only in YAK.",
+        one_of("redis", "raft"),
+        update=Update.CLUSTER_WIDE,
+    ),
     _rate(
         "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
     ),

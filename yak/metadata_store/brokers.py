@@ -16,6 +16,7 @@ from yak.metadata_store.checks import (
     target_broker,
 )
 from yak.metadata_store.lease import note_acted
+from yak.metadata_store.migration import refusal_of
 from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
             raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
         if cluster["state"] != "LIVE":
-            raise Refused("SEEDING")
+            raise Refused(refusal_of(cluster["state"]))
         return {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")} | {"created": False}
     cluster |= {
         "cluster_id": a["new_cluster_id"],

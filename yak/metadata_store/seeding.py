@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.metadata_store.checks import Refused, Value
+from yak.metadata_store.migration import CODES
 from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def seed_offer(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  
         _begin(state, "")
     else:
         _check_cluster(state, a)
+        if cluster["state"] in CODES:
+            raise Refused(CODES[cluster["state"]])
         if cluster["state"] == "LIVE":
             _check_lost(state, a)
             _begin(state, "LIVE")

@@ -667,7 +667,7 @@ class Quorum:
         leader = self.leader
         if leader is None or leader.is_ready or self.applied_offset <= leader.epoch_start:
             return
-        if self.machine.state.cluster:
+        if self.machine.state.cluster or not self.config.creates_cluster:
             leader.is_ready = True
             leader.facts = facts_of_new_leader(self.machine.state, leader.epoch)
             self.voter_changes.report_to_self()

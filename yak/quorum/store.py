@@ -7,7 +7,7 @@ node's own state machine. While no leader is known the store counts as lost, as 
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,11 +29,11 @@ _CONNECT_AGAIN_MS: Final = 20
 
 
 class QuorumStore:
-    """The store. Its events wait in `events` until the broker's step takes them: a call never answers at once."""
+    """The store. It reports its events to `report`; the broker acts on them later in its step, never within a call."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, report: Callable[[StoreEvent], None]) -> None:
         self._context = context
-        self.events: deque[StoreEvent] = deque()
+        self._report = report
         self._quorum: Quorum
         self._transport: Transport
         self._leader: tuple[NodeId, LeaderEpoch] | None = None
@@ -66,13 +66,18 @@ class QuorumStore:
         self._tail_after = after
         self.on_applied()
 
+    def reconnect(self) -> None:
+        """Report the connection to the leader again, if there is one: the store is used from now on, or no more."""
+        self._leader = self._tail_after = None
+        self.on_leader()
+
     def _on_outcome(self, leader: tuple[NodeId, LeaderEpoch], nonce: Nonce, outcome: StoreOutcome | None) -> None:
         if leader != self._leader:
             return
         if outcome is None:
             self._lose("the quorum's leader resigned")
         else:
-            self.events.append(StoreReplied(nonce, outcome))
+            self._report(StoreReplied(nonce, outcome))
 
     def _on_response(self, leader: tuple[NodeId, LeaderEpoch], nonce: Nonce, response: Any | None) -> None:
         if response is None or response.error_code != ErrorCode.none:
@@ -84,7 +89,7 @@ class QuorumStore:
     def _lose(self, reason: str) -> None:
         """The calls under way may or may not take effect. The leader may be the same one a moment later."""
         self._leader = self._tail_after = None
-        self.events.append(StoreLost(reason))
+        self._report(StoreLost(reason))
         self._context.timers.arm((self, "connect"), self._context.clock.now_ms + _CONNECT_AGAIN_MS, self.on_leader)
 
     # ------------------------------------------------------------------------------------------------- the quorum
@@ -98,11 +103,11 @@ class QuorumStore:
             return
         if self._leader is not None:
             self._leader = self._tail_after = None
-            self.events.append(StoreLost("the metadata quorum has no leader"))
+            self._report(StoreLost("the metadata quorum has no leader"))
         if leader is not None:
             self._context.timers.disarm((self, "connect"))
             self._leader = leader
-            self.events.append(StoreConnected(PROCESS_ID))
+            self._report(StoreConnected(PROCESS_ID))
 
     def on_applied(self) -> None:
         """Report new records of the metadata log."""
@@ -112,7 +117,7 @@ class QuorumStore:
         if not records:
             return
         self._tail_after = records[-1].offset
-        self.events.append(RecordsTailed(records))
+        self._report(RecordsTailed(records))
         if len(records) >= _RECORDS_PER_READ:
             self._context.timers.arm((self, "tail"), self._context.clock.now_ms, self.on_applied)
 

@@ -10,8 +10,9 @@ from yak.ports.metadata_store import StoreRequest
 from yak.quorum.voters import Voter, VoterSet
 from yak.sim.committed_store import CommittedStore
 from yak.sim.history import History
+from yak.sim.moving_store import MovingStore
 from yak.sim.network import Network
-from yak.sim.node import PORT, SimNode
+from yak.sim.node import PORT, QUORUM_CLUSTER_ID, SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
 from yak.sim.store_line import STORE
@@ -29,6 +30,12 @@ def first_voters(brokers: int) -> VoterSet:
     return VoterSet(tuple(Voter(node_id, f"node{node_id}", PORT) for node_id in range(1, count + 1)))
 
 
+def _store_of(metadata: str) -> SimStore | CommittedStore | MovingStore:
+    if metadata == "both":
+        return MovingStore(QUORUM_CLUSTER_ID)
+    return CommittedStore() if metadata == "raft" else SimStore()
+
+
 class Cluster:
     """Brokers 1 to `size`. `history` is notified of every step and of every script that changed something."""
 
@@ -42,13 +49,13 @@ class Cluster:
         cluster_settings: ClusterSettings,
         roles: tuple[str, ...],
         racks: tuple[str | None, ...],
-        voters: VoterSet | None = None,
+        metadata: str = "redis",
     ) -> None:
+        """`metadata`: `redis`, `raft`, or `both` (brokers that may move them from one to the other)."""
         self.world = world
-        self.store: Any
-        committed = CommittedStore()
-        self.store = SimStore() if voters is None else committed
-        """The simulated Redis, or the committed state of the quorum of the brokers."""
+        self.store: Any = _store_of(metadata)
+        """The simulated Redis, the committed state of the quorum of the brokers, or both."""
+        voters = None if metadata == "redis" else first_voters(size)
         self.network = Network(world, rng.fork("network"))
         self.nodes: list[SimNode] = []
         self.calls: dict[str, int] = {}
@@ -75,8 +82,10 @@ class Cluster:
         self._offset = 0
         for node in self.nodes:
             self._connect(node)
-        if voters is not None:
-            committed.on_call = self._called
+        if isinstance(self.store, CommittedStore):
+            self.store.on_call = self._called
+        elif isinstance(self.store, MovingStore):
+            self.store.committed.on_call = self._called
 
     def _connect(self, node: SimNode) -> None:
         node.after_step = lambda: self.history.look(node)
@@ -107,7 +116,8 @@ class Cluster:
     def start_store(self) -> None:
         """Start the store again, as another process."""
         self.world.say("the metadata store is back")
-        self.store_back_ms = self.world.now_ms
+        if not isinstance(self.store, MovingStore) or not self.store.is_in_quorum:
+            self.store_back_ms = self.world.now_ms
         self.store.restart()
 
     def restore_store(self, incarnation_id: str = "restored") -> bool:

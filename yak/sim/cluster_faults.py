@@ -64,8 +64,9 @@ _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot"
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
 """So long after a loss at the latest, an operator can restore the store."""
-_OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store", "wipe", "misread", LOST_HISTORY)
-"""Not in a quorum of the brokers: faults of Redis, and of a voter's disk, which `yak.sim.quorum` simulates."""
+_NOT_OF_VOTERS = ("wipe", "misread", LOST_HISTORY)
+"""Not where brokers vote: faults of a voter's disk, which `yak.sim.quorum` simulates, and Redis' loss of the metadata."""
+_OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store")
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
@@ -105,8 +106,9 @@ class ClusterFaults:
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
-        if spec.metadata == "raft":
-            self._classes = [name for name in self._classes if name not in _OF_REDIS] or ["kill"]
+        left_out = {"redis": (), "raft": _NOT_OF_VOTERS + _OF_REDIS, "both": _NOT_OF_VOTERS}[spec.metadata]
+        if left_out:
+            self._classes = [name for name in self._classes if name not in left_out] or ["kill"]
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
         self._pause_us = rng.choice((200_000, 800_000, 2_500_000))

@@ -17,7 +17,7 @@ from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
-from yak.sim.cluster import Cluster, first_voters
+from yak.sim.cluster import Cluster
 from yak.sim.node import SimNode
 from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
 from yak.sim.rig import Pending
@@ -55,7 +55,7 @@ class ClusterRig:
             ),
             roles=roles or ("leader",) * size,
             racks=racks or (None,) * size,
-            voters=first_voters(size) if metadata == "raft" else None,
+            metadata=metadata,
         )
         self.nodes: list[SimNode] = self.cluster.nodes
         self._connections: dict[tuple[NodeId, int], Connection] = {}

@@ -24,13 +24,14 @@ from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.one_store_open import OneStoreOpen
 from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.clients import SimConsumer
-from yak.sim.cluster import Cluster, first_voters
+from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
@@ -41,6 +42,7 @@ from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
+from yak.sim.moving_store import MovingStore
 from yak.sim.producer import SimProducer
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -50,6 +52,7 @@ from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
+from yak.sim.store_moves import StoreMoves
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import START_MS, World
 from yak.transactions.records import TRANSACTION_TOPIC
@@ -122,7 +125,7 @@ class ClusterRun:
             cluster_settings=cluster_settings,
             roles=draw_roles(self._rng, brokers),
             racks=draw_racks(self._rng, brokers),
-            voters=first_voters(brokers) if spec.metadata == "raft" else None,
+            metadata=spec.metadata,
         )
         for node in self.cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
@@ -177,6 +180,11 @@ class ClusterRun:
         self.sloppy: list[SloppyWriter | RecordsDeleter] = []
         """Clients that run until all faults are healed."""
         self.readers: dict[tuple[str, int], SimConsumer] = {}
+        self.store_moves: StoreMoves | None = None
+        if isinstance(self.cluster.store, MovingStore):
+            moves_rng = SeededRandom(f"store moves {seed}:{brokers}")
+            self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
+            self.cluster.on_call = OneStoreOpen(self.cluster.store).called
         self._healed_ms = 0
 
     def go(self) -> SeedReport:
@@ -192,6 +200,8 @@ class ClusterRun:
             self.admin.start()
         if not self.spec.leaves_out(IMPOSTOR):
             self.impostor.start()
+        if self.store_moves is not None:
+            self.store_moves.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
         self._heal()
@@ -222,6 +232,7 @@ class ClusterRun:
                 **self.faults.counts,
                 **self.counts.read(),
                 **self.compaction.counts,
+                "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
                 "markers checked": self.markers.markers_count,
                 "coordinators loaded": self.coordinators.loads_count,
                 "loads of damaged logs": self.loads.damaged_count,
@@ -359,6 +370,8 @@ class ClusterRun:
         self.admin.stop()
         self.impostor.stop()
         self.groups.heal()
+        if self.store_moves is not None:
+            self.store_moves.heal()
         for transactional in self.transactional:
             transactional.stop()
         for writer in self.sloppy:
@@ -451,6 +464,8 @@ class ClusterRun:
         for topic_partition, held in self.books.partitions():
             if held.unseen():
                 return f"{topic_partition}@{held.unseen()[0]} was acknowledged and not read"
+        if self.store_moves is not None and (moving := self.store_moves.trouble()):
+            return moving
         state = self.cluster.store.state
         for (topic_id, partition), row in state.partitions.items():
             if self._is_forfeited(topic_id, partition):

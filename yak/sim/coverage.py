@@ -104,7 +104,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "killed inside a write",
         "killed inside a start",
     ),
-    "metadata": ("topics created", "topics deleted", "topics grown", "configs changed"),
+    "metadata": ("topics created", "topics deleted", "topics grown", "configs changed", "moves of the metadata"),
     "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",

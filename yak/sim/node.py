@@ -31,6 +31,7 @@ from yak.sim.committed_store import CommittedStore
 from yak.sim.disk import SimDisk
 from yak.sim.disk_death import Death, ProcessEnded
 from yak.sim.jobs import MARKS_US, Jobs
+from yak.sim.moving_store import MovingStore
 from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
 from yak.sim.seeded_random import SeededRandom
@@ -60,7 +61,7 @@ class SimNode:
         self,
         world: World,
         rng: SeededRandom,
-        store: SimStore | CommittedStore,
+        store: SimStore | CommittedStore | MovingStore,
         *,
         node_id: int,
         settings: dict[str, str],
@@ -112,15 +113,17 @@ class SimNode:
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings or ClusterSettings()
         party = self.party if network is not None else ""
-        # with a quorum it is not started
-        self.store_line = StoreLine(world, rng, cast("SimStore", store), self.post, party=party, network=network)
+        redis = store.redis if isinstance(store, MovingStore) else store
+        self._committed = store.committed if isinstance(store, MovingStore) else store
+        # with a quorum alone it is not started
+        self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=party, network=network)
         self._rng = rng
         self._settings = settings
         self._role = role
         self._rack = rack
         self._network = network
         self._store, self._voters = store, voters
-        """`voters` are those of the metadata quorum; None with the simulated Redis."""
+        """`voters` are those of the metadata quorum; None with the simulated Redis alone."""
         self.peers = Peers(self, network)
         self._lines: dict[int, Line] = {}
         self._held: list[Callable[[], object]] = []
@@ -197,6 +200,7 @@ class SimNode:
                 secret_file=SecretFile(disk, f"{self.directories[0]}/{IMAGE_FOLDER}"),
                 rng=rng,
                 quorum=quorum,
+                has_redis=self._has_redis,
             ),
             now_ms,
         )
@@ -206,13 +210,17 @@ class SimNode:
         self._arm_timer()
 
     def _connect_store(self, broker: Broker) -> None:
-        """Connect to the simulated Redis, or begin to take part in the quorum."""
-        if broker.quorum is None:
+        """Connect to the simulated Redis, and begin to take part in the quorum, as far as there are any."""
+        if self._has_redis:
             self.store_line.start()
-            return
-        assert isinstance(self._store, CommittedStore)
-        self._store.watch(broker.quorum.quorum, self.node_id)
-        self._later(0, lambda: self._post(events.TimerDue()))
+        if broker.quorum is not None:
+            assert isinstance(self._committed, CommittedStore)
+            self._committed.watch(broker.quorum.quorum, self.node_id)
+            self._later(0, lambda: self._post(events.TimerDue()))
+
+    @property
+    def _has_redis(self) -> bool:
+        return not isinstance(self._store, CommittedStore)
 
     def _quorum_parts(self, log_store: LogStore) -> QuorumParts | None:
         """As `yak.server.quorum_files` opens them."""
@@ -223,7 +231,13 @@ class SimNode:
         if secret_file.read() is None:
             secret_file.write_plan(QUORUM_SECRET).run(self.disk)
         config = QuorumConfig(
-            self.node_id, log_store.directory_ids()[0], QUORUM_CLUSTER_ID, self.host, self.port, self._voters
+            self.node_id,
+            log_store.directory_ids()[0],
+            QUORUM_CLUSTER_ID,
+            self.host,
+            self.port,
+            self._voters,
+            creates_cluster=not self._has_redis,
         )
         state_path = f"{folder}/quorum-state"
         log = RaftLog.open(self.disk, folder, self.now_ms)
@@ -378,8 +392,8 @@ class SimNode:
         finally:
             self.bugs.is_stepping = False
             self.disk.on_call = None
-            if isinstance(self._store, CommittedStore):
-                self._store.take()
+            if isinstance(self._committed, CommittedStore):
+                self._committed.take()
         self._probe.check()
         for effect in effects:
             self._carry_out(effect)

@@ -15,6 +15,9 @@ def drawn_size(seed: int) -> int:
     return SeededRandom(f"size {seed}").choice(SIZES)
 
 
+METADATA = ("redis", "raft", "both")
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One run. The seed determines everything that is not set here."""
@@ -33,7 +36,7 @@ class Spec:
     without: tuple[str, ...] = ()
     """Topics and kinds of clients that are left out (`Spec.leaves_out`)."""
     metadata: str = "redis"
-    """Where the metadata are: in the simulated Redis, or in a quorum of the brokers (`raft`)."""
+    """Where the metadata are: in the simulated Redis, in a quorum of the brokers (`raft`), or moved to and fro (`both`)."""
 
     def leaves_out(self, part: str) -> bool:
         """Whether a topic, or a kind of client, is not in this run."""

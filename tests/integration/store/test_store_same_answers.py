@@ -1,9 +1,11 @@
+import json
 import random
 import uuid
+from typing import Any
 
 import pytest
 import redis as redis_py
-from support.stores import Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
+from support.stores import Backend, Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
 
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
@@ -229,14 +231,11 @@ def check_epochs(before, after) -> None:
                     assert (broker.state.value, broker.broker_epoch) == ("ACTIVE", epoch)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
-    rng = random.Random(seed)
-    client = redis_py.Redis.from_url(embedded.url)
-    worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(client, keep_dumps=False))]
+def walk(rng: random.Random, worlds: list[list[Caller]], steps: int) -> dict[str, int]:
+    """Call the same in both worlds, and compare them after each call; returns how often each code was answered."""
     sent: list[tuple[int, list[StoreRequest]]] = []
     codes: dict[str, int] = {}
-    for number in range(300):
+    for number in range(steps):
         if sent and rng.random() < 0.1:
             # A call that was answered arrives once more, from a connection that was given up.
             at, requests = rng.choice(sent[-20:])
@@ -262,8 +261,72 @@ def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
         assert worlds[0][0].image.without_position() == worlds[1][0].image.without_position(), (number, requests[0])
     assert worlds[0][0].backend.high_watermarks() == worlds[1][0].backend.high_watermarks()
     assert worlds[0][0].backend.log_end_offsets() == worlds[1][0].backend.log_end_offsets()
+    return codes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
+    client = redis_py.Redis.from_url(embedded.url)
+    worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(client, keep_dumps=False))]
+    codes = walk(random.Random(seed), worlds, 300)
     client.close()
     assert codes["OK"] > 100
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_stores_that_took_over_each_other_s_content_answer_alike(embedded, seed):
+    rng = random.Random(seed)
+    client = redis_py.Redis.from_url(embedded.url)
+    backends = [MemoryBackend(), RedisBackend(client, keep_dumps=False)]
+    worlds = [brokers(backend, 4) for backend in backends]
+    walk(rng, worlds, 120)
+    contents = [export(backend, 1) for backend in backends]
+    others = [RedisBackend(client, keep_dumps=False), MemoryBackend()]
+    for callers, content, other in zip(worlds, contents, others, strict=True):
+        assert other.call(migration("import_metadata", 1, content=content, state="LIVE")).code == "OK"
+        for caller in callers:
+            caller.backend = other
+        assert export(other, 2) == {**content, "hashes": moved_hashes(content["hashes"], 2)}
+        assert other.call(migration("cancel_export", 2)).code == "OK"
+    walk(rng, worlds, 120)
+    client.close()
+
+
+def migration(script: str, migration_id: int, **more: Any) -> StoreRequest:
+    return StoreRequest(script, {"node_id": 1, "cluster_id": "cluster-a", "migration_id": migration_id, **more})
+
+
+def export(backend: Backend, migration_id: int) -> dict[str, Any]:
+    """The content of a store, in one order and with one way to write JSON."""
+    outcome = backend.call(migration("export_metadata", migration_id))
+    assert outcome.code == "OK"
+    content: Any = outcome.value["content"]
+    hashes = [
+        [name, {field: as_written(text) if name == "configs" else text for field, text in sorted(fields.items())}]
+        for name, fields in content["hashes"]
+    ]
+    return {
+        "hashes": sorted(hashes),
+        "sets": sorted(content["sets"] or []),
+        "secret": content["secret"],
+        "log": [
+            [int(offset), kind, as_written(payload), *hashes, int(time_ms)]
+            for offset, kind, payload, *hashes, time_ms in content["log"]
+        ],
+    }
+
+
+def as_written(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def moved_hashes(hashes: list[Any], migration_id: int) -> list[Any]:
+    """The hashes after a move: the other store has another clock."""
+    changed = {"cluster": {"migration_id": str(migration_id)}}
+    clock = {"fast_fenced_ms": "0"}
+    return [
+        [name, {**fields, **(clock if name.startswith("b:") else changed.get(name, {}))}] for name, fields in hashes
+    ]
 
 
 def take_answer(caller: Caller, script: str, outcome: StoreOutcome) -> None:

@@ -55,6 +55,7 @@ _VIEWS = {
     "yak.metadata.reason": ("reason", "The reason for yak.metadata.state."),
     "yak.metadata.state": ("state", "The broker's lifecycle state; ACTIVE is normal operation."),
     "yak.metadata.store": ("store_process_id", "The process id of the metadata store."),
+    "yak.metadata.stores": ("stores", "The metadata stores that this broker was started with: redis, raft, or both."),
     "yak.metadata.unsafe": ("unsafe_settings", "Settings of the metadata store that could lose acknowledged changes."),
 }
 
@@ -159,6 +160,7 @@ def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
     registered = broker.image.brokers.get(broker.node_id)
     role = "" if registered is None else registered.role
     state = {**broker.metadata.lifecycle.describe(), "role": role}
+    state["stores"] = ",".join(broker.metadata_stores)
     rows = []
     for name, (key, words) in _VIEWS.items():
         if names is not None and name not in names:

@@ -55,9 +55,9 @@ def envelope(broker: Broker, call: Call) -> Outcome:
         if quorum.quorum.leader is None:
             fields = {"request_data": call.request.request_data, "request_principal": None, "client_host_address": b""}
             return forward_to_leader(broker, call, fields, {"response_data": None, "error_code": NO_LEADER[0]})
-        return serve_in_quorum(broker, call, lambda respond: quorum.store.serve(call.request, respond))
+        return serve_in_quorum(broker, call, lambda respond: quorum.quorum_store.serve(call.request, respond))
     node = node_for_brokers(broker, call)
-    return serve_in_quorum(broker, call, lambda respond: node.store.serve(call.request, respond))
+    return serve_in_quorum(broker, call, lambda respond: node.quorum_store.serve(call.request, respond))
 
 
 def change_voters(broker: Broker, call: Call) -> Outcome:

@@ -23,6 +23,8 @@ local function read_hash(name)
 end
 
 local cluster = read_hash(CLUSTER)
+-- Why a store in this state serves no script but those of a migration; another one that is not LIVE waits for a restore.
+local MOVING = {EXPORTED = 'MIGRATING', IMPORTED = 'MIGRATING', MOVED = 'MOVED'}
 local offset = cluster and tonumber(cluster.mo) or 0
 local hash = cluster and cluster.h or ''
 
@@ -63,6 +65,7 @@ local function check_history()
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
+  if MOVING[cluster.state] then return refuse(MOVING[cluster.state]) end
   if cluster.state ~= 'LIVE' then
     -- Whether the store has this broker's image.
     return refuse('SEEDING', {offered = redis.call('HEXISTS', key('offers'), text(A.node_id)) == 1})

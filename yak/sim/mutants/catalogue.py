@@ -8,6 +8,7 @@ from yak.sim.mutants import (
     groups,
     jobs,
     members,
+    moves,
     proof,
     records,
     transactions,
@@ -28,6 +29,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *transactions.MUTANTS,
     *jobs.MUTANTS,
     *bugs.MUTANTS,
+    *moves.MUTANTS,
     *QUORUM_MUTANTS,
 )
 BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}

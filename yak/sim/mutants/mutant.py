@@ -42,6 +42,8 @@ class Mutant:
     brokers: int = 3
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur; None lets each seed draw them."""
+    metadata: str = "redis"
+    """As in `Spec`."""
 
     @contextmanager
     def on(self) -> Iterator[None]:
@@ -56,11 +58,11 @@ class Mutant:
     def run(self, seed: int) -> SeedReport:
         """Run one seed without the rule."""
         with self.on():
-            return _run(Spec(seed, self.brokers, self.faults, self.name))
+            return _run(Spec(seed, self.brokers, self.faults, self.name, metadata=self.metadata))
 
     def run_sound(self, seed: int) -> SeedReport:
         """Run the same seed with the rule."""
-        return _run(Spec(seed, self.brokers, self.faults))
+        return _run(Spec(seed, self.brokers, self.faults, metadata=self.metadata))
 
 
 def _run(spec: Spec) -> SeedReport:

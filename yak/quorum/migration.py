@@ -1,0 +1,253 @@
+"""The move of a live cluster's metadata from Redis to the quorum, or back: the quorum's leader carries it out.
+
+The cluster-wide config `yak.metadata.store.target` says where the metadata shall be. A move has three steps. Each is one
+atomic call of a script (`yak.metadata_store.migration`), and can be repeated:
+
+    to the quorum                                   to Redis
+    export_metadata in Redis: frozen                export_metadata in the quorum: frozen
+    import_metadata in the quorum: LIVE there       import_metadata in Redis: IMPORTED, which nobody can use yet
+    close_exported in Redis: content deleted        close_exported in the quorum: content deleted
+                                                    open_imported in Redis: LIVE there
+
+What decides is one commit of the quorum: of the import, or of the close. Before it the source has the metadata, after it the
+other store. So no leader has to remember anything: a new one reads from the state how far the move is, and goes on. A
+leader's calls of Redis may arrive after another one was elected; they name a migration id that contains the epoch, and
+Redis refuses an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.core.context import Context
+from yak.ids import LeaderEpoch, NodeId
+from yak.metadata_store.content import rows_of
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.quorum.quorum import Quorum
+from yak.quorum.state_machine import facts_of_new_leader
+
+if TYPE_CHECKING:
+    from yak.quorum.store_choice import StoreChoice
+
+TARGET: Final = "yak.metadata.store.target"
+_CHECK_MS: Final = 200
+_FETCHED_MS_MAX: Final = 3_000
+"""A broker that fetched from the quorum's leader at most this long ago follows the quorum."""
+_REDIS_MS_MAX: Final = 5_000
+"""For so long the metadata stay frozen while Redis does not take them; then the move is given up."""
+_PAUSE_MS: Final = 30_000
+"""After a move that was given up."""
+_ATTEMPT_BITS: Final = 20
+
+
+class Migration:
+    """Drives the move while this node leads the quorum; `StoreChoice` lets every node follow it."""
+
+    def __init__(self, context: Context, quorum: Quorum, choice: StoreChoice) -> None:
+        self._context, self._quorum, self._choice = context, quorum, choice
+        self._begin_term(-1)
+        self._newest_id = 0
+        """The newest migration id that Redis named."""
+
+    def _begin_term(self, epoch: LeaderEpoch) -> None:
+        self._epoch = epoch
+        self._attempts = 0
+        self._is_busy = False
+        self._id = 0
+        """The id of the export that this leader began."""
+        self._settled: tuple[str, int] | None = None
+        """The last step in Redis that needs no repetition: the script, and its migration id."""
+        self._exported_ms: int | None = None
+        self._not_before_ms = 0
+        self._said: object = None
+
+    # ------------------------------------------------------------------------------------------------- inputs
+
+    def on_leader(self) -> None:
+        """The leader changed: go on with what the state says."""
+        if not self._quorum.is_ready_leader:
+            self._context.timers.disarm(self)
+        elif self._epoch != self._quorum.epoch:
+            self._begin_term(self._quorum.epoch)
+            self._check()
+
+    def _check(self) -> None:
+        """Do the next step, if there is one. It is asked again and again: brokers, Redis and the target may change."""
+        if not self._quorum.is_ready_leader or self._epoch != self._quorum.epoch:
+            return
+        self._context.timers.arm(self, self._context.clock.now_ms + _CHECK_MS, self._check)
+        if self._is_busy:
+            return
+        cluster = self._quorum.machine.state.cluster
+        held = cluster.get("state")
+        if held == "LIVE":
+            self._when_in_quorum(cluster)
+        elif held == "EXPORTED":
+            self._when_exported(cluster["migration_id"])
+        elif self._choice.redis_is_connected:
+            self._when_in_redis(cluster.get("migration_id", 0))
+
+    @property
+    def _target(self) -> str:
+        return self._context.image.default_broker_configs.get(TARGET, "")
+
+    # ------------------------------------------------------------------------------------------------- to the quorum
+
+    def _when_in_redis(self, moved_id: int) -> None:
+        """Redis has the metadata; `moved_id` is the id of the move that brought them there, or 0."""
+        if moved_id and self._settled != ("open_imported", moved_id):
+            self._settle("open_imported", moved_id)
+        elif self._choice.redis_is_frozen:
+            # another leader began it
+            self._export_from_redis()
+        elif self._target == "raft" and self._all_follow():
+            self._export_from_redis()
+
+    def _all_follow(self) -> bool:
+        """Whether every live broker follows the quorum: one that does not would lose the metadata from sight."""
+        leader, now_ms = self._quorum.leader, self._context.clock.now_ms
+        assert leader is not None
+        missing: list[NodeId] = []
+        for info in self._context.image.active_brokers():
+            follower = leader.followers.get(info.node_id)
+            is_here = follower is not None and now_ms - follower.last_fetch_ms <= _FETCHED_MS_MAX
+            if info.node_id != self._quorum.config.node_id and not is_here:
+                missing.append(info.node_id)
+        if missing:
+            self._warn_once("metadata-migration-waits", brokers=missing, what="they do not follow the quorum")
+        return not missing
+
+    def _export_from_redis(self) -> None:
+        self._id = self._next_id()
+        self._call_redis("export_metadata", self._id, partial(self._on_exported, self._id))
+
+    def _on_exported(self, migration_id: int, outcome: StoreOutcome) -> None:
+        if outcome.code == "STALE_MIGRATION":
+            self._note_newest(outcome)
+        elif outcome.code != "OK":
+            self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
+        else:
+            more = {"content": outcome.value["content"], "state": "LIVE"}
+            self._propose("import_metadata", migration_id, self._on_imported, more)
+
+    def _on_imported(self, outcome: StoreOutcome) -> None:
+        if outcome.code == "OK":
+            leader = self._quorum.leader
+            assert leader is not None
+            # those of before are of an empty store
+            leader.facts = facts_of_new_leader(self._quorum.machine.state, leader.epoch)
+            self._context.notice("info", "metadata-moved", to="the quorum", metadata_offset=outcome.offset)
+        else:
+            self._warn_once("metadata-migration-refused", by="the quorum", code=outcome.code)
+
+    # ------------------------------------------------------------------------------------------------- to Redis
+
+    def _when_in_quorum(self, cluster: Mapping[str, Any]) -> None:
+        self._exported_ms = None
+        imported_id = max(cluster.get("migration_id", 0), self._id)
+        if imported_id and self._settled != ("close_exported", imported_id):
+            if self._choice.redis_is_connected:
+                self._settle("close_exported", imported_id)
+        elif self._target == "redis" and self._choice.redis_is_connected and self._is_time:
+            self._propose("export_metadata", self._next_id(), lambda _outcome: None)
+
+    @property
+    def _is_time(self) -> bool:
+        return self._context.clock.now_ms >= self._not_before_ms
+
+    def _when_exported(self, migration_id: int) -> None:
+        """The quorum's metadata are frozen, and Redis shall get them."""
+        now_ms = self._context.clock.now_ms
+        if self._exported_ms is None:
+            self._exported_ms = now_ms
+        if now_ms - self._exported_ms > _REDIS_MS_MAX:
+            self._give_up(migration_id, "Redis does not answer")
+        elif self._choice.redis_is_connected:
+            more = {"content": rows_of(self._quorum.machine.state), "state": "IMPORTED"}
+            self._call_redis("import_metadata", migration_id, partial(self._on_written, migration_id), more)
+
+    def _on_written(self, migration_id: int, outcome: StoreOutcome) -> None:
+        if outcome.code != "OK":
+            self._note_newest(outcome)
+            self._give_up(migration_id, f"Redis refuses: {outcome.code} {outcome.value.get('message', '')}".rstrip())
+            return
+        self._propose("close_exported", migration_id, self._on_closed)
+
+    def _on_closed(self, outcome: StoreOutcome) -> None:
+        if outcome.code == "OK":
+            self._context.notice("info", "metadata-moved", to="Redis", metadata_offset=outcome.offset)
+
+    def _give_up(self, migration_id: int, reason: str) -> None:
+        """Open the quorum's metadata again. What Redis may have got of them can never be opened: its id is spent."""
+        self._context.notice("error", "metadata-migration-given-up", reason=reason)
+        self._not_before_ms = self._context.clock.now_ms + _PAUSE_MS
+        self._propose("cancel_export", migration_id, lambda _outcome: None)
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def _settle(self, script: str, migration_id: int) -> None:
+        """Do the last step of a move in Redis. A refusal settles it too: Redis has something newer, or nothing."""
+
+        def done(outcome: StoreOutcome) -> None:
+            self._settled = (script, migration_id)
+            self._context.notice("info", "metadata-migration-settled", script=script, code=outcome.code)
+
+        self._call_redis(script, migration_id, done)
+
+    def _note_newest(self, outcome: StoreOutcome) -> None:
+        """Redis knows a newer id, of a quorum that was lost since: the next one must be above it."""
+        if outcome.code == "STALE_MIGRATION":
+            self._newest_id = max(self._newest_id, int(str(outcome.value["migration_id"])))
+
+    def _next_id(self) -> int:
+        self._attempts += 1
+        return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1)
+
+    def _request(self, script: str, migration_id: int, more: Mapping[str, object]) -> StoreRequest:
+        config = self._quorum.config
+        who = {"node_id": config.node_id, "cluster_id": config.cluster_id, "migration_id": migration_id}
+        return StoreRequest(script, {**who, **more})
+
+    def _call_redis(
+        self,
+        script: str,
+        migration_id: int,
+        done: Callable[[StoreOutcome], None],
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        self._is_busy = True
+        request = self._request(script, migration_id, more or {})
+        self._choice.call_redis(request, partial(self._on_answer, self._epoch, done))
+
+    def _propose(
+        self,
+        script: str,
+        migration_id: int,
+        done: Callable[[StoreOutcome], None],
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        self._is_busy = True
+        self._quorum.propose(
+            self._request(script, migration_id, more or {}), partial(self._on_answer, self._epoch, done)
+        )
+
+    def _on_answer(
+        self, epoch: LeaderEpoch, done: Callable[[StoreOutcome], None], outcome: StoreOutcome | None
+    ) -> None:
+        """Act on an answer, unless this node leads no more; without one the state tells later what happened."""
+        if epoch != self._epoch or not self._quorum.is_ready_leader or self._quorum.epoch != epoch:
+            return
+        self._is_busy = False
+        if outcome is None:
+            return
+        done(outcome)
+        if not self._is_busy:
+            self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms, self._check)
+
+    def _warn_once(self, event: str, **fields: object) -> None:
+        said = (event, str(fields))
+        if said != self._said:
+            self._said = said
+            self._context.notice("warning", event, **fields)
