@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from yak.commands.app import OUTPUT, CommandGroup
+from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
@@ -94,15 +94,26 @@ def remove(g: Globals, node_id: NodeId) -> None:
     _say_voters(g, admin, f"node {node_id} is no voter")
 
 
-@quorum.command("secret", examples=("yak quorum secret > cluster.secret",))
-def secret(g: Globals) -> None:
+@quorum.command(
+    "secret", examples=("yak quorum secret > cluster.secret", "yak quorum secret --data-dir ./yak-data > cluster.secret")
+)
+def secret(
+    g: Globals,
+    data_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--data-dir", metavar="DIR", help="The secret of the cluster of this broker's data.", rich_help_panel=WHAT
+        ),
+    ] = None,
+) -> None:
     """Print a new secret for yak serve --cluster-secret-file.
 
-    Every broker of a quorum needs the same file. It also decides the cluster id.
+    Every broker of a quorum needs the same file. It also decides the cluster id. With --data-dir it is the secret of
+    an existing cluster, with its id behind it: for new brokers of a cluster that moves, or was moved, from Redis.
     """
-    from yak.local.quorum import new_secret
+    from yak.local.quorum import new_secret, shared_secret
 
-    g.out.line(new_secret())
+    g.out.line(new_secret() if data_dir is None else shared_secret(data_dir))
 
 
 def _look(g: Globals) -> "tuple[Admin, ClusterMetadata]":

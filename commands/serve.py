@@ -88,7 +88,7 @@ def serve(
         str | None,
         typer.Option(
             "--metadata",
-            help="Where the metadata are: redis, or raft for a quorum of brokers.  [redis]",
+            help="Where the metadata are: redis, raft (a quorum of brokers), or both while they move.  [redis]",
             rich_help_panel=CONNECTION,
         ),
     ] = None,

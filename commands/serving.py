@@ -246,6 +246,7 @@ class Resolution:
             self._flags["advertised_port"] = advertised_port
         renew_seconds = self.value("renew_interval_seconds")
         http_port, http_is_usual = (None, False) if no_http else self._http_port()
+        secret, cluster_id = _secret(self.value("cluster_secret_file"))
         options = ServeOptions(
             node_id=self.value("node_id"),
             role=self.value("role"),
@@ -258,7 +259,8 @@ class Resolution:
             advertised_port=self.value("advertised_port"),
             metadata=self.value("metadata"),
             voters=_voters(self.value("voters")),
-            cluster_secret=_secret(self.value("cluster_secret_file")),
+            cluster_secret=secret,
+            cluster_id=cluster_id,
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
@@ -280,6 +282,7 @@ class Resolution:
         return options
 
 
+_SECRET_WORDS_MAX = 2
 _ADVERTISED = ("advertised_host", "advertised_port")
 _SAID_BY_OPTIONS = (
     "node.id",
@@ -302,18 +305,19 @@ def _voters(text: str) -> "VoterSet | None":
     return VoterSet.parse(text)
 
 
-def _secret(path: str | None) -> "ClusterSecret | None":
-    """The secret in a file. Raises UsageError (`cluster-secret`)."""
+def _secret(path: str | None) -> "tuple[ClusterSecret | None, str]":
+    """The secret in a file, and the cluster id that the file may name behind it. Raises UsageError (`cluster-secret`)."""
     if not path:
-        return None
+        return None, ""
     from yak.protocol.peer_proof import ClusterSecret
 
     try:
         with open(path, encoding="ascii") as file:
-            secret = ClusterSecret.parse(file.read().strip())
-        why = "it must hold 64 hexadecimal digits"
+            words = file.read().split()
+        secret = ClusterSecret.parse(words[0]) if 1 <= len(words) <= _SECRET_WORDS_MAX else None
+        why = "it must hold 64 hexadecimal digits, and may name the cluster id behind them"
     except (OSError, UnicodeDecodeError) as error:
-        secret, why = None, str(error)
+        words, secret, why = [], None, str(error)
     if secret is None:
         raise UsageError(
             "cluster-secret",
@@ -321,7 +325,7 @@ def _secret(path: str | None) -> "ClusterSecret | None":
             why=why,
             try_=("yak quorum secret > cluster.secret",),
         )
-    return secret
+    return secret, "".join(words[1:])
 
 
 def _read_properties(path: str) -> dict[str, str]:

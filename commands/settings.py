@@ -153,7 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
         "--metadata",
         "YAK_METADATA",
         "redis",
-        "where the metadata are: redis, or raft for a quorum of brokers",
+        "where the metadata are: redis, raft (a quorum of brokers), or both while they move",
     ),
     Setting("voters", "--voters", "YAK_VOTERS", "", "first voters of the quorum, ID@HOST:PORT,...; empty: this broker"),
     Setting(

@@ -46,6 +46,22 @@ def new_secret() -> str:
     return secrets.token_hex(_SECRET_BYTES)
 
 
+def shared_secret(broker_data_dir: str) -> str:
+    """The line of a secret's file with which a new broker joins the cluster of an existing broker: secret, cluster id.
+
+    Raises UsageError (`cluster-secret`).
+    """
+    secret, cluster_id = _secret_of(broker_data_dir), layout.read_cluster_id(broker_data_dir)
+    if secret and cluster_id:
+        return f"{secret} {cluster_id}"
+    raise UsageError(
+        "cluster-secret",
+        f"{broker_data_dir} has no secret of a cluster",
+        why="no broker has joined a cluster on it" if not cluster_id else "the file cluster-secret cannot be read",
+        try_=("yak quorum secret --data-dir DIR   the data directory of a broker that runs", "yak quorum secret"),
+    )
+
+
 def has_begun(known: "ClusterState") -> bool:
     """Whether a broker of a quorum has opened its data directory: its log may name the voters by their addresses."""
     return known.metadata == RAFT and any(layout.read_cluster_id(broker.data_dir) for broker in known.brokers)
@@ -75,12 +91,14 @@ def prepare(known: "ClusterState") -> QuorumSpec | None:
 
 
 def _secret_of_a_broker(known: "ClusterState") -> str | None:
-    for broker in known.brokers:
-        try:
-            return Path(broker.data_dir, layout.METADATA_FOLDER, "cluster-secret").read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
+    return next((found for broker in known.brokers if (found := _secret_of(broker.data_dir))), None)
+
+
+def _secret_of(broker_data_dir: str) -> str | None:
+    try:
+        return Path(broker_data_dir, layout.METADATA_FOLDER, "cluster-secret").read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def metadata_elsewhere(known: "ClusterState") -> UsageError:

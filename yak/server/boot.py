@@ -96,7 +96,7 @@ def open_data(
     metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
     secret_file = SecretFile(disk, metadata_path)
     try:
-        quorum = _open_quorum(disk, metadata_path, options, secret_file, image, clock.now_ms())
+        quorum = _open_quorum(disk, metadata_path, options, secret_file, image, log_store.cluster_id, clock.now_ms())
     except (StartRefused, OSError) as error:
         log_store.release()
         raise error if isinstance(error, StartRefused) else _cannot_open(str(error), options) from error
@@ -108,21 +108,23 @@ def open_data(
 
 
 def _open_quorum(
-    disk: RealDisk, path: str, options: ServeOptions, secret_file: SecretFile, image: Image, now_ms: int
+    disk: RealDisk,
+    path: str,
+    options: ServeOptions,
+    secret_file: SecretFile,
+    image: Image,
+    cluster_id: str | None,
+    now_ms: int,
 ) -> "OpenedQuorum | None":
-    """The quorum's files; None with Redis. Raises StartRefused, OSError."""
-    if options.metadata == "redis":
-        if disk.exists(f"{path}/{METADATA_TOPIC}-0"):
-            raise StartRefused(
-                "metadata-elsewhere",
-                f"the metadata of the cluster in {path} are in a quorum of brokers",
-                why="with another metadata store this broker would be in another cluster; nothing was changed",
-                try_=("yak serve --metadata raft", "yak serve --data-dir ANOTHER_DIRECTORY"),
-            )
+    """The quorum's files; None with Redis alone. Raises StartRefused, OSError."""
+    if not options.has_quorum and not disk.exists(f"{path}/{METADATA_TOPIC}-0"):
         return None
-    from yak.server.quorum_files import open_quorum
+    from yak.server.quorum_files import check_not_in_quorum, open_quorum
 
-    return open_quorum(disk, path, options, secret_file, image, now_ms)
+    if options.has_quorum:
+        return open_quorum(disk, path, options, secret_file, image, now_ms, cluster_id or "")
+    check_not_in_quorum(disk, path, now_ms)
+    return None
 
 
 def make_broker(
@@ -166,6 +168,7 @@ def make_broker(
         secret_file=opened.secret_file,
         rng=rng,
         quorum=quorum,
+        has_redis=options.has_redis,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,
     )

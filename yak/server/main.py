@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
 
@@ -38,6 +38,9 @@ from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
+
+if TYPE_CHECKING:
+    from yak.quorum.quorum import Quorum
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _STOP_SECONDS_MAX: Final = 60.0
@@ -80,7 +83,7 @@ class Server:
         self._store_seen = trio.Event()
         self._store_reason = ""
         self._store: RedisStore | None = None
-        if options.metadata == "redis":
+        if options.has_redis:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
@@ -143,7 +146,7 @@ class Server:
         nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell)
-        if self._store is not None:
+        if broker.quorum is None:
             nursery.start_soon(self._wait_for_store)
         else:
             # the quorum's nodes reach each other here, before this broker can join the cluster
@@ -207,14 +210,18 @@ class Server:
             self._stderr.flush()
 
     async def _wait_for_quorum(self) -> None:
-        """Report that the broker waits for the metadata quorum, which may need other brokers to be started."""
+        """Report what a broker with a quorum waits for: other brokers that must be started, or Redis as well.
+
+        There is no time-out. A broker with both starts while either store has the metadata and answers.
+        """
         await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
         while not self._is_ready:
             assert self._broker is not None
             assert self._broker.quorum is not None
-            quorum = self._broker.quorum.quorum
-            voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
-            self._stderr.write(f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}\n")
+            if self._store is not None and not self._store_seen.is_set():
+                where, reason = _without_password(self._options.redis_url), self._store_reason or "no answer yet"
+                self._stderr.write(f"waiting for the metadata store at {where}: {reason}\n")
+            self._stderr.write(f"{_quorum_waited_for(self._broker.quorum.quorum, has_redis=self._store is not None)}\n")
             self._stderr.flush()
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
@@ -237,7 +244,7 @@ class Server:
                 self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
-        if self._store is not None:
+        if broker.quorum is None:
             shell.nursery.start_soon(self._listen)
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
@@ -329,6 +336,14 @@ def _banner(options: ServeOptions, listening: str, advertised: str, http: str | 
         yield f"http:       {http}\n"
     yield f"data:       {', '.join(map(os.path.abspath, options.data_dirs))}\n"
     yield f'try:        yak produce -b {advertised} -m "hello"\n'
+
+
+def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
+    """Why a broker is not ready: the quorum has no leader, or it has one, and the metadata are elsewhere."""
+    voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
+    if quorum.leader_id >= 0 and not has_redis and quorum.machine.state.cluster.get("state") == "MOVED":
+        return "waiting for the metadata quorum: the metadata were moved to Redis; start with --metadata redis"
+    return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"
 
 
 def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:

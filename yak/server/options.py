@@ -11,8 +11,8 @@ if TYPE_CHECKING:  # the command line has no use for them
     from yak.quorum.voters import VoterSet
 
 Role = Literal["leader", "follower"]
-Metadata = Literal["redis", "raft"]
-METADATA: Final[tuple[Metadata, ...]] = ("redis", "raft")
+Metadata = Literal["redis", "raft", "both"]
+METADATA: Final[tuple[Metadata, ...]] = ("redis", "raft", "both")
 ROLES: Final[tuple[Role, ...]] = ("leader", "follower")
 LEASE_MS_DEFAULT: Final = 6_000
 """As `session_timeout_ms` of `yak.cluster.settings.ClusterSettings`; far above any event loop delay."""
@@ -40,10 +40,13 @@ class ServeOptions:
     advertised_host: str | None = None
     advertised_port: int | None = None
     metadata: Metadata = "redis"
+    """`both`: Redis and a node of the quorum, while the metadata are moved from one to the other."""
     voters: "VoterSet | None" = None
     """The first voters of the metadata quorum; None: this broker alone."""
     cluster_secret: "ClusterSecret | None" = field(default=None, repr=False)
     """The secret that the brokers of a quorum share before they know any metadata; None: the one on disk, or a new one."""
+    cluster_id: str = ""
+    """The cluster id that the secret's file names; empty: the one on disk, or the one that follows from the secret."""
     project_redis: str | None = None
     """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -72,6 +75,16 @@ class ServeOptions:
         if self.renew_ms is not None:
             return self.renew_ms
         return usual_renew_ms(self.lease_ms)
+
+    @property
+    def has_redis(self) -> bool:
+        """Whether the broker connects to a metadata store in Redis."""
+        return self.metadata != "raft"
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether the broker is a node of a metadata quorum."""
+        return self.metadata != "redis"
 
     def advertised(self, bound_port: int) -> tuple[str, int]:
         """The address that clients connect to, once the port is bound."""
@@ -127,7 +140,7 @@ class ServeOptions:
             raise UsageError(
                 "bad-metadata",
                 f"no such metadata store: {self.metadata}",
-                why="it is redis, or raft: a quorum of brokers",
+                why="it is redis, raft (a quorum of brokers), or both while the metadata are moved",
                 try_=("yak serve --metadata raft",),
             )
         if self.project_redis is not None and self.metadata != "raft":

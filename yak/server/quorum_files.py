@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
@@ -15,13 +16,15 @@ from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
 from yak.quorum.raft_log import FOLDER, RaftLog, unreadable
-from yak.quorum.state_machine import read_snapshot
+from yak.quorum.state_machine import StateMachine, read_snapshot, value_of
 from yak.quorum.voters import Voter, VoterSet
 from yak.server.options import ServeOptions
 from yak.server.random_source import SystemRandomSource
 from yak.storage.log_store import LogStore
 
-_STATE_FILE = "quorum-state"
+MOVED: Final = "MOVED"
+"""The state of a store whose metadata are in the other one."""
+_STATE_FILE: Final = "quorum-state"
 
 
 @dataclass(slots=True)
@@ -32,43 +35,95 @@ class OpenedQuorum:
     election: ElectionState
     state_path: str
     cluster_id: str
+    creates_cluster: bool = True
+    """Whether a new cluster may begin here: not where Redis may have it, nor on disks that know one."""
 
     def parts(self, options: ServeOptions, log_store: LogStore, advertised: tuple[str, int]) -> QuorumParts:
         """The parts for the broker. Without `--voters`, this node alone is the quorum."""
         host, port = advertised
         voters = options.voters or VoterSet((Voter(options.node_id, host, port),))
         directory_id = log_store.directory_ids()[0]
-        config = QuorumConfig(options.node_id, directory_id, self.cluster_id, host, port, voters)
+        config = QuorumConfig(
+            options.node_id, directory_id, self.cluster_id, host, port, voters, creates_cluster=self.creates_cluster
+        )
         return QuorumParts(config, self.log, self.election, self.state_path)
 
 
 def open_quorum(
-    disk: Disk, directory: str, options: ServeOptions, secret_file: SecretFile, image: Image, now_ms: int
+    disk: Disk,
+    directory: str,
+    options: ServeOptions,
+    secret_file: SecretFile,
+    image: Image,
+    now_ms: int,
+    cluster_id_on_disk: str = "",
 ) -> OpenedQuorum:
     """Open the files in the metadata folder; waits for the device. Raises StartRefused, OSError."""
-    if image.offset and not disk.exists(f"{directory}/{FOLDER}"):
+    is_both, has_log = options.metadata == "both", disk.exists(f"{directory}/{FOLDER}")
+    if image.offset and not has_log and not is_both:
         raise StartRefused(
             "metadata-elsewhere",
             f"the metadata of the cluster in {directory} are in Redis",
             why="with another metadata store this broker would be in another cluster; nothing was changed",
-            try_=("yak serve --metadata redis", "yak serve --data-dir ANOTHER_DIRECTORY"),
+            try_=(
+                "yak serve --metadata redis",
+                "yak cluster migrate --to raft   move them to a quorum of the brokers",
+                "yak serve --data-dir ANOTHER_DIRECTORY",
+            ),
         )
-    cluster_id = cluster_id_of(_shared_secret(options, secret_file, disk, directory))
-    if image.cluster_id and image.cluster_id != cluster_id:
+    secret = _shared_secret(options, secret_file, directory)
+    cluster_id = _cluster_id(options, secret, secret_file, directory, cluster_id_on_disk or image.cluster_id)
+    if is_both and options.voters is None and not (has_log and RaftLog.open(disk, directory, now_ms).end_offset):
         raise StartRefused(
-            "cluster-secret",
-            f"{directory} belongs to cluster {image.cluster_id}, and the secret to cluster {cluster_id}",
-            why="the cluster id of a quorum follows from its secret; nothing was changed",
-            try_=("yak serve --cluster-secret-file FILE   the file of this cluster's other brokers",),
+            "quorum-voters",
+            "--metadata both needs the voters of the metadata quorum",
+            why=f"no quorum is known in {directory}, and this broker alone is none; nothing was changed",
+            try_=("yak serve --metadata both --voters ID@HOST:PORT,...",),
         )
+    if secret_file.read() is None:
+        disk.make_directory(directory)
+        secret_file.write_plan(secret).run(disk)
     state_path = f"{directory}/{_STATE_FILE}"
     log = RaftLog.open(disk, directory, now_ms)
-    if log.snapshot:
-        try:
-            read_snapshot(log.snapshot)
-        except ProtocolViolation as violation:
-            raise unreadable(log.folder, violation) from violation
-    return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id)
+    _restored(log)
+    creates_cluster = not is_both and not image.offset
+    return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id, creates_cluster)
+
+
+def check_not_in_quorum(disk: Disk, directory: str, now_ms: int) -> None:
+    """Check that the quorum's log in the metadata folder has no metadata: they were moved to Redis, or never here.
+
+    Entries that are not committed count too: the last one of a move is written after Redis has the metadata. Raises
+    StartRefused, OSError.
+    """
+    log = RaftLog.open(disk, directory, now_ms)
+    machine = _restored(log)
+    for entry in log.entries(max(log.start_offset, log.snapshot_id.end_offset), log.end_offset):
+        if not entry.is_control:
+            machine.apply(value_of(entry.batch))
+    if machine.state.cluster.get("state", MOVED) == MOVED:
+        return
+    raise StartRefused(
+        "metadata-elsewhere",
+        f"the metadata of the cluster in {directory} are in a quorum of brokers",
+        why="with another metadata store this broker would be in another cluster; nothing was changed",
+        try_=(
+            "yak serve --metadata raft",
+            "yak serve --metadata both   if they were moved while this broker did not run",
+            "yak cluster migrate --to redis   move them to Redis",
+            "yak serve --data-dir ANOTHER_DIRECTORY",
+        ),
+    )
+
+
+def _restored(log: RaftLog) -> StateMachine:
+    """The state in the log's snapshot. Raises StartRefused."""
+    if not log.snapshot:
+        return StateMachine()
+    try:
+        return read_snapshot(log.snapshot)[0]
+    except ProtocolViolation as violation:
+        raise unreadable(log.folder, violation) from violation
 
 
 def cluster_id_of(secret: ClusterSecret) -> str:
@@ -77,8 +132,38 @@ def cluster_id_of(secret: ClusterSecret) -> str:
     return base64.urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()
 
 
-def _shared_secret(options: ServeOptions, secret_file: SecretFile, disk: Disk, directory: str) -> ClusterSecret:
-    """The cluster's secret, which is on disk afterwards. Only a node that is the whole quorum makes one itself."""
+def _cluster_id(
+    options: ServeOptions, secret: ClusterSecret, secret_file: SecretFile, directory: str, on_disk: str
+) -> str:
+    """The cluster's id: that of the data, else that of the secret's file, else the one that follows from the secret.
+
+    A cluster that was moved here from Redis keeps the id that it had there. Raises StartRefused.
+    """
+    named = options.cluster_id
+    if not on_disk and not named and options.metadata == "both":
+        raise StartRefused(
+            "cluster-secret",
+            f"the id of the cluster that {directory} shall belong to is not known",
+            why="a new broker with --metadata both learns it from the secret's file; nothing was changed",
+            try_=(
+                "yak quorum secret --data-dir DIR > cluster.secret   DIR: the data of a broker of the cluster",
+                "yak serve --metadata both --cluster-secret-file cluster.secret",
+            ),
+        )
+    given = named or cluster_id_of(secret)
+    is_proved = not named and secret_file.read() is not None
+    if on_disk and on_disk != given and not is_proved:
+        raise StartRefused(
+            "cluster-secret",
+            f"{directory} belongs to cluster {on_disk}, and the secret to cluster {given}",
+            why="the secret's file names the cluster id, or the id follows from the secret; nothing was changed",
+            try_=("yak serve --cluster-secret-file FILE   the file of this cluster's other brokers",),
+        )
+    return on_disk or given
+
+
+def _shared_secret(options: ServeOptions, secret_file: SecretFile, directory: str) -> ClusterSecret:
+    """The cluster's secret. Only a node that is the whole quorum of a new cluster makes one. Raises StartRefused."""
     on_disk, given = secret_file.read(), options.cluster_secret
     if on_disk is not None and given is not None and on_disk != given:
         raise StartRefused(
@@ -89,18 +174,14 @@ def _shared_secret(options: ServeOptions, secret_file: SecretFile, disk: Disk, d
         )
     is_alone = options.voters is None or options.voters.node_ids == (options.node_id,)
     secret = on_disk or given
-    if secret is None and not is_alone:
+    if secret is None and (not is_alone or options.metadata == "both"):
+        make = "yak quorum secret > cluster.secret   once, then copy the file to each machine"
+        if options.metadata == "both":
+            make = "yak quorum secret --data-dir DIR > cluster.secret   DIR: the data of a broker of the cluster"
         raise StartRefused(
             "cluster-secret",
             "the brokers of a metadata quorum share a secret, and this one has none",
             why="each must prove to the others that it belongs to the cluster, before it knows any metadata",
-            try_=(
-                "yak quorum secret > cluster.secret   once, then copy the file to each machine",
-                "yak serve --metadata raft --voters ... --cluster-secret-file cluster.secret",
-            ),
+            try_=(make, f"yak serve --metadata {options.metadata} --voters ... --cluster-secret-file cluster.secret"),
         )
-    secret = secret or ClusterSecret(SystemRandomSource().secret_bytes(SECRET_BYTES))
-    if on_disk is None:
-        disk.make_directory(directory)
-        secret_file.write_plan(secret).run(disk)
-    return secret
+    return secret or ClusterSecret(SystemRandomSource().secret_bytes(SECRET_BYTES))

@@ -1,19 +1,24 @@
 """What a node of the metadata quorum opens at its start, and what it refuses."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from yak.cluster.image import Image
 from yak.cluster.secret_file import SecretFile
 from yak.errors import StartRefused
+from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.raft_log import FOLDER, RaftLog, SnapshotId
+from yak.quorum.state_machine import SoftFacts, StateMachine, command_batch, write_snapshot
 from yak.quorum.voters import VoterSet
-from yak.server.options import ServeOptions
-from yak.server.quorum_files import cluster_id_of, open_quorum
+from yak.server.options import Metadata, ServeOptions
+from yak.server.quorum_files import check_not_in_quorum, cluster_id_of, open_quorum
 from yak.sim.disk import SimDisk
 
 FOLDER_OF_METADATA = "/data/__yak_metadata"
 SECRET, OTHER = ClusterSecret(b"a" * SECRET_BYTES), ClusterSecret(b"b" * SECRET_BYTES)
+BOOTSTRAP = StoreRequest("bootstrap", {"cluster_id": None, "new_cluster_id": "id", "new_incarnation_id": "one"})
 THREE = VoterSet.parse("1@one:9092,2@two:9092,3@three:9092")
 
 
@@ -24,9 +29,17 @@ def disk() -> SimDisk:
     return disk
 
 
-def opened(disk: SimDisk, *, image: Image | None = None, **options):
-    serve = ServeOptions(metadata="raft", **options)
-    return open_quorum(disk, FOLDER_OF_METADATA, serve, SecretFile(disk, FOLDER_OF_METADATA), image or Image(), 1_000)
+def opened(disk: SimDisk, *, image: Image | None = None, metadata: Metadata = "raft", on_disk: str = "", **options):
+    serve = ServeOptions(metadata=metadata, **options)
+    secret_file = SecretFile(disk, FOLDER_OF_METADATA)
+    return open_quorum(disk, FOLDER_OF_METADATA, serve, secret_file, image or Image(), 1_000, on_disk)
+
+
+def append(disk: SimDisk, *requests: StoreRequest) -> None:
+    log = RaftLog.open(disk, FOLDER_OF_METADATA, 1_000)
+    for request in requests:
+        log.append(command_batch(request, SoftFacts(), 1_000), 1, 1_000)
+    log.flushed(log.flush_plan(), [], 1_000)
 
 
 def secret_on(disk: SimDisk) -> ClusterSecret | None:
@@ -63,9 +76,66 @@ def test_directory_of_a_cluster_with_redis_is_refused(disk):
 
 
 def test_directory_of_another_cluster_is_refused(disk):
-    opened(disk, cluster_secret=SECRET)
-    with pytest.raises(StartRefused, match="belongs to cluster elsewhere"):
-        opened(disk, image=Image(offset=7, cluster_id="elsewhere"))
+    opened(disk)
+    disk.remove(f"{FOLDER_OF_METADATA}/cluster-secret")
+    for wrong in ({}, {"cluster_id": "another"}):
+        with pytest.raises(StartRefused, match="belongs to cluster elsewhere"):
+            opened(disk, image=Image(offset=7, cluster_id="elsewhere"), cluster_secret=SECRET, **wrong)
+    assert secret_on(disk) is None
+
+
+def test_cluster_that_came_from_redis_keeps_its_id_without_the_secrets_file(disk):
+    SecretFile(disk, FOLDER_OF_METADATA).write_plan(SECRET).run(disk)
+    both = opened(disk, metadata="both", image=Image(offset=7), voters=THREE, on_disk="from-redis")
+    assert (both.cluster_id, both.creates_cluster) == ("from-redis", False)
+    raft = opened(disk, image=Image(offset=9, cluster_id="from-redis"), voters=THREE)
+    assert (raft.cluster_id, raft.creates_cluster) == ("from-redis", False)
+
+
+def test_new_broker_takes_the_cluster_id_from_the_secrets_file(disk):
+    new = opened(disk, metadata="both", voters=THREE, cluster_secret=SECRET, cluster_id="from-redis")
+    assert (new.cluster_id, secret_on(disk)) == ("from-redis", SECRET)
+    assert opened(disk, voters=THREE, cluster_secret=SECRET, cluster_id="from-redis").creates_cluster
+
+
+def test_new_broker_with_both_needs_a_secret_and_a_cluster_id(disk):
+    with pytest.raises(StartRefused, match="share a secret"):
+        opened(disk, metadata="both", voters=VoterSet.parse("1@one:9092"))
+    with pytest.raises(StartRefused, match="is not known") as refused:
+        opened(disk, metadata="both", voters=THREE, cluster_secret=SECRET)
+    assert any("yak quorum secret --data-dir" in each for each in refused.value.try_)
+    assert secret_on(disk) is None
+
+
+def test_both_needs_voters_until_the_log_has_records(disk):
+    SecretFile(disk, FOLDER_OF_METADATA).write_plan(SECRET).run(disk)
+    for _ in range(2):
+        with pytest.raises(StartRefused, match="needs the voters") as refused:
+            opened(disk, metadata="both", on_disk="id")
+        assert refused.value.code == "quorum-voters"
+    append(disk, BOOTSTRAP)
+    assert opened(disk, metadata="both", on_disk="id").log.end_offset == 1
+
+
+def test_quorum_without_a_cluster_does_not_keep_a_broker_from_redis(disk):
+    opened(disk, metadata="both", on_disk="id", voters=THREE, cluster_secret=SECRET, cluster_id="id")
+    check_not_in_quorum(disk, FOLDER_OF_METADATA, 1_000)
+
+
+def test_quorum_with_a_cluster_keeps_a_broker_from_redis_also_behind_a_snapshot(disk):
+    append(disk, BOOTSTRAP)
+    with pytest.raises(StartRefused, match="are in a quorum") as refused:
+        check_not_in_quorum(disk, FOLDER_OF_METADATA, 1_000)
+    assert refused.value.code == "metadata-elsewhere"
+    machine = StateMachine()
+    machine.state.cluster = {"cluster_id": "id", "state": "LIVE"}
+    for state, refuses in (("LIVE", True), ("EXPORTED", True), ("MOVED", False)):
+        machine.state.cluster["state"] = state
+        log = RaftLog.open(disk, FOLDER_OF_METADATA, 1_000)
+        offset = log.snapshot_id.end_offset + 5
+        log.write_snapshot(SnapshotId(offset, 1), write_snapshot(machine, THREE, 1_000)).run(disk)
+        with pytest.raises(StartRefused) if refuses else nullcontext():
+            check_not_in_quorum(disk, FOLDER_OF_METADATA, 1_000)
 
 
 def test_unreadable_vote_is_refused(disk):
