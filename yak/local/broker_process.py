@@ -144,7 +144,8 @@ class StartingBroker:
             )
         if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
             self._frozen_looked_for = now
-            self._check_not_frozen()
+            if self.spec.quorum is None or self.spec.quorum.metadata != BOTH:
+                self._check_not_frozen()  # with both, a store that has no metadata now is usual
             if self._is_alone:
                 self._check_quorum()
         return None
