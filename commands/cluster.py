@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import CommandGroup
+from yak.commands.cluster_migrate import migrate
 from yak.commands.cluster_restore import restore
 from yak.commands.options import Globals
 
@@ -29,14 +30,18 @@ STORE_CONFIGS = {
 
 cluster = CommandGroup(
     "cluster",
-    "Show the cluster and its metadata store.",
-    examples=("yak cluster", "yak cluster -o json", "yak cluster restore --dry-run"),
+    "Show the cluster and its metadata store, restore the store, move the metadata to another one.",
+    examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
     default="show",
 )
 cluster.command(
     "restore",
     examples=("yak cluster restore --dry-run", "yak cluster restore", "yak cluster restore --accept-loss"),
 )(restore)
+cluster.command(
+    "migrate",
+    examples=("yak cluster migrate --to raft", "yak cluster migrate --to redis", "yak cluster migrate --to raft -b h1:9092"),
+)(migrate)
 
 
 @cluster.command("show", examples=("yak cluster", "yak cluster show -o json"))

@@ -97,6 +97,12 @@ def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
     if found.state == "LIVE":
         g.out.note(f"The metadata store at {name} holds cluster {found.cluster_id}; there is nothing to restore.")
         return 0
+    if found.state not in ("EMPTY", "SEEDING"):
+        g.out.note(
+            f"The metadata store at {name} is {found.state}: yak cluster migrate moves, or moved, its metadata; "
+            "there is nothing to restore."
+        )
+        return 0
     raise YakError(
         "no-offers",
         f"no broker has offered its metadata to the metadata store at {name}",

@@ -113,7 +113,7 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     from yak.local import state
 
     cluster = state.load(directory)
-    if cluster is not None and cluster.metadata == "raft":
+    if cluster is not None and (cluster.metadata == "raft" or cluster.moving_to is not None):
         return newest_copy([broker.data_dir for broker in cluster.brokers])
     if cluster is not None:
         return RedisSource(cluster.redis.url, timeout_s)

@@ -218,6 +218,8 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     answering = [broker.http_address for broker in status.brokers if broker.http_address]
     if answering:
         g.out.note(f"http:    {' '.join(answering)}")
+    if status.moving_to is not None:
+        g.out.note(f"a move of the metadata is not finished: yak cluster migrate --to {status.moving_to}")
     for name in made:
         g.out.note(f'made topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]

@@ -56,7 +56,7 @@ def read_members(
     known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
     up = [node for node, member in known.items() if member.state == "ACTIVE"]
     with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
-        said = pool.map(lambda node: _own_configs(metadata.brokers[node], names, patience), up)
+        said = pool.map(lambda node: own_configs(metadata.brokers[node], names, patience), up)
         for node, configs in zip(up, said, strict=True):
             member = known[node]
             state: MemberState = "ACTIVE" if configs is not None else "SILENT"
@@ -103,8 +103,8 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
     return None
 
 
-def _own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
-    """The broker's configs of these names; None when it does not answer."""
+def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
+    """The broker's own values of these configs; None when it does not answer."""
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 

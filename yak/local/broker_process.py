@@ -18,7 +18,7 @@ from typing import Final
 
 from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
 from yak.local.processes import ProcessId, identify
-from yak.local.quorum import REDIS, QuorumSpec
+from yak.local.quorum import BOTH, REDIS, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 from yak.private_files import make_directory
 
@@ -42,7 +42,7 @@ _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
 class BrokerSpec:
     """The settings of one broker. `configs` are `name=value` pairs for `yak serve -c`; `role` is leader or follower.
 
-    With a `quorum`, `redis_url` is unused.
+    With a `quorum`, `redis_url` is unused, except while the metadata move.
     """
 
     node_id: int
@@ -76,7 +76,8 @@ class BrokerSpec:
     def _metadata_arguments(self) -> list[str]:
         if self.quorum is None:
             return ["--metadata", REDIS, "--redis-url", self.redis_url]
-        return self.quorum.serve_arguments()
+        redis = ["--redis-url", self.redis_url] if self.quorum.metadata == BOTH else []
+        return [*self.quorum.serve_arguments(), *redis]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,8 @@ class StartingBroker:
             )
         if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
             self._frozen_looked_for = now
-            self._check_not_frozen()
+            if self.spec.quorum is None or self.spec.quorum.metadata != BOTH:
+                self._check_not_frozen()  # with both, a store that has no metadata now is usual
             if self._is_alone:
                 self._check_quorum()
         return None

@@ -9,12 +9,14 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from yak.errors import UsageError, YakError
-from yak.local import layout, planning, processes, quorum, redis_child, state
+from yak.local import layout, planning, processes, redis_child, state
+from yak.local.migration import Migration
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
 from yak.local.starting import start_missing
@@ -66,7 +68,7 @@ class LocalCluster:
         """Every child's log file, by the child's name."""
         known = self._known()
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
-        redis = () if known is not None and known.metadata == quorum.RAFT else ("redis",)
+        redis = () if known is not None and not known.has_redis else ("redis",)
         return {name: self.log_path(name) for name in (*brokers, *redis)}
 
     def redis_pid(self) -> int | None:
@@ -175,11 +177,23 @@ class LocalCluster:
             if hard and broker.process is not None:
                 processes.kill(broker.process)
                 broker.process, broker.is_ready = None, False
-            self._stop_all([broker])
-            broker.wanted = True
-            state.save(known)
-            start_missing(known, only=node_id)
+            self._restart(known, broker)
             return broker_status(broker)
+
+    def _restart(self, known: ClusterState, broker: BrokerState) -> None:
+        self._stop_all([broker])
+        broker.wanted = True
+        state.save(known)
+        start_missing(known, only=broker.node_id)
+
+    def migrate(self, to: str, *, redis_url: str | None = None, say: Callable[[str], None] = lambda _: None) -> bool:
+        """Move the metadata of the running cluster to `to`, redis or raft; False when they are there already.
+
+        Goes on with a move that was interrupted. `redis_url`: an external Redis instead of the cluster's own. Raises
+        YakError (`cluster-not-running`), and the errors of `yak.local.migration`.
+        """
+        with self._changing_known() as known:
+            return Migration(known, partial(self._restart, known), say).run(to, redis_url)
 
     def kill(self, node_id: int) -> ProcessId:
         """`kill -9` one broker, paused or not, and wait until it is gone; its state is then dead, not stopped.
@@ -247,7 +261,7 @@ class LocalCluster:
             return True
 
     def _no_redis(self, known: ClusterState) -> YakError:
-        if known.metadata == quorum.RAFT:
+        if not known.has_redis:
             return YakError(
                 "redis-not-ours",
                 f"the cluster in {self.data_dir} has no Redis",

@@ -61,7 +61,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     if running:
         _refuse_changes(known, settings)
     known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
-    if known.metadata == quorum.RAFT:
+    if not known.has_redis:
         known.redis = RedisState("")
     elif settings.redis_url is not None and not known.redis.is_ours:
         known.redis.url = settings.redis_url
@@ -191,7 +191,7 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
         for broker, port in zip(known.brokers, settings.ports, strict=True):
             broker.host, broker.port = settings.host, port
         return ()
-    if known.metadata == quorum.RAFT:
+    if known.has_quorum or known.voters:
         return _choose_lasting_ports(known, settings, only)
     taken: list[int] = []
     asked = settings.port

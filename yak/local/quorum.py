@@ -5,6 +5,7 @@ Brokers that are added later are observers, until `yak quorum add` makes them vo
 broker of a quorum keeps its port.
 """
 
+import contextlib
 import os
 import secrets
 from dataclasses import dataclass
@@ -20,20 +21,25 @@ if TYPE_CHECKING:
 
 REDIS: Final = "redis"
 RAFT: Final = "raft"
+BOTH: Final = "both"
 _SIZES: Final = (5, 3, 1)
 _SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumSpec:
-    """What `yak serve` needs to join: `voters` as ID@HOST:PORT,... and the path of the secret's file."""
+    """What `yak serve` needs to join: `voters` as ID@HOST:PORT,... and the path of the secret's file.
+
+    `metadata` is raft, or both while the metadata move from or to Redis.
+    """
 
     voters: str
     secret_file: str
+    metadata: str = RAFT
 
     def serve_arguments(self) -> list[str]:
         """The arguments of `yak serve`."""
-        return ["--metadata", RAFT, "--voters", self.voters, "--cluster-secret-file", self.secret_file]
+        return ["--metadata", self.metadata, "--voters", self.voters, "--cluster-secret-file", self.secret_file]
 
 
 def voters_of(brokers: int) -> int:
@@ -64,34 +70,37 @@ def shared_secret(broker_data_dir: str) -> str:
 
 def has_begun(known: "ClusterState") -> bool:
     """Whether a broker of a quorum has opened its data directory: its log may name the voters by their addresses."""
-    return known.metadata == RAFT and any(layout.read_cluster_id(broker.data_dir) for broker in known.brokers)
+    return known.has_quorum and any(layout.read_cluster_id(broker.data_dir) for broker in known.brokers)
 
 
 def prepare(known: "ClusterState") -> QuorumSpec | None:
-    """What the brokers of this cluster need; None with Redis. Makes the secret of a new cluster.
+    """What the brokers of this cluster need; None with Redis alone. Makes the secret of a new cluster.
 
     Raises StartRefused (`cluster-secret`) when an existing cluster lost its secret.
     """
-    if known.metadata != RAFT:
+    if known.serves_with == REDIS:
         return None
     path = layout.secret_path(known.data_dir)
     if not os.path.exists(path):
-        secret = _secret_of_a_broker(known)
-        if secret is None and has_begun(known):
+        line = _line_of_a_broker(known)
+        if line is None and has_begun(known):
             raise StartRefused(
                 "cluster-secret",
                 f"the secret of the cluster in {known.data_dir} is gone",
                 why=f"{path} is missing, and no broker's directory has it; the brokers know each other by it",
                 try_=("restore the file from a backup", f"yak down --purge --data-dir {known.data_dir}"),
             )
-        replace_file(path, f"{secret or new_secret()}\n".encode())
+        replace_file(path, f"{line or new_secret()}\n".encode())
     brokers = {broker.node_id: broker for broker in known.brokers}
     voters = ",".join(f"{node_id}@{brokers[node_id].address}" for node_id in known.voters)
-    return QuorumSpec(voters, path)
+    return QuorumSpec(voters, path, known.serves_with)
 
 
-def _secret_of_a_broker(known: "ClusterState") -> str | None:
-    return next((found for broker in known.brokers if (found := _secret_of(broker.data_dir))), None)
+def _line_of_a_broker(known: "ClusterState") -> str | None:
+    for broker in known.brokers:
+        with contextlib.suppress(UsageError):
+            return shared_secret(broker.data_dir)
+    return None
 
 
 def _secret_of(broker_data_dir: str) -> str | None:
@@ -109,9 +118,10 @@ def metadata_elsewhere(known: "ClusterState") -> UsageError:
     return UsageError(
         "metadata-elsewhere",
         f"the metadata of the cluster in {known.data_dir} are in {has}, not {other}",
-        why="the metadata store is chosen when a cluster is made; nothing was changed",
+        why="yak up does not move them; nothing was changed",
         try_=(
             f"yak up --metadata {known.metadata} --data-dir {known.data_dir}",
+            f"yak cluster migrate --to {RAFT if known.metadata == REDIS else REDIS} --data-dir {known.data_dir}",
             "yak up --data-dir OTHER          make another cluster",
         ),
     )

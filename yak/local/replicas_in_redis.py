@@ -52,6 +52,13 @@ def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
             why=f"it has no key {CLUSTER_KEY}",
             try_=("yak isr --from-redis --redis-url redis://HOST:PORT/0",),
         )
+    if cluster.get("state") == "MOVED":
+        raise YakError(
+            "no-cluster-in-store",
+            f"the metadata of the cluster at {name} were moved to a quorum of its brokers",
+            why="yak cluster migrate moved them; this store keeps the cluster's id alone",
+            try_=("yak isr", "yak quorum describe"),
+        )
     known: dict[str, str] = dict(sorted(client.hgetall(f"{PREFIX}tn").items()))
     ids = {name: each for name, each in known.items() if topic in (None, name)}
     topics = dict(zip(ids, _hashes(client, [f"{PREFIX}t:{each}" for each in ids.values()]), strict=True))

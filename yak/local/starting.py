@@ -93,7 +93,7 @@ def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]
 def _choose_redis_socket(known: ClusterState) -> None:
     """Keep the socket that running brokers use; else take the folder's socket, since the folder may have moved."""
     redis = known.redis
-    if any(map(is_alive, known.brokers)):
+    if redis.url and any(map(is_alive, known.brokers)):
         if redis_child.socket_path(redis.url):
             return
         raise YakError(

@@ -68,7 +68,9 @@ class BrokerState:
 class ClusterState:
     """One local cluster. `supervisor` is the foreground `yak up` that stops it on Ctrl+C, if there is one.
 
-    `metadata` is redis, or raft: then `voters` are the node ids of the quorum's first voters, and there is no Redis.
+    `metadata` is redis, or raft. `voters` are the node ids of the quorum's first voters; they stay after a move to Redis,
+    since the brokers' logs name them. `moving_to` is the store that `yak cluster migrate` moves the metadata to, until it
+    is done; `has_moved`: they are there, and brokers are started with that store alone.
     """
 
     data_dir: str
@@ -79,6 +81,23 @@ class ClusterState:
     supervisor: ProcessId | None = None
     metadata: str = "redis"
     voters: tuple[int, ...] = ()
+    moving_to: str | None = None
+    has_moved: bool = False
+
+    @property
+    def serves_with(self) -> str:
+        """What `yak serve --metadata` gets: both while the metadata move."""
+        return "both" if self.moving_to is not None and not self.has_moved else self.metadata
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether its brokers are, or become, nodes of a quorum."""
+        return self.metadata == "raft" or self.moving_to is not None
+
+    @property
+    def has_redis(self) -> bool:
+        """Whether its metadata are in Redis, or a move to or from Redis is not finished."""
+        return self.metadata == "redis" or self.moving_to is not None
 
 
 def state_path(data_dir: str) -> Path:
@@ -184,6 +203,8 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
         supervisor=_process(raw["supervisor"]),
         metadata=str(raw.get("metadata", "redis")),
         voters=tuple(int(node_id) for node_id in raw.get("voters", ())),
+        moving_to=None if raw.get("moving_to") is None else str(raw["moving_to"]),
+        has_moved=bool(raw.get("has_moved", False)),
     )
 
 

@@ -50,6 +50,8 @@ class ClusterStatus:
     brokers: tuple[BrokerStatus, ...]
     metadata: str = "redis"
     voters: tuple[int, ...] = ()
+    moving_to: str | None = None
+    """The store that an unfinished `yak cluster migrate` moves the metadata to."""
 
     @property
     def all_running(self) -> bool:
@@ -68,6 +70,7 @@ class ClusterStatus:
             "metadata": self.metadata,
             "redis": self.redis_url,
             "voters": list(self.voters),
+            "moving_to": self.moving_to,
             "bootstrap": self.bootstrap or None,
             "brokers": [
                 {
@@ -96,12 +99,13 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
     return ClusterStatus(
         state.cluster_id,
         state.data_dir,
-        redis.url if state.metadata == "redis" else None,
+        redis.url if state.has_redis else None,
         redis_running,
         ",".join(broker.address for broker in brokers),
         brokers,
         state.metadata,
-        state.voters,
+        state.voters if state.has_quorum else (),
+        state.moving_to,
     )
 
 

@@ -46,7 +46,7 @@ class Health:
     store: StoreState
     store_lost_ms: int | None
     quorum: dict[str, Any] | None
-    """This broker's node of the metadata quorum; None in a cluster with Redis."""
+    """This broker's node of the metadata quorum; None while the metadata are in Redis."""
     disks: list[dict[str, Any]]
     own_reasons: list[str] = field(default_factory=list)
     """Problems of this broker."""
@@ -121,7 +121,7 @@ class HealthView:
             counts=self.counts(),
             store=store,
             store_lost_ms=None if lost_ms is None else max(0, broker.now_ms - lost_ms),
-            quorum=own_quorum_json(broker),
+            quorum=own_quorum_json(broker) if broker.metadata_in_quorum else None,
             disks=[
                 {"index": index, "state": "online" if directory.failure is None else "offline"}
                 for index, directory in enumerate(broker.log_store.directories)

@@ -16,7 +16,7 @@ ROLES: Final = ("leader", "follower", "observer", "candidate", "prospective", "u
 
 
 def own_quorum_json(broker: Broker) -> dict[str, Any] | None:
-    """What this broker's node knows of the quorum; None in a cluster with Redis."""
+    """What this broker's node knows of the quorum; None without a quorum."""
     if broker.quorum is None:
         return None
     quorum = broker.quorum.quorum

@@ -31,6 +31,8 @@ local id, old, new, forgotten, forgotten_entry, count = unpack(ARGV)
 local time = redis.call('TIME')
 local now_ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local function holds(id, entry) return (redis.call('HGET', KEYS[1], id) or '') == entry end
+local state = redis.call('HGET', KEYS[2], 'state') or 'LIVE'
+if state ~= 'LIVE' then return redis.error_reply('the metadata store is ' .. state) end
 local writes = id and redis.call('HLEN', KEYS[1]) == tonumber(count) and holds(id, old)
   and holds(forgotten, forgotten_entry)
 if writes then
@@ -71,7 +73,7 @@ class ExternalBrokers:
         self._context = context
         self._broker = context.broker
         self._store = cast("RedisStore | None", context.shell.store)
-        """None in a cluster with a quorum."""
+        """None in a cluster with a quorum alone."""
         self._entries: dict[NodeId, str] = {}
         self._reading = Reading()
         self._lock = trio.Lock()
@@ -139,11 +141,12 @@ class ExternalBrokers:
 
     async def _call(self, timeout_seconds: float, *change: str | int) -> bool:
         """Read the registry, after a change if there is one; whether it was made. Raises ConnectionLost, ReplyError."""
-        if self._store is None:
+        if self._store is None or self._broker.metadata_in_quorum:
             at_ms, is_written, entries = await self._call_quorum(timeout_seconds, *change)
         else:
-            key = f"{self._store.prefix}{_KEY}"
-            reply = await self._store.call("EVAL", _SCRIPT, 1, key, *change, timeout_seconds=timeout_seconds)
+            # moved or being moved: an entry that is written now would be lost
+            keys = [f"{self._store.prefix}{name}" for name in (_KEY, "cluster")]
+            reply = await self._store.call("EVAL", _SCRIPT, 2, *keys, *change, timeout_seconds=timeout_seconds)
             at_ms, is_written, flat = reply
             entries = {int(node_id): entry for node_id, entry in zip(flat[::2], flat[1::2], strict=True)}
         if entries != self._entries:

@@ -246,7 +246,8 @@ class History:
 
     async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> StoredRecords:
         """Raises ConnectionLost or ReplyError."""
-        if self._broker.quorum is not None:
+        if self._broker.metadata_in_quorum:
+            assert self._broker.quorum is not None
             return _records_of_quorum(self._broker.quorum.quorum.machine.state, first, count)
         if self._store is None:
             raise ConnectionLost("this broker has no metadata store")

@@ -64,7 +64,8 @@ async def quorum(context: Context, _request: Request) -> Response:
         )
         return answer({"metadata": "redis", "told_by": broker.node_id, "message": words})
     node = broker.quorum.quorum
-    shown: dict[str, Any] = {"metadata": "raft", "told_by": broker.node_id, "role": role_of(node)}
+    store = "raft" if broker.metadata_in_quorum else "redis"
+    shown: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
         found = await context.broker_client.ask(_DESCRIBE_QUORUM, {"topics": topics}, timeout_s=_LEADER_SECONDS)
@@ -85,7 +86,7 @@ ROUTES: Final = (
         "Administration",
         answers={
             200: Answer(
-                "as the quorum's leader knows it; in a cluster with Redis only `metadata` and `message`", _QUORUM
+                "as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM
             )
         },
         description=(

@@ -1,0 +1,166 @@
+"""Moves the metadata of a running local cluster between Redis and a quorum of its brokers (`yak cluster migrate`).
+
+    1. note the intention in the state file, choose the voters, start Redis
+    2. restart the brokers one by one with both stores
+    3. set the target; the quorum's leader moves the metadata
+    4. note that they are moved, and restart the brokers one by one with the new store alone
+    5. stop Redis, and forget the move
+
+Each step looks at what is done already, so the command can be repeated after it was killed anywhere.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from yak.client.admin import Admin
+from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quorum, wait_for_store
+from yak.errors import NothingInTime, UsageError, YakError
+from yak.ids import NodeId
+from yak.local import layout, quorum, redis_child, state
+from yak.local.starting import start_missing
+from yak.local.state import BrokerState, ClusterState, RedisState
+from yak.local.status import is_alive
+from yak.private_files import replace_file
+
+PATIENCE_SECONDS: Final = 120.0
+"""The longest wait of one step: for replicas, for the quorum, for the move."""
+_POLL_SECONDS: Final = 0.1
+_NO_BROKER: Final = 0
+_WHERE: Final = {quorum.REDIS: "Redis", quorum.RAFT: "a quorum of the brokers"}
+
+
+class Migration:
+    """One run of the command, under the cluster's lock. `restart` stops a broker and starts it as the state says."""
+
+    def __init__(
+        self, known: ClusterState, restart: Callable[[BrokerState], None], say: Callable[[str], None]
+    ) -> None:
+        self._known, self._restart, self._say = known, restart, say
+
+    def run(self, to: str, redis_url: str | None) -> bool:
+        """Move, or finish an interrupted move; False when there was nothing to do. Raises YakError."""
+        known = self._known
+        if known.moving_to is None and known.metadata == to:
+            return False
+        if not any(map(is_alive, known.brokers)):
+            raise YakError(
+                "cluster-not-running",
+                f"the cluster in {known.data_dir} does not run",
+                why="its brokers move the metadata",
+                try_=(f"yak up -d --data-dir {known.data_dir}", f"yak cluster migrate --to {to}"),
+            )
+        if known.moving_to != to:
+            self._begin(to, redis_url)
+        elif redis_url is not None and known.redis.url != redis_url:
+            raise UsageError(
+                "cluster-running",
+                f"the move to Redis at {known.redis.url} has begun",
+                why="it goes on with the Redis that it began with",
+                try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
+            )
+        if not known.has_moved:
+            self._move(to)
+        self._finish(to)
+        return True
+
+    # ------------------------------------------------------------------------------------------------- the steps
+
+    def _begin(self, to: str, redis_url: str | None) -> None:
+        known = self._known
+        if to == quorum.REDIS and not known.redis.url and not known.redis.is_ours:
+            known.redis = RedisState(redis_url or "", is_ours=redis_url is None)
+        elif redis_url is not None and known.redis.url != redis_url:
+            raise UsageError(
+                "cluster-running",
+                f"the brokers are connected to Redis at {known.redis.url}",
+                why="a move to a quorum was interrupted; the way back leads to the Redis where it began",
+                try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
+            )
+        if not known.voters:
+            known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
+        known.moving_to, known.has_moved = to, False
+        if known.metadata == quorum.REDIS:
+            line = quorum.shared_secret(known.brokers[0].data_dir)
+            replace_file(layout.secret_path(known.data_dir), f"{line}\n".encode())
+        state.save(known)
+        if to == quorum.RAFT:
+            self._say(f"voters of the quorum: {', '.join(map(str, known.voters))}")
+
+    def _move(self, to: str) -> None:
+        known = self._known
+        start_missing(known, only=_NO_BROKER)  # Redis
+        self._restart_all(BOTH, "both stores", in_quorum=known.metadata == quorum.RAFT)
+        found = wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
+        self._say(f"node {found.leader_id} leads the quorum, and its voters have caught up")
+        self._wait_in_sync()
+        set_target(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
+        wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
+        known.metadata, known.has_moved = to, True
+        state.save(known)
+        self._say(f"the metadata are in {_WHERE[to]}")
+
+    def _finish(self, to: str) -> None:
+        known = self._known
+        self._restart_all(to, f"{_WHERE[to]} alone", in_quorum=to == quorum.RAFT)
+        self._wait_in_sync()
+        if to == quorum.RAFT:
+            if known.redis.process is not None:
+                self._say("stopping Redis")
+                redis_child.stop(known.redis.process)
+            if known.redis.is_ours:
+                redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
+            known.redis = RedisState("")
+        known.moving_to, known.has_moved = None, False
+        state.save(known)
+
+    # ------------------------------------------------------------------------------------------------- restarts
+
+    def _restart_all(self, stores: str, words: str, *, in_quorum: bool) -> None:
+        """Restart each broker that runs with other stores, while the others have all replicas and the quorum's votes."""
+        brokers = self._known.brokers
+        there = {each.node_id: each.stores for each in read_stores(self._addresses())}
+        missing = [broker for broker in brokers if not is_alive(broker)]
+        others = [broker for broker in brokers if broker not in missing and there.get(broker.node_id) != stores]
+        for broker in missing + others:
+            if broker in others:
+                self._wait_in_sync()
+                if in_quorum:
+                    wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
+            self._restart(broker)
+            self._say(f"node {broker.node_id} runs with {words}")
+
+    def _addresses(self) -> dict[NodeId, str]:
+        return {broker.node_id: broker.address for broker in self._known.brokers if is_alive(broker)}
+
+    def _wait_in_sync(self) -> None:
+        """Wait until every replica of the running brokers is in its ISR. Raises NothingInTime (`migrate-not-in-sync`)."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            why = self._lagging()
+            if not why:
+                return
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+        raise NothingInTime(
+            "migrate-not-in-sync",
+            f"replicas did not join their ISR in {PATIENCE_SECONDS:g} s; no further broker was restarted",
+            why=why,
+            try_=("yak isr", f"yak cluster migrate --to {self._known.moving_to}          go on"),
+        )
+
+    def _lagging(self) -> str:
+        """What is not in sync; empty when all is."""
+        addresses = self._addresses()
+        try:
+            topics = Admin(",".join(addresses.values()), timeout_ms=5_000).metadata().topics.values()
+        except YakError as error:
+            return f"{error.message}: {error.why}"
+        lagging = [
+            f"{topic.name}-{each.number}"
+            for topic in topics
+            for each in topic.partitions
+            if each.leader < 0 or (set(each.replicas) & set(addresses)) - set(each.isr)
+        ]
+        return f"under-replicated: {', '.join(lagging[:5])}{' …' if len(lagging) > 5 else ''}" if lagging else ""
