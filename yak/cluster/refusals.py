@@ -18,6 +18,11 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "WRONG_CLUSTER": f"the metadata store holds cluster {outcome.value.get('cluster_id')}, not {image.cluster_id}",
         "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
         "SEEDING": "the metadata store lost its history",
+        "MIGRATING": "the metadata are being moved to another store",
+        "MOVED": (
+            "the metadata of this cluster were moved to the other store: start the broker with --metadata both, or with "
+            "the other store alone"
+        ),
         "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",

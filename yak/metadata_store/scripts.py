@@ -14,6 +14,7 @@ from yak.metadata_store import (
     external_brokers,
     lease,
     leaving,
+    migration,
     partitions,
     reassignments,
     seeding,
@@ -52,9 +53,19 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         seeding.seed_offer,
         seeding.seed_commit,
         seeding.seed_abort,
+        migration.export_metadata,
+        migration.import_metadata,
+        migration.open_imported,
+        migration.close_exported,
+        migration.cancel_export,
     )
 }
-_OWN_CHECKS = frozenset({"bootstrap", "seed_offer", "seed_commit", "seed_abort"})
+_OWN_CHECKS = frozenset(
+    {
+        *("bootstrap", "seed_offer", "seed_commit", "seed_abort"),
+        *("export_metadata", "import_metadata", "open_imported", "close_exported", "cancel_export"),
+    }
+)
 """Scripts that also run on a store without the caller's history."""
 
 
@@ -91,6 +102,7 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
         raise Refused("NO_CLUSTER")
     if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
         raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+    migration.check_not_frozen(state)
     if cluster["state"] != "LIVE":
         raise Refused("SEEDING", offered=asker["node_id"] in state.offers)
     if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
