@@ -19,10 +19,12 @@ _PARTITION_SCRIPTS = (
     "undo_half_made",
 )
 _SEED_SCRIPTS = ("seed_abort", "seed_commit")
-_SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS}
+_MIGRATION_SCRIPTS = ("cancel_export", "close_exported", "export_metadata", "import_metadata", "open_imported")
+_SHARED = {"partitions": _PARTITION_SCRIPTS, "seeding": _SEED_SCRIPTS, "migration": _MIGRATION_SCRIPTS}
 NAMES = (
     *_PARTITION_SCRIPTS,
     *_SEED_SCRIPTS,
+    *_MIGRATION_SCRIPTS,
     "acquire_lease",
     "alloc_pid",
     "begin_stop",
