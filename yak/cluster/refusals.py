@@ -31,6 +31,8 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     if outcome.code == "TRIMMED":
         return f"{reason}. Stop the broker, move its __yak_metadata aside, and start it again: it keeps its logs"
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
+    if outcome.code in ("MIGRATING", "MOVED") and not is_serving:
+        meanwhile = "The broker does not serve yet"
     return f"{reason}. {meanwhile}"
 
 
