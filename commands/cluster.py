@@ -40,7 +40,11 @@ cluster.command(
 )(restore)
 cluster.command(
     "migrate",
-    examples=("yak cluster migrate --to raft", "yak cluster migrate --to redis", "yak cluster migrate --to raft -b h1:9092"),
+    examples=(
+        "yak cluster migrate --to raft",
+        "yak cluster migrate --to redis",
+        "yak cluster migrate --to raft -b h1:9092",
+    ),
 )(migrate)
 
 

@@ -33,9 +33,7 @@ _WHERE: Final = {quorum.REDIS: "Redis", quorum.RAFT: "a quorum of the brokers"}
 class Migration:
     """One run of the command, under the cluster's lock. `restart` stops a broker and starts it as the state says."""
 
-    def __init__(
-        self, known: ClusterState, restart: Callable[[BrokerState], None], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, known: ClusterState, restart: Callable[[BrokerState], None], say: Callable[[str], None]) -> None:
         self._known, self._restart, self._say = known, restart, say
 
     def run(self, to: str, redis_url: str | None) -> bool:
