@@ -96,6 +96,8 @@ class Migration:
         self._wait_in_sync()
         set_target(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
         wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
+        self._restart_all(BOTH, "both stores", in_quorum=False)  # those that died meanwhile must learn of the move
+        wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
         known.metadata, known.has_moved = to, True
         state.save(known)
         self._say(f"the metadata are in {_WHERE[to]}")

@@ -37,6 +37,7 @@ def rows_of(state: StoreState) -> Rows:
         "tn": state.topic_ids,
         "configs": {name: json.dumps(configs) for name, configs in state.configs.items()},
         "hb": {str(node_id): str(count) for node_id, count in state.heartbeats.items()},
+        "guests": {str(node_id): entry for node_id, entry in state.external_brokers.items()},
     }
     if state.snapshot is not None:
         offset, payload = str(state.snapshot.offset), json.dumps(state.snapshot.payload)
@@ -75,6 +76,7 @@ def state_of(rows: Rows) -> StoreState:
     state.topic_ids = hashes.pop("tn", {})
     state.configs = {name: json.loads(text) for name, text in hashes.pop("configs", {}).items()}
     state.heartbeats = {int(node_id): int(count) for node_id, count in hashes.pop("hb", {}).items()}
+    state.external_brokers = {int(node_id): entry for node_id, entry in hashes.pop("guests", {}).items()}
     state.unregistered = {int(node_id): True for node_id in sets.get("unregistered", ())}
     state.full = {int(node_id): None for node_id in sets.get("full", ())}
     snapshot = hashes.pop("snapshot", None)

@@ -71,6 +71,15 @@ def test_imported_content_is_used_only_once_it_is_open(backend, one, content):
     assert "orders" in one.catch_up().image.topics
 
 
+def test_registry_of_external_brokers_moves_too(backend, one, content):
+    registry = ["guests", {"100": '{"host":"h","changed_ms":7}'}]
+    moved = content | {"hashes": [*content["hashes"], registry]}
+    call(backend, "import_metadata", 6, content=moved, state="LIVE")
+    exported: Any = call(backend, "export_metadata", 7).value["content"]
+    assert registry in [list(each) for each in exported["hashes"]]
+    assert code(backend, "close_exported", 7) == "OK"
+
+
 def test_repeated_import_changes_nothing(backend, one, content):
     call(backend, "close_exported")
     call(backend, "import_metadata", 6, content=content, state="LIVE")

@@ -17,7 +17,7 @@ end
 
 -- The names of the hashes of the content, without the prefix.
 local function hash_names()
-  local names = {'cluster', 'tn', 'configs', 'hb', 'snapshot'}
+  local names = {'cluster', 'tn', 'configs', 'hb', 'guests', 'snapshot'}
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do names[#names + 1] = 'b:' .. node end
   for _, id in ipairs(redis.call('HVALS', key('tn'))) do
     names[#names + 1] = 't:' .. id
