@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
 from yak.config.definitions import ConfigDef
 from yak.config.group_configs import (
@@ -25,7 +26,6 @@ from yak.protocol.topic_names import validate_topic_name
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-STORE_TARGET = "yak.metadata.store.target"
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Kafka's ConfigResource.Type."""
 
@@ -84,7 +84,7 @@ class BrokerResource:
     def validate(self, name: str, value: str) -> None:
         """Raise PeerError if a running broker cannot take this value."""
         validate_broker_config(name, value, per_broker=not self.is_default)
-        if name == STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
+        if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
             words = "it counts for all brokers, and each of them must be started with --metadata both first"
             raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {words}")
 

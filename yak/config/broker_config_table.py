@@ -57,6 +57,7 @@ from yak.limits import (
 _BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 
+METADATA_STORE_TARGET: Final = "yak.metadata.store.target"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -237,7 +238,7 @@ _REPLICATION: Final = (
         one_of(RACK_AWARE_SELECTOR),
     ),
     ConfigDef(
-        "yak.metadata.store.target",
+        METADATA_STORE_TARGET,
         _STRING,
         None,
         "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "

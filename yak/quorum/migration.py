@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.core.context import Context
 from yak.ids import LeaderEpoch, NodeId
 from yak.metadata_store.content import rows_of
@@ -31,7 +32,6 @@ from yak.quorum.state_machine import facts_of_new_leader
 if TYPE_CHECKING:
     from yak.quorum.store_choice import StoreChoice
 
-TARGET: Final = "yak.metadata.store.target"
 _CHECK_MS: Final = 200
 _FETCHED_MS_MAX: Final = 3_000
 """A broker that fetched from the quorum's leader at most this long ago follows the quorum."""
@@ -91,7 +91,7 @@ class Migration:
 
     @property
     def _target(self) -> str:
-        return self._context.image.default_broker_configs.get(TARGET, "")
+        return self._context.image.default_broker_configs.get(METADATA_STORE_TARGET, "")
 
     # ------------------------------------------------------------------------------------------------- to the quorum
 

@@ -137,6 +137,10 @@ class ClusterFaults:
         """Whether no more faults will occur and all are healed."""
         return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
 
+    def node(self, node_id: NodeId) -> SimNode:
+        """A broker by its id."""
+        return self._cluster.node(node_id)
+
     def start(self) -> None:
         """Schedule the first fault."""
         self._cluster.world.say(f"faults: {', '.join(self._classes)}")

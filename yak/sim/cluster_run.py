@@ -484,9 +484,20 @@ class _TellsFaults(Watcher):
         self._faults = faults
 
     def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
-        """A reassignment, or damage that a replica found in its log, may have removed the last sound member of an ISR."""
-        moved = request.arguments["partitions"] if request.script in ("alter_replicas", "leave_isr") else ()
+        """A change of replicas or of an ISR may have removed the last sound member of an ISR.
+
+        That is a loss by faults when it comes of a reassignment, of damage that a replica found in its log, or of a leader
+        that has ended since: what it knew then was true then.
+        """
+        script = request.script
+        is_lawful = script in ("alter_replicas", "leave_isr") or (script == "alter_isr" and self._has_ended(request))
+        moved = request.arguments["partitions"] if is_lawful else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
+
+    def _has_ended(self, request: Any) -> bool:
+        """Whether the incarnation of a broker that called is gone: the call was executed late."""
+        broker = self._faults.node(request.arguments["node_id"]).broker
+        return broker is None or broker.metadata.lifecycle.broker_epoch != request.arguments["broker_epoch"]
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
         """Its broker may lose power."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.quorum.migration import TARGET
+from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.sim.cluster_admin import INCREMENTAL_ALTER_CONFIGS
 from yak.sim.request_fields import build
 from yak.sim.wire import request_class
@@ -69,7 +69,7 @@ class StoreMoves:
     def _ask(self) -> None:
         target = self._target
         self._is_asking = True
-        config = {"name": TARGET, "config_operation": 0, "value": target}
+        config = {"name": METADATA_STORE_TARGET, "config_operation": 0, "value": target}
         resource = {"resource_type": _BROKER, "resource_name": "", "configs": [config]}
         fields = {"resources": [resource], "validate_only": False}
 

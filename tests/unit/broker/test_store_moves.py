@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.quorum.migration import TARGET
+from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -19,7 +19,7 @@ def leader_of_quorum(rig: ClusterRig):
 
 
 def set_target(rig: ClusterRig, target: str, node_id: int = 1):
-    config = {"name": TARGET, "config_operation": 0, "value": target}
+    config = {"name": METADATA_STORE_TARGET, "config_operation": 0, "value": target}
     resource = {"resource_type": BROKER, "resource_name": "", "configs": [config]}
     answer = rig.ask(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
     return answer.responses[0]
