@@ -30,7 +30,7 @@ STORE_CONFIGS = {
 
 cluster = CommandGroup(
     "cluster",
-    "Show the cluster and its metadata store, restore the store, move the metadata to another one.",
+    "Show the cluster and its metadata store; move it.",
     examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
     default="show",
 )
@@ -40,7 +40,11 @@ cluster.command(
 )(restore)
 cluster.command(
     "migrate",
-    examples=("yak cluster migrate --to raft", "yak cluster migrate --to redis", "yak cluster migrate --to raft -b h1:9092"),
+    examples=(
+        "yak cluster migrate --to raft",
+        "yak cluster migrate --to redis",
+        "yak cluster migrate --to raft -b h1:9092",
+    ),
 )(migrate)
 
 

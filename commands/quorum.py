@@ -95,7 +95,8 @@ def remove(g: Globals, node_id: NodeId) -> None:
 
 
 @quorum.command(
-    "secret", examples=("yak quorum secret > cluster.secret", "yak quorum secret --data-dir ./yak-data > cluster.secret")
+    "secret",
+    examples=("yak quorum secret > cluster.secret", "yak quorum secret --data-dir ./yak-data > cluster.secret"),
 )
 def secret(
     g: Globals,

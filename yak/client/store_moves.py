@@ -81,7 +81,9 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
             if not code:
                 return
             if code in (_INVALID_REQUEST, _INVALID_CONFIG):
-                raise YakError("migrate-refused", "the brokers refuse to move the metadata", why=why, try_=("yak cluster",))
+                raise YakError(
+                    "migrate-refused", "the brokers refuse to move the metadata", why=why, try_=("yak cluster",)
+                )
         time.sleep(_POLL_S)
     raise NothingInTime(
         "migrate-refused",

@@ -33,9 +33,7 @@ _WHERE: Final = {quorum.REDIS: "Redis", quorum.RAFT: "a quorum of the brokers"}
 class Migration:
     """One run of the command, under the cluster's lock. `restart` stops a broker and starts it as the state says."""
 
-    def __init__(
-        self, known: ClusterState, restart: Callable[[BrokerState], None], say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, known: ClusterState, restart: Callable[[BrokerState], None], say: Callable[[str], None]) -> None:
         self._known, self._restart, self._say = known, restart, say
 
     def run(self, to: str, redis_url: str | None) -> bool:
@@ -123,7 +121,12 @@ class Migration:
         brokers = self._known.brokers
         there = {each.node_id: each.stores for each in read_stores(self._addresses())}
         missing = [broker for broker in brokers if not is_alive(broker)]
-        others = [broker for broker in brokers if broker not in missing and there.get(broker.node_id) != stores]
+        others = [
+            broker
+            for broker in brokers
+            # one that an interrupted command started is not known as ready
+            if broker not in missing and (there.get(broker.node_id) != stores or not broker.is_ready)
+        ]
         for broker in missing + others:
             if broker in others:
                 self._wait_in_sync()

@@ -85,9 +85,7 @@ ROUTES: Final = (
         "The metadata quorum: leader, epoch, high watermark, voters and observers",
         "Administration",
         answers={
-            200: Answer(
-                "as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM
-            )
+            200: Answer("as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM)
         },
         description=(
             "Any broker answers; it asks the quorum's leader. `role` is that of the broker that answers. While no leader "
