@@ -60,7 +60,7 @@ def run(
                           rich_help_panel=WHAT)
     ] = 3,
     metadata: Annotated[
-        str, typer.Option("--metadata", metavar="STORE", help="Where the metadata are: redis, or raft for a quorum of the brokers.",
+        str, typer.Option("--metadata", metavar="STORE", help="Where the metadata are: redis, raft for a quorum of the brokers, or both.",
                           rich_help_panel=WHAT)
     ] = "redis",
     rate: Annotated[
@@ -101,15 +101,16 @@ def run(
     from yak.local.chaos.faults import parse_faults
     from yak.local.chaos.run import ChaosRun, ChaosSettings
     from yak.local.chaos.timeline import draw
+    from yak.server.options import METADATA
 
-    if metadata not in ("redis", "raft"):
+    if metadata not in METADATA:
         raise UsageError(
             "bad-metadata",
             f"no such metadata store: {metadata}",
-            why="it is redis, or raft: a quorum of brokers",
+            why="it is redis, raft (a quorum of brokers), or both (moved from one to the other)",
             try_=("yak chaos run --metadata raft",),
         )
-    kinds = parse_faults(faults, own_processes=bootstrap is None, has_redis=metadata == "redis")
+    kinds = parse_faults(faults, own_processes=bootstrap is None, metadata=metadata)
     seconds = _seconds(duration)
     if bootstrap is not None:
         g.must_not_be_readonly("writing test records to a topic")

@@ -71,7 +71,7 @@ def test_seeds_reach_every_fault_and_differ() -> None:
 
 
 def test_faults_are_chosen_by_name() -> None:
-    assert parse_faults("all", own_processes=True) == KINDS
+    assert names(parse_faults("all", own_processes=True)) == names([kind for kind in KINDS if kind.name != "move"])
     assert names(parse_faults("kill, pause", own_processes=True)) == "kill,pause"
     assert "disk" not in names(parse_faults("all,-disk", own_processes=True))
     assert parse_faults("none", own_processes=True) == ()
@@ -83,6 +83,19 @@ def test_faults_are_chosen_by_name() -> None:
     with pytest.raises(UsageError) as impossible:
         parse_faults("kill", own_processes=False)
     assert impossible.value.code == "fault-needs-processes"
+
+
+def test_faults_depend_on_where_the_metadata_are() -> None:
+    without_redis = names(parse_faults("all", own_processes=True, metadata="raft"))
+    assert "redis" not in without_redis
+    assert "move" not in without_redis
+    moved = names(parse_faults("all", own_processes=True, metadata="both")).split(",")
+    assert {"move", "redis-kill", "redis-pause"} < set(moved)
+    assert "redis-empty" not in moved
+    for metadata, fault in (("redis", "move"), ("raft", "move"), ("raft", "redis-kill"), ("both", "redis-empty")):
+        with pytest.raises(UsageError) as refused:
+            parse_faults(fault, own_processes=True, metadata=metadata)
+        assert refused.value.code == "fault-needs-redis"
 
 
 @given(st.integers(0, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 200))

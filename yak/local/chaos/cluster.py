@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from yak.client.store_moves import set_target
 from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
 from yak.local import processes, redis_child
 from yak.local.broker_process import parse_error
 from yak.local.chaos.node import Node
 from yak.local.chaos.proxy import CLIENTS, Route, quiet_port
 from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
-from yak.local.quorum import RAFT, REDIS, QuorumSpec, new_secret, voters_of
+from yak.local.quorum import BOTH, RAFT, REDIS, QuorumSpec, new_secret, shared_secret, voters_of
 from yak.local.redis_child import RunningRedis
 from yak.private_files import replace_file
 
@@ -22,6 +23,7 @@ START_SECONDS: Final = 60.0
 _REDIS_START_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 _REPLICAS_MAX: Final = 3
+_MOVE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class ChaosCluster:
         ):
             arguments += ["-c", config]
         self.nodes: dict[int, Node] = {}
-        self.has_quorum = settings.metadata == RAFT
+        self.has_redis, self._moves = settings.metadata != RAFT, settings.metadata == BOTH
+        self._target = RAFT
+        """Where the next move brings the metadata."""
         for node_id in range(1, settings.brokers + 1):
             disk = self._disk(node_id, settings.disk_bytes)
             self.nodes[node_id] = Node(
@@ -70,17 +74,17 @@ class ChaosCluster:
                 sources=self.pids,
                 arguments=tuple(arguments),
             )
-        if self.has_quorum:
-            self._share_quorum()
+        if not self.has_redis:
+            self._share_quorum(new_secret())
 
-    def _share_quorum(self) -> None:
+    def _share_quorum(self, secret: str) -> None:
         """Make the first nodes the voters, by the addresses of their proxies."""
         secret_file = self.folder / "secret"
-        replace_file(str(secret_file), f"{new_secret()}\n".encode())
+        replace_file(str(secret_file), f"{secret}\n".encode())
         voters = [self.nodes[node_id] for node_id in range(1, voters_of(len(self.nodes)) + 1)]
         named = ",".join(f"{node.node_id}@{node.proxy.address}" for node in voters)
         for node in self.nodes.values():
-            node.quorum = QuorumSpec(named, str(secret_file))
+            node.quorum = QuorumSpec(named, str(secret_file), BOTH if self._moves else RAFT)
 
     def _disk(self, node_id: int, size_bytes: int | None) -> Disk:
         place = self.folder / f"node-{node_id}"
@@ -101,8 +105,16 @@ class ChaosCluster:
     def start(self) -> None:
         """Start everything and wait until all brokers serve. Raises the error of a broker that ended, or
         NothingInTime."""
-        if not self.has_quorum:
+        if self.has_redis:
             self.start_redis()
+        self._start_brokers()
+        if self._moves:
+            # a cluster that is to move was made with one store: its brokers are started again with both
+            self.stop()
+            self._share_quorum(shared_secret(str(self.nodes[1].disk.readable)))
+            self._start_brokers()
+
+    def _start_brokers(self) -> None:
         for node in self.nodes.values():
             node.spawn()
         deadline = time.monotonic() + START_SECONDS
@@ -184,6 +196,12 @@ class ChaosCluster:
         """SIGSTOP or SIGCONT the store."""
         if self.redis is not None:
             processes.send_signal(self.redis.process, signal.SIGSTOP if is_paused else signal.SIGCONT)
+
+    def move_metadata(self) -> str:
+        """Ask for a move of the metadata to the store to which they were not moved last. Raises YakError."""
+        target, self._target = self._target, REDIS if self._target == RAFT else RAFT
+        set_target({node.node_id: node.proxy.address for node in self.nodes.values()}, target, timeout_s=_MOVE_S)
+        return f"to {target}"
 
     def empty_redis(self, *, by_restart: bool) -> None:
         """Delete all of the store's data: by FLUSHALL, or by a start on an empty folder. Raises YakError."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.errors import UsageError
+from yak.local.quorum import BOTH, REDIS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ KINDS: Final = (
     FaultKind("redis-kill", "kill -9 of Redis, and a start on its data", "F13", "store", 3, (0.5, 10.0)),
     FaultKind("redis-pause", "SIGSTOP of Redis, then SIGCONT", "F14", "store", 3, (0.5, 8.0)),
     FaultKind("redis-empty", "Redis loses everything", "F16", "store", 2, (0.2, 3.0)),
+    FaultKind("move", "the metadata are moved to the other store", "F24", "metadata", 4, (0.5, 4.0)),
     FaultKind(
         "clients", "a client dies without a word, another takes its place", "F21", "clients", 3, (0.1, 0.2), True
     ),
@@ -46,13 +48,20 @@ ALL: Final = "all"
 NONE: Final = "none"
 
 
-def parse_faults(text: str, *, own_processes: bool, has_redis: bool = True) -> tuple[FaultKind, ...]:
+def _is_possible(kind: FaultKind, metadata: str) -> bool:
+    """Whether this can happen where the metadata are in Redis, in a quorum, or are moved. A move needs all of them."""
+    if metadata == BOTH:
+        return kind.name != "redis-empty"
+    return kind.name != "move" and (metadata == REDIS or kind.touches != "store")
+
+
+def parse_faults(text: str, *, own_processes: bool, metadata: str = REDIS) -> tuple[FaultKind, ...]:
     """The kinds of a list such as `kill,pause`, of `all`, of `none`, or of `all,-disk`.
 
     Raises UsageError (`unknown-fault`, `fault-needs-processes`, `fault-needs-redis`). On an external cluster, `all` means
-    the kinds that need no own processes; with a quorum, those that need no Redis.
+    the kinds that need no own processes; else those that are possible with the metadata where they are.
     """
-    possible = [kind for kind in KINDS if (own_processes or kind.by_clients) and (has_redis or kind.touches != "store")]
+    possible = [kind for kind in KINDS if (own_processes or kind.by_clients) and _is_possible(kind, metadata)]
     chosen: list[FaultKind] = []
     for word in (part.strip() for part in text.split(",")):
         if word == ALL:
@@ -60,12 +69,15 @@ def parse_faults(text: str, *, own_processes: bool, has_redis: bool = True) -> t
         elif word.startswith("-") and word[1:] in BY_NAME:
             chosen = [kind for kind in chosen if kind.name != word[1:]]
         elif word in BY_NAME:
-            if not has_redis and BY_NAME[word].touches == "store":
+            if not _is_possible(BY_NAME[word], metadata):
                 raise UsageError(
                     "fault-needs-redis",
-                    f"{word} needs Redis",
-                    why="with --metadata raft there is none",
-                    try_=("yak chaos run --metadata raft --faults all",),
+                    f"{word} cannot be done with --metadata {metadata}",
+                    why="a fault of Redis needs Redis, and a move of the metadata needs both stores",
+                    try_=(
+                        f"yak chaos run --metadata {metadata} --faults all",
+                        "yak chaos run --metadata both --faults move",
+                    ),
                 )
             if BY_NAME[word] not in possible:
                 raise UsageError(

@@ -131,6 +131,7 @@ class Nemesis:
             "redis-kill": lambda _fault: self._require().kill_redis(),
             "redis-pause": lambda _fault: self._require().pause_redis(is_paused=True),
             "redis-empty": self._empty,
+            "move": lambda _fault: self._require().move_metadata(),
             "clients": lambda fault: f"{self.clients.replace(fault.how['who'], fault.how['which'])} died",
         }
 

@@ -14,7 +14,7 @@ from typing import Final
 from yak.local.chaos.proxy import Proxy, quiet_port
 from yak.local.chaos.small_disk import Disk
 from yak.local.processes import ProcessId, identify, is_running, kill, send_signal, wait_gone
-from yak.local.quorum import QuorumSpec
+from yak.local.quorum import RAFT, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 STOP_SECONDS: Final = 45.0
@@ -41,7 +41,7 @@ class Node:
         self.redis = Proxy(dict, redis_port)
         self.redis.listen()
         self.quorum: QuorumSpec | None = None
-        """The metadata quorum of the cluster; None with Redis."""
+        """The metadata quorum of the cluster; None with Redis alone."""
         self.process: ProcessId | None = None
         self.starts = 0
         self.is_wanted = False
@@ -60,10 +60,10 @@ class Node:
         port = quiet_port()
         words = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
         words += ["--data-dir", str(self.disk.folder)]
-        if self.quorum is None:
-            words += ["--redis-url", f"redis://{self.redis.address}/0"]
-        else:
+        if self.quorum is not None:
             words += self.quorum.serve_arguments()
+        if self.quorum is None or self.quorum.metadata != RAFT:
+            words += ["--redis-url", f"redis://{self.redis.address}/0"]
         words += ["--ready-file", str(self._ready_file), "--no-http", *self._arguments]
         argv = [*self.disk.within, *yak_argv(*words)]
         self._child = spawn_detached(argv, log_path=str(self.log_path), environment=yak_environment())

@@ -27,7 +27,7 @@ from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unava
 from yak.local.chaos.schedule import PlannedFault, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
-from yak.local.quorum import REDIS
+from yak.local.quorum import BOTH, REDIS
 from yak.sim.history_checker.history import History
 from yak.sim.history_checker.report import check_history
 
@@ -128,7 +128,9 @@ class ChaosRun:
     # ----------------------------------------------------------------------------------------------- own cluster
 
     def _with_cluster(self, cluster: ChaosCluster) -> ChaosReport:
-        store = "Redis" if self.settings.metadata == REDIS else "their metadata quorum"
+        store = {REDIS: "Redis", BOTH: "Redis and a metadata quorum"}.get(
+            self.settings.metadata, "their metadata quorum"
+        )
         self.watcher.phase(f"start {self.settings.brokers} brokers and {store}")
         cluster.start()
         kinds = self.settings.faults

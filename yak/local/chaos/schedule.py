@@ -75,7 +75,7 @@ def _between(rng: SeededRandom, low: float, high: float) -> float:
 
 
 def _nodes(rng: SeededRandom, kind: FaultKind, nodes: Sequence[int]) -> tuple[int, ...]:
-    if kind.touches in ("store", "clients") or not nodes:
+    if kind.touches in ("store", "metadata", "clients") or not nodes:
         return ()
     first = rng.choice(nodes)
     if kind.name != "kill" or not rng.chance(_SEVERAL_PERCENT):
