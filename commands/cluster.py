@@ -30,7 +30,7 @@ STORE_CONFIGS = {
 
 cluster = CommandGroup(
     "cluster",
-    "Show the cluster and its metadata store, restore the store, move the metadata to another one.",
+    "Show the cluster and its metadata store; move it.",
     examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
     default="show",
 )

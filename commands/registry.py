@@ -49,7 +49,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Move partitions to other leaders, or kill a leader.",
         "Cluster",
     ),
-    Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store.", "Cluster"),
+    Entry("cluster", "yak.commands.cluster", "cluster", "Show the cluster and its metadata store; move it.", "Cluster"),
     Entry(
         "quorum",
         "yak.commands.quorum",

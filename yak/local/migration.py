@@ -94,6 +94,8 @@ class Migration:
         self._wait_in_sync()
         set_target(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
         wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
+        self._restart_all(BOTH, "both stores", in_quorum=False)  # those that died meanwhile must learn of the move
+        wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
         known.metadata, known.has_moved = to, True
         state.save(known)
         self._say(f"the metadata are in {_WHERE[to]}")
@@ -119,7 +121,12 @@ class Migration:
         brokers = self._known.brokers
         there = {each.node_id: each.stores for each in read_stores(self._addresses())}
         missing = [broker for broker in brokers if not is_alive(broker)]
-        others = [broker for broker in brokers if broker not in missing and there.get(broker.node_id) != stores]
+        others = [
+            broker
+            for broker in brokers
+            # one that an interrupted command started is not known as ready
+            if broker not in missing and (there.get(broker.node_id) != stores or not broker.is_ready)
+        ]
         for broker in missing + others:
             if broker in others:
                 self._wait_in_sync()

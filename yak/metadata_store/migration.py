@@ -80,7 +80,6 @@ def import_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Val
         # a time of the other store's clock
         broker["fast_fenced_ms"] = 0
     content.cluster |= {"state": a["state"], "migration_id": a["migration_id"]}
-    content.external_brokers = state.external_brokers
     _replace(state, content)
     return {}
 

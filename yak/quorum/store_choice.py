@@ -47,7 +47,14 @@ class StoreChoice:
     # ------------------------------------------------------------------------------------- as the metadata store
 
     def call(self, nonce: Nonce, request: StoreRequest) -> None:
-        """Send one call to the store in use."""
+        """Send one call to the store in use. Redis gets no copy of the metadata for a restore.
+
+        This broker may not know yet that the quorum has the metadata: then an empty Redis has lost nothing, and an offer
+        would make it wait for a restore, not for the move.
+        """
+        if request.script == "seed_offer" and not self.uses_quorum:
+            self._report(StoreReplied(nonce, StoreOutcome("BAD_REQUEST", value={"message": "the metadata may move"})))
+            return
         store: MetadataStore = self._quorum_store if self.uses_quorum else self._redis
         store.call(nonce, request)
 

@@ -341,8 +341,9 @@ def _banner(options: ServeOptions, listening: str, advertised: str, http: str | 
 def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
     """Why a broker is not ready: the quorum has no leader, or it has one, and the metadata are elsewhere."""
     voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
-    if quorum.leader_id >= 0 and not has_redis and quorum.machine.state.cluster.get("state") == "MOVED":
-        return "waiting for the metadata quorum: the metadata were moved to Redis; start with --metadata redis"
+    nothing = "LIVE" if quorum.config.creates_cluster else "MOVED"
+    if quorum.leader_id >= 0 and not has_redis and quorum.machine.state.cluster.get("state", nothing) == "MOVED":
+        return "waiting for the metadata quorum: it has no metadata, they are in Redis; start with --metadata redis"
     return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"
 
 

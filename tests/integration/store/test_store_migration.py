@@ -94,6 +94,16 @@ def plain(rows: dict[str, Any], *, with_chain: bool = True) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ states and refusals
 
 
+def test_registry_of_external_brokers_moves_too(two, other):
+    one, registry = two[0], ["guests", {"100": '{"host":"h","changed_ms":7}'}]
+    content = exported(one, 3)
+    there = at(one, other)
+    more = content | {"hashes": [*content["hashes"], registry]}
+    assert code(there, "import_metadata", 3, content=more, state="LIVE") == "OK"
+    assert registry in [list(each) for each in exported(there, 4)["hashes"]]
+    assert code(there, "close_exported", 4) == "OK"
+
+
 def test_exported_store_refuses_all_other_scripts_until_the_export_is_cancelled(two):
     one = two[0]
     exported(one, 3)

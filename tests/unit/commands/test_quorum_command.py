@@ -120,6 +120,15 @@ def test_secret_is_a_new_one_each_time(yak: Any) -> None:
     assert first != second
 
 
+def test_secret_of_an_existing_cluster_has_its_id_behind_it(yak: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "node-1"
+    assert "error[cluster-secret]" in yak("quorum", "secret", "--data-dir", str(folder)).err
+    (folder / "__yak_metadata").mkdir(parents=True)
+    (folder / "__yak_metadata" / "cluster-secret").write_text("ab" * 32 + "\n")
+    (folder / "meta.properties").write_text("version=1\ncluster.id=from-redis\n")
+    assert yak("quorum", "secret", "--data-dir", str(folder)).out == f"{'ab' * 32} from-redis\n"
+
+
 def test_doctor_finds_the_quorums_leader_and_voters_that_do_not_run(cluster: SimpleNamespace) -> None:
     assert check_quorum("h1:9092", timeout_s=1) == Finding("quorum", "ok", "node 1 leads in epoch 4, voters 1, 2, 3")
     cluster.state = state(replica(1, fetched=None), replica(2, fetched=LOST))

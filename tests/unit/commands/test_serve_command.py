@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from yak.commands.main import run
+from yak.server.options import ServeOptions
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +169,21 @@ def test_words_that_the_table_does_not_know_are_left_to_typer(words: list[str]) 
     from yak.commands.serving import parse_words
 
     assert parse_words(words) is None
+
+
+def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secret = "ab" * 32
+    taken: list[ServeOptions] = []
+    monkeypatch.setattr("yak.server.main.run_server", taken.append)
+    for text in (f"{secret}\n", f"{secret} from-redis\n"):
+        (tmp_path / "file").write_text(text)
+        assert run(["serve", "--metadata", "both", "--cluster-secret-file", "file"]) == 0
+    assert [each.cluster_id for each in taken] == ["", "from-redis"]
+    assert [(each.has_redis, each.has_quorum) for each in taken] == [(True, True)] * 2
+    assert {each.cluster_secret.to_text() for each in taken if each.cluster_secret} == {secret}
+
+
+@pytest.mark.parametrize("text", ["", "short", f"{'ab' * 32} id more"])
+def test_invalid_secret_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text)
+    assert "error[cluster-secret]" in refused(capsys, "--metadata", "raft", "--cluster-secret-file", "file")

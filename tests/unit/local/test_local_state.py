@@ -76,6 +76,7 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
         "metadata": "redis",
         "redis": "redis://127.0.0.1:4000/0",
         "voters": [],
+        "moving_to": None,
         "bootstrap": "127.0.0.1:9092",
         "brokers": [
             {
@@ -112,6 +113,7 @@ def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Pat
         "metadata": "redis",
         "redis": None,
         "voters": [],
+        "moving_to": None,
         "bootstrap": None,
         "brokers": [],
     }

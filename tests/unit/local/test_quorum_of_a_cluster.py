@@ -12,7 +12,7 @@ from yak.errors import StartRefused, UsageError, YakError
 from yak.local import layout, quorum
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import is_running
-from yak.local.state import load
+from yak.local.state import load, save
 
 
 def said_to(cluster: LocalCluster, node_id: int) -> str:
@@ -67,7 +67,7 @@ def test_a_lost_secret_is_copied_from_a_broker_and_never_made_anew(cluster: Loca
     copy.parent.mkdir()
     copy.write_text(secret)
     cluster.up(UpSettings())
-    assert path.read_text() == secret
+    assert path.read_text().split() == [secret.strip(), "stand-in"]
 
 
 def test_the_store_is_remembered_and_cannot_be_changed(cluster: LocalCluster) -> None:
@@ -141,6 +141,18 @@ def test_a_copy_of_the_directory_does_not_start_beside_the_original(cluster: Loc
     with pytest.raises(UsageError) as caught:
         copy.up(UpSettings())
     assert caught.value.code == "quorum-port"
+
+
+def test_up_during_a_move_starts_brokers_with_both_stores(cluster: LocalCluster) -> None:
+    cluster.up(raft(3))
+    cluster.down()
+    known = load(cluster.data_dir)
+    assert known is not None
+    known.moving_to, known.redis.url = "redis", "redis://h:1/0"
+    save(known)
+    assert cluster.up(UpSettings()).status.moving_to == "redis"
+    said = said_to(cluster, 1).rpartition("--metadata both --voters 1@")[2]
+    assert "cluster.secret --redis-url redis://h:1/0" in said
 
 
 def test_there_is_no_redis_to_stop_or_start(cluster: LocalCluster) -> None:
