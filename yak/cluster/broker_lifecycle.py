@@ -40,7 +40,8 @@ from yak.ports.random_source import RandomSource
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 
 FIRST_RECHECK_MS = 200
-"""First recheck of a store that just proved to lack this broker's history: then it offers its image."""
+"""First recheck of a store that just proved to lack this broker's history: then it offers its image. Every recheck of a
+store whose metadata are moved, which takes milliseconds."""
 DEATH_REPORT_MS_MAX = 2_000
 """A report that a broker's process is dead counts this long: a later start of the broker has another epoch anyway."""
 FAST_FENCE_INTERVAL_MS = 30_000
@@ -607,12 +608,13 @@ class BrokerLifecycle:
             return
         self._drop_calls()
         is_new = self.state is not LifecycleState.FROZEN
-        is_brief = is_new or outcome.code == "MIGRATING"
-        self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_brief else self._settings.recheck_ms)
+        is_soon = is_new or outcome.code == "MIGRATING"
+        self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_soon else self._settings.recheck_ms)
         reason = refusals.frozen(outcome, self._session.image, is_serving=self._is_ready)
         if is_new:
             self._move(LifecycleState.FROZEN, reason)
-            level: Literal["info", "error"] = "info" if outcome.code == "MIGRATING" else "error"
+            # a migration ends by itself
+            level: Literal["warning", "error"] = "warning" if outcome.code == "MIGRATING" else "error"
             self._session.say(level, "metadata-frozen", code=outcome.code, reason=reason)
             if self._is_leaving:
                 self._end("frozen")

@@ -19,7 +19,10 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
         "SEEDING": "the metadata store lost its history",
         "MIGRATING": "the metadata are being moved to another store",
-        "MOVED": "the metadata of this cluster were moved to another store",
+        "MOVED": (
+            "the metadata of this cluster were moved to the other store: start the broker with --metadata both, or with "
+            "the other store alone"
+        ),
         "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
@@ -27,9 +30,9 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
     if outcome.code == "TRIMMED":
         return f"{reason}. Stop the broker, move its __yak_metadata aside, and start it again: it keeps its logs"
-    if outcome.code == "MOVED":
-        return f"{reason}. Start the broker with --metadata both, or with the store that has them"
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
+    if outcome.code in ("MIGRATING", "MOVED") and not is_serving:
+        meanwhile = "The broker does not serve yet"
     return f"{reason}. {meanwhile}"
 
 

@@ -12,10 +12,12 @@ OnReply: TypeAlias = Callable[[StoreOutcome, int], None]
 """Called with the outcome and the time in ms."""
 
 FREEZING_CODES = frozenset(
-    {"NO_CLUSTER", "WRONG_CLUSTER", "WRONG_INCARNATION", "SEEDING", "REGRESSED", "FORKED", "TRIMMED"}
-    | {"MIGRATING", "MOVED"}
+    {
+        *("NO_CLUSTER", "WRONG_CLUSTER", "WRONG_INCARNATION", "SEEDING", "REGRESSED", "FORKED", "TRIMMED"),
+        *("MIGRATING", "MOVED"),
+    }
 )
-"""Refusals that say that the store does not hold this broker's history."""
+"""Refusals that say that the store does not hold this broker's history, or that the metadata move to another store."""
 
 
 class StoreSession:

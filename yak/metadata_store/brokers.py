@@ -16,7 +16,7 @@ from yak.metadata_store.checks import (
     target_broker,
 )
 from yak.metadata_store.lease import note_acted
-from yak.metadata_store.migration import refusal_of
+from yak.metadata_store.migration import check_not_frozen
 from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     if cluster:
         if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
             raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+        check_not_frozen(state)
         if cluster["state"] != "LIVE":
-            raise Refused(refusal_of(cluster["state"]))
+            raise Refused("SEEDING")
         return {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")} | {"created": False}
     cluster |= {
         "cluster_id": a["new_cluster_id"],
@@ -88,6 +89,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "fast_fenced_ms": 0,
         "persisted": 0,
         "min_isr": a.get("min_isr", 1),
+        "http_port": a.get("http_port", 0),
     }
     record = named | {
         "node_id": a["node_id"],

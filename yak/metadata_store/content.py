@@ -1,123 +1,141 @@
-"""The whole content of a metadata store as rows of text, as they lie in Redis: what a move to another store carries.
+"""The whole content of a metadata store as rows, in which it moves to another store (`yak.metadata_store.migration`).
+
+The rows are the keys of Redis with all values as text, as `yak/server/redis_scripts` write them:
 
     {"hashes": [[name, {field: text}], ...], "sets": [[name, [text, ...]], ...], "secret": text,
-     "log": [[offset, kind, payload, hash, previous hash, time in ms], ...]}
+     "log": [[offset, kind, payload, chain hash, previous hash, time in ms], ...]}
 
-`name` is a key of Redis without its prefix. High watermarks and log ends are not part of it: brokers report them again.
+A name is the key without its prefix, and a key that holds nothing is absent. High watermarks and log ends are not part of
+the content, since brokers report them again; neither are the offers of a restore. `guests` is the registry of external
+brokers, which clients of HTTP write.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import TailedRecord
 
 Rows: TypeAlias = dict[str, Any]
-_CLUSTER_NUMBERS: Final = frozenset(
-    {"incarnation", "mo", "ctl_id", "ctl_epoch", "ctl_broker_epoch", "lease_n", "next_pid", "format", "lost"}
-    | {"migration_id"}
+
+_NUMBERS: Final = frozenset(
+    {
+        *("incarnation", "mo", "ctl_id", "ctl_epoch", "ctl_broker_epoch", "lease_n", "next_pid", "format", "lost"),
+        *("migration_id", "port", "broker_epoch", "lossy_epoch", "acted_epoch", "fast_fenced_ms", "persisted"),
+        *("min_isr", "http_port", "total", "made", "creator_id", "creator_epoch", "leader", "leader_epoch"),
+        "partition_epoch",
+    }
 )
-_BROKER_NUMBERS: Final = frozenset(
-    {"port", "broker_epoch", "lossy_epoch", "acted_epoch", "fast_fenced_ms", "persisted", "min_isr", "http_port"}
-)
-_TOPIC_NUMBERS: Final = frozenset({"total", "made", "creator_id", "creator_epoch"})
-_PARTITION_NUMBERS: Final = frozenset({"leader", "leader_epoch", "partition_epoch"})
-_OLD_TOPIC: Final = {"complete": "1", "creator_id": "-1", "creator_epoch": "0"}
-"""What a topic of an early version lacks."""
-_OLD_PARTITION: Final = {"elr": "", "nonce": "", "adding": "", "removing": ""}
+_FLAGS: Final = frozenset({"lossy", "complete"})
+_JSON: Final = frozenset({"took_part"})
+# What the Lua scripts read into a field that an older version did not write.
+_OF_CLUSTER: Final = {"lease_n": 0}
+_OF_BROKER: Final = {"rack": None, "acted_epoch": 0, "fast_fenced_ms": 0, "persisted": 0}
+_OF_TOPIC: Final = {"complete": True, "creator_id": -1, "creator_epoch": 0}
+_OF_PARTITION: Final = {"nonce": "", "adding": "", "removing": ""}
 
 
 def rows_of(state: StoreState) -> Rows:
-    """The rows of a store's content."""
-    hashes: dict[str, dict[str, str]] = {
-        "cluster": _texts(state.cluster),
-        "tn": state.topic_ids,
-        "configs": {name: json.dumps(configs) for name, configs in state.configs.items()},
-        "hb": {str(node_id): str(count) for node_id, count in state.heartbeats.items()},
-        "guests": {str(node_id): entry for node_id, entry in state.external_brokers.items()},
-    }
-    if state.snapshot is not None:
-        offset, payload = str(state.snapshot.offset), json.dumps(state.snapshot.payload)
-        hashes["snapshot"] = {
-            "offset": offset,
-            "h": state.snapshot.chain_hash,
-            "t": str(state.snapshot.timestamp_ms),
-            "payload": payload,
-        }
-    hashes |= {f"b:{node_id}": _texts(broker) for node_id, broker in state.brokers.items()}
-    hashes |= {f"t:{topic_id}": _texts(topic) for topic_id, topic in state.topics.items()}
-    for (topic_id, number), partition in state.partitions.items():
-        hashes[f"p:{topic_id}:{number}"] = _texts(partition, leave_out="partition")
-    sets: dict[str, Iterable[int]] = {
-        "brokers": state.brokers,
-        "unregistered": state.unregistered,
-        "full": state.full,
-    }
+    """The content of a store."""
+    sets = (("brokers", state.brokers), ("full", state.full), ("unregistered", state.unregistered))
+    log = ([each.offset, *_texts_of_record(each), each.timestamp_ms] for each in state.log)
     return {
-        "hashes": [[name, dict(fields)] for name, fields in hashes.items() if fields],
-        "sets": [[name, sorted(map(str, members))] for name, members in sets.items() if members],
+        "hashes": [[name, fields] for name, fields in _hashes(state) if fields],
+        "sets": [[name, [str(node_id) for node_id in sorted(nodes)]] for name, nodes in sets if nodes],
         "secret": state.secret,
-        "log": [
-            [each.offset, each.kind, json.dumps(each.payload), each.chain_hash, each.previous_hash, each.timestamp_ms]
-            for each in state.log
-        ],
+        "log": list(log),
     }
 
 
-def state_of(rows: Rows) -> StoreState:
-    """The content that the rows describe."""
-    # Lua's JSON has one kind of empty table
-    hashes: dict[str, dict[str, str]] = dict(rows["hashes"] or [])
-    sets: dict[str, list[str]] = dict(rows["sets"] or [])
-    state = StoreState(cluster=_cluster(hashes.pop("cluster", {})), secret=rows["secret"])
-    state.topic_ids = hashes.pop("tn", {})
-    state.configs = {name: json.loads(text) for name, text in hashes.pop("configs", {}).items()}
-    state.heartbeats = {int(node_id): int(count) for node_id, count in hashes.pop("hb", {}).items()}
-    state.external_brokers = {int(node_id): entry for node_id, entry in hashes.pop("guests", {}).items()}
-    state.unregistered = {int(node_id): True for node_id in sets.get("unregistered", ())}
-    state.full = {int(node_id): None for node_id in sets.get("full", ())}
-    snapshot = hashes.pop("snapshot", None)
-    state.snapshot = None if snapshot is None else TailedRecord.from_snapshot(snapshot)
-    for name, fields in hashes.items():
-        kind, _, key = name.partition(":")
-        if kind == "b":
-            state.brokers[int(key)] = _broker(fields)
-        elif kind == "t":
-            topic = _typed(_OLD_TOPIC | fields, _TOPIC_NUMBERS)
-            state.topics[key] = topic | {"complete": topic["complete"] != "0"}
-        else:
-            topic_id, _, number = key.rpartition(":")
-            partition = _typed(_OLD_PARTITION | fields, _PARTITION_NUMBERS)
-            state.partitions[topic_id, int(number)] = {"partition": int(number), **partition}
-    state.log = [
-        TailedRecord(int(offset), chain_hash, kind, int(time_ms), json.loads(payload), previous)
-        for offset, kind, payload, chain_hash, previous, time_ms in rows["log"] or []
-    ]
+def state_of(rows: Mapping[str, Any]) -> StoreState:
+    """The store with this content. Raises ValueError, KeyError or TypeError for rows that are damaged."""
+    state = StoreState(secret=rows["secret"] or "")
+    # Lua encodes an empty list as {}: all lists are only iterated over
+    sets = {name: [int(text) for text in texts] for name, texts in rows["sets"]}
+    state.full = dict.fromkeys(sets.get("full", ()))
+    state.unregistered = dict.fromkeys(sets.get("unregistered", ()), True)
+    for name, fields in rows["hashes"]:
+        _take_hash(state, name, fields)
+    if set(sets.get("brokers", ())) != set(state.brokers):
+        raise ValueError("the set of brokers and their hashes differ")
+    for offset, kind, payload, chain_hash, previous_hash, timestamp_ms in rows["log"]:
+        record = TailedRecord(offset, chain_hash, kind, timestamp_ms, json.loads(payload), previous_hash)
+        state.log.append(record)
     return state
 
 
-def _texts(fields: Mapping[str, Any], leave_out: str = "") -> dict[str, str]:
-    return {name: _text(value) for name, value in fields.items() if value is not None and name != leave_out}
+def _hashes(state: StoreState) -> Iterator[tuple[str, dict[str, str]]]:
+    yield "cluster", _texts(state.cluster)
+    yield "hb", {str(node_id): str(count) for node_id, count in state.heartbeats.items()}
+    yield "tn", dict(state.topic_ids)
+    yield "configs", {name: json.dumps(configs) for name, configs in state.configs.items()}
+    yield "guests", {str(node_id): entry for node_id, entry in state.external_brokers.items()}
+    for node_id, broker in state.brokers.items():
+        yield f"b:{node_id}", _texts(broker)
+    for topic_id, topic in state.topics.items():
+        yield f"t:{topic_id}", _texts(topic)
+    for (topic_id, number), partition in state.partitions.items():
+        # its number is part of the key
+        yield f"p:{topic_id}:{number}", _texts({name: partition[name] for name in partition if name != "partition"})
+    if state.snapshot is not None:
+        _kind, payload, chain_hash, _previous_hash = _texts_of_record(state.snapshot)
+        about = {"offset": str(state.snapshot.offset), "t": str(state.snapshot.timestamp_ms)}
+        yield "snapshot", about | {"h": chain_hash, "payload": payload}
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
+def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
+    return {name: _text(name, value) for name, value in fields.items() if value is not None}
+
+
+def _text(name: str, value: Any) -> str:
+    if name in _FLAGS:
         return "1" if value else "0"
-    return json.dumps(value) if isinstance(value, dict) else str(value)
+    return json.dumps(value) if name in _JSON else str(value)
 
 
-def _typed(fields: Mapping[str, str], numbers: frozenset[str]) -> dict[str, Any]:
-    return {name: int(text) if name in numbers else text for name, text in fields.items()}
+def _texts_of_record(record: TailedRecord) -> tuple[str, str, str, str]:
+    # sorted as in `StoreState.append`: for a record of this store it is the text that its chain hash was made of
+    payload = json.dumps(record.payload, sort_keys=True)
+    return record.kind, payload, record.chain_hash, record.previous_hash
 
 
-def _cluster(fields: Mapping[str, str]) -> dict[str, Any]:
-    cluster = _typed(fields, _CLUSTER_NUMBERS)
-    return cluster | {"took_part": json.loads(fields["took_part"])} if "took_part" in fields else cluster
+def _take_hash(state: StoreState, name: str, fields: Mapping[str, str]) -> None:
+    kind, _, key = name.partition(":")
+    match kind:
+        case "cluster":
+            state.cluster = _OF_CLUSTER | _values(fields)
+        case "hb":
+            state.heartbeats = {int(node_id): int(count) for node_id, count in fields.items()}
+        case "tn":
+            state.topic_ids = dict(fields)
+        case "configs":
+            state.configs = {resource: json.loads(configs) for resource, configs in fields.items()}
+        case "guests":
+            state.external_brokers = {int(node_id): entry for node_id, entry in fields.items()}
+        case "b":
+            state.brokers[int(key)] = _OF_BROKER | _values(fields)
+        case "t":
+            state.topics[key] = _OF_TOPIC | _values(fields)
+        case "p":
+            topic_id, _, number = key.rpartition(":")
+            place = {"partition": int(number)}
+            state.partitions[topic_id, int(number)] = _OF_PARTITION | place | _values(fields)
+        case "snapshot":
+            state.snapshot = TailedRecord.from_snapshot(fields)
+        case _:
+            raise ValueError(f"no key is named {name}")
 
 
-def _broker(fields: Mapping[str, str]) -> dict[str, Any]:
-    broker = _typed(fields, _BROKER_NUMBERS)
-    return {"rack": None} | broker | {"lossy": broker["lossy"] == "1"}
+def _values(fields: Mapping[str, str]) -> dict[str, Any]:
+    return {name: _value(name, text) for name, text in fields.items()}
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _FLAGS:
+        return text != "0"
+    if name in _JSON:
+        return json.loads(text)
+    return int(text) if name in _NUMBERS else text

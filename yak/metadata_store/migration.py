@@ -1,102 +1,120 @@
-"""Scripts of the metadata store: the move of the whole content from one store to another (`yak.quorum.migration`).
+"""Scripts of the metadata store: the move of a cluster's metadata to another store, or from it.
 
-    LIVE -export-> EXPORTED -close-> MOVED        in the store that had the metadata
-    (anything) -import-> IMPORTED -open-> LIVE    in the other one
+    the source:  LIVE -> EXPORTED (frozen) -> MOVED (only the cluster's ids are left); cancelled: -> LIVE
+    the target:  empty or MOVED -> IMPORTED (frozen) -> LIVE
 
-A migration id only grows, so a call of an earlier move, or of a leader that was replaced, is refused. Each call can be repeated.
+The leader of the quorum calls them. They check no history: each names its migration by an id that only grows, and the call
+of an older migration is refused. A repeated call changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from yak.metadata_store.checks import Refused, Value
 from yak.metadata_store.content import rows_of, state_of
 from yak.metadata_store.state import StoreState
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-_KEPT: Final = ("cluster_id", "incarnation", "incarnation_id", "state", "migration_id", "mo", "h")
-CODES: Final = {"EXPORTED": "MIGRATING", "IMPORTED": "MIGRATING", "MOVED": "MOVED"}
-"""Why a store in this state serves no other script; a store in another state that is not LIVE waits for a restore."""
+FROZEN: Final = {"EXPORTED": "MIGRATING", "IMPORTED": "MIGRATING", "MOVED": "MOVED"}
+"""States of a cluster in which the store refuses all other scripts, and the refusal's code."""
+_LEFT: Final = ("cluster_id", "incarnation", "incarnation_id", "state", "migration_id", "mo", "h")
+"""The fields of the cluster that a store keeps when the other store has the metadata."""
 
 
-def refusal_of(held: str) -> str:
-    """The code of the refusal of a store in a state that is not LIVE."""
-    return CODES.get(held, "SEEDING")
+def check_not_frozen(state: StoreState) -> None:
+    """Refuses a call while the metadata are moved, and when the other store has them."""
+    code = FROZEN.get(state.cluster["state"])
+    if code is not None:
+        raise Refused(code)
 
 
-def _check(state: StoreState, a: Mapping[str, Any], allowed: Collection[str]) -> None:
-    """Refuse another cluster, an old migration id, and a store in another state than these."""
+def _check(state: StoreState, a: Mapping[str, Any]) -> None:
+    """Refuses another cluster, and an older migration than the store's newest."""
     cluster = state.cluster
     if not cluster:
         raise Refused("NO_CLUSTER")
-    if a["cluster_id"] != cluster["cluster_id"]:
+    if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
         raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
-    if a["migration_id"] < cluster.get("migration_id", 0):
-        raise Refused("STALE_MIGRATION", migration_id=cluster["migration_id"])
-    if cluster["state"] not in allowed:
-        raise Refused("CLUSTER_IN_USE" if cluster["state"] == "LIVE" else refusal_of(cluster["state"]))
-
-
-def _check_same(state: StoreState, a: Mapping[str, Any]) -> None:
-    """Refuse another migration than the one that brought the store into its state."""
-    if a["migration_id"] != state.cluster.get("migration_id", 0):
-        raise Refused("BAD_REQUEST", message="the store takes part in no migration of this id")
+    newest = cluster.get("migration_id", 0)
+    if a["migration_id"] < newest:
+        raise Refused("STALE_MIGRATION", migration_id=newest)
 
 
 def export_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
     """Freeze the store, and return its content."""
-    _check(state, a, ("LIVE", "EXPORTED"))
-    state.cluster |= {"state": "EXPORTED", "migration_id": a["migration_id"]}
+    _check(state, a)
+    cluster = state.cluster
+    if cluster["state"] not in ("LIVE", "EXPORTED"):
+        raise Refused(FROZEN.get(cluster["state"], "SEEDING"))
+    cluster |= {"state": "EXPORTED", "migration_id": a["migration_id"]}
     return {"content": rows_of(state)}
 
 
 def import_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Replace what the store holds by the content of the other store; `state` is IMPORTED, or LIVE to open it at once."""
-    if state.cluster:
-        is_done = state.cluster.get("migration_id") == a["migration_id"] and state.cluster["state"] in (
-            "IMPORTED",
-            "LIVE",
-        )
-        _check(state, a, ("MOVED", "EXPORTED", "IMPORTED", *(("LIVE",) if is_done else ())))
-        if is_done:
+    """Replace the content of the store by rows of the other store, frozen (`IMPORTED`) or open (`LIVE`)."""
+    if a["state"] not in ("IMPORTED", "LIVE"):
+        raise Refused("BAD_REQUEST", message="state")
+    cluster = state.cluster
+    if cluster:
+        _check(state, a)
+        if cluster["state"] == "SEEDING":
+            raise Refused("SEEDING")
+        is_same = cluster.get("migration_id", 0) == a["migration_id"]
+        if is_same and cluster["state"] in ("IMPORTED", "LIVE"):
             return {}
-    imported = state_of(a["content"])
-    imported.cluster |= {"state": a["state"], "migration_id": a["migration_id"]}
-    for broker in imported.brokers.values():
-        # of the other store's clock
+        if cluster["state"] == "LIVE":
+            raise Refused("CLUSTER_IN_USE")
+    try:
+        content = state_of(a["content"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused("BAD_REQUEST", message=f"the content cannot be read: {error}") from None
+    if content.cluster.get("cluster_id") != a["cluster_id"]:
+        raise Refused("BAD_REQUEST", message="the content is of another cluster")
+    offsets = [record.offset for record in content.log]
+    end = content.cluster["mo"]
+    if not offsets or offsets != list(range(end - len(offsets) + 1, end + 1)):
+        raise Refused("BAD_REQUEST", message="the content's log is incomplete")
+    for broker in content.brokers.values():
+        # a time of the other store's clock
         broker["fast_fenced_ms"] = 0
-    for each in fields(StoreState):
-        setattr(state, each.name, getattr(imported, each.name))
+    content.cluster |= {"state": a["state"], "migration_id": a["migration_id"]}
+    _replace(state, content)
     return {}
+
+
+def _replace(state: StoreState, content: StoreState) -> None:
+    for each in fields(StoreState):
+        setattr(state, each.name, getattr(content, each.name))
 
 
 def open_imported(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Open an imported content: from now on it is used."""
-    _check(state, a, ("IMPORTED", "LIVE"))
-    _check_same(state, a)
-    state.cluster["state"] = "LIVE"
-    return {}
-
-
-def close_exported(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Delete an exported content, which the other store has."""
-    _check(state, a, ("EXPORTED", "MOVED"))
-    _check_same(state, a)
-    cluster = {name: state.cluster[name] for name in _KEPT} | {"state": "MOVED"}
-    emptied = StoreState(cluster=cluster)
-    for each in fields(StoreState):
-        setattr(state, each.name, getattr(emptied, each.name))
+    """Let the store serve what was imported."""
+    _end(state, a, "IMPORTED", "LIVE")
     return {}
 
 
 def cancel_export(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Go on with an exported content: the other store did not take it."""
-    _check(state, a, ("EXPORTED", "LIVE"))
-    _check_same(state, a)
-    state.cluster["state"] = "LIVE"
+    """Let the store serve again: its content was not opened elsewhere."""
+    _end(state, a, "EXPORTED", "LIVE")
     return {}
+
+
+def close_exported(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
+    """Delete the content that the other store serves now."""
+    _end(state, a, "EXPORTED", "MOVED")
+    _replace(state, StoreState(cluster={name: state.cluster[name] for name in _LEFT}))
+    return {}
+
+
+def _end(state: StoreState, a: Mapping[str, Any], before: str, after: str) -> None:
+    """Change the state of the cluster from `before` to `after`; refuses unless one of both is of this migration."""
+    _check(state, a)
+    cluster = state.cluster
+    newest = cluster.get("migration_id", 0)
+    if newest != a["migration_id"] or cluster["state"] not in (before, after):
+        if cluster["state"] == "MOVED":
+            raise Refused("MOVED")
+        raise Refused("BAD_REQUEST", message=f"the store is {cluster['state']} in migration {newest}")
+    cluster["state"] = after

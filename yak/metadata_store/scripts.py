@@ -61,8 +61,10 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
     )
 }
 _OWN_CHECKS = frozenset(
-    {"bootstrap", "seed_offer", "seed_commit", "seed_abort"}
-    | {"export_metadata", "import_metadata", "open_imported", "close_exported", "cancel_export"}
+    {
+        *("bootstrap", "seed_offer", "seed_commit", "seed_abort"),
+        *("export_metadata", "import_metadata", "open_imported", "close_exported", "cancel_export"),
+    }
 )
 """Scripts that also run on a store without the caller's history."""
 
@@ -100,8 +102,7 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
         raise Refused("NO_CLUSTER")
     if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
         raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
-    if cluster["state"] in migration.CODES:
-        raise Refused(migration.CODES[cluster["state"]])
+    migration.check_not_frozen(state)
     if cluster["state"] != "LIVE":
         raise Refused("SEEDING", offered=asker["node_id"] in state.offers)
     if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.metadata_store.checks import Refused, Value
-from yak.metadata_store.migration import CODES
+from yak.metadata_store.migration import check_not_frozen
 from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def seed_offer(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  
         _begin(state, "")
     else:
         _check_cluster(state, a)
-        if cluster["state"] in CODES:
-            raise Refused(CODES[cluster["state"]])
+        check_not_frozen(state)
         if cluster["state"] == "LIVE":
             _check_lost(state, a)
             _begin(state, "LIVE")
@@ -144,6 +143,7 @@ def _write_broker(state: StoreState, broker: Mapping[str, Any]) -> None:
         "acted_epoch": epoch,
         "fast_fenced_ms": 0,
         "persisted": 0,
+        "http_port": broker.get("http_port", 0),
     }
 
 

@@ -66,10 +66,11 @@ class StoreRequest:
 class StoreOutcome:
     """A script's answer.
 
-    `code` is `OK` or a refusal's name: NO_CLUSTER, WRONG_CLUSTER, WRONG_INCARNATION, SEEDING, MIGRATING, MOVED,
-    REGRESSED, FORKED, TRIMMED, STALE_BROKER_EPOCH, FENCED_CONTROLLER, BAD_REQUEST, STORE_ERROR (the store itself
-    refused: out of memory, read only), and codes of single scripts. `offset` and `chain_hash` are the log's end after
-    the call. `value` is the script's own JSON answer.
+    `code` is `OK` or a refusal's name: NO_CLUSTER, WRONG_CLUSTER, WRONG_INCARNATION, SEEDING, MIGRATING (the metadata are
+    being moved to another store), MOVED (the other store has them), REGRESSED, FORKED, TRIMMED, STALE_BROKER_EPOCH,
+    FENCED_CONTROLLER, BAD_REQUEST, STORE_ERROR (the store itself refused: out of memory, read only), and codes of single
+    scripts. `offset` and `chain_hash` are the log's end after the call. `value` is the
+    script's own JSON answer.
     """
 
     code: str

@@ -6,9 +6,11 @@ write: a task compares the leader's state with what it wrote last, twice a secon
 of its own. While Redis is away nothing is kept for it; when it is back the task begins with what Redis holds. So does a new
 leader, which knows a partition's offsets from their next change on: it overwrites no newer ones.
 
-Each write is one script that checks first that Redis holds nothing, or a projection of this cluster by no later leader. So
-it never touches the metadata of a cluster with Redis, and a leader that was replaced writes nothing. In the key of the
-cluster `state` is PROJECTION: a broker started with this Redis as its metadata store is refused.
+Each write is one script that checks first that Redis holds nothing, or a projection of this cluster by no later leader, or
+what the move of this cluster's metadata into the quorum left there (`yak.metadata_store.migration`). So it never touches the
+metadata of a cluster with Redis, and a leader that was replaced writes nothing. In the key of the cluster `state` is
+PROJECTION: a broker started with this Redis as its metadata store is refused. Its `migration_id` stays: the move back to
+Redis must be a newer one.
 """
 
 import json
@@ -37,10 +39,10 @@ _LOOK_SECONDS: Final = 5.0
 _COMPARED_AT_ONCE: Final = 500
 """Objects compared before the event loop continues: less than a millisecond."""
 _SCRIPT: Final = """
-local held = redis.call('HMGET', KEYS[1], 'cluster_id', 'projected_epoch')
+local held = redis.call('HMGET', KEYS[1], 'cluster_id', 'projected_epoch', 'state')
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  if held[1] ~= ARGV[1] or not held[2] then return 'foreign' end
-  if tonumber(held[2]) > tonumber(ARGV[2]) then return 'later' end
+  if held[1] ~= ARGV[1] or not (held[2] or held[3] == 'MOVED') then return 'foreign' end
+  if held[2] and tonumber(held[2]) > tonumber(ARGV[2]) then return 'later' end
 elseif ARGV[3] == 'known' then
   return 'emptied'
 end
@@ -80,7 +82,9 @@ class RedisProjection:
     @property
     def _leads(self) -> bool:
         assert self._broker.quorum is not None
-        return self._broker.quorum.quorum.is_ready_leader
+        quorum = self._broker.quorum.quorum
+        # metadata that are being moved to Redis, or are there, are not projected
+        return quorum.is_ready_leader and quorum.machine.state.cluster.get("state") == "LIVE"
 
     async def run(self) -> None:
         """Project until cancelled. An outage is logged once."""
@@ -175,6 +179,8 @@ class RedisProjection:
         return self._broker.quorum.quorum.machine.state
 
     async def _send(self, client: RedisClient, some: list[Difference], *, is_known: bool) -> None:
+        if not self._leads:
+            raise _Ended("this node does not lead the quorum, or the metadata are moved")
         assert self._broker.quorum is not None
         cluster, epoch = self._state.cluster, self._broker.quorum.quorum.epoch
         key = f"{self._prefix}cluster"

@@ -9,7 +9,7 @@ from yak.cluster.refusals import frozen
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
 from yak.metadata_store.checks import change_broker
-from yak.ports.metadata_store import StoreOutcome
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
 
 def topic(driver, name, partitions=1, number=7):
@@ -147,6 +147,37 @@ def test_a_rolled_back_store_freezes_the_broker_until_its_history_is_back(store,
     driver.pass_time(5_000)
     assert driver.lifecycle.state is LifecycleState.ACTIVE
     assert driver.change(topic(driver, "b", number=9)).error is None
+
+
+def move(store, script, migration_id=1):
+    return store.call(StoreRequest(script, {"cluster_id": "", "migration_id": migration_id}), 0).code
+
+
+def test_broker_looks_again_within_200_ms_while_the_metadata_are_moved(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    assert move(store, "export_metadata") == "OK"
+    driver.pass_time(1_500)
+    assert driver.lifecycle.state is LifecycleState.FROZEN
+    assert driver.lifecycle.reason == ("the metadata are being moved to another store. Produce and fetch go on")
+    assert "seed_offer" not in driver.scripts
+    assert move(store, "cancel_export") == "OK"
+    driver.pass_time(250)
+    assert driver.lifecycle.state is LifecycleState.ACTIVE
+    assert driver.change(topic(driver, "b", number=9)).error is None
+
+
+def test_broker_offers_nothing_to_a_store_whose_metadata_were_moved(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    assert move(store, "export_metadata") == "OK"
+    assert move(store, "close_exported") == "OK"
+    driver.pass_time(5_000)
+    assert driver.lifecycle.state is LifecycleState.FROZEN
+    assert "--metadata both" in driver.lifecycle.reason
+    assert "seed_offer" not in driver.scripts
+    assert store.state.cluster["state"] == "MOVED"
+    fresh = make_driver(store, make_identity(2)).connect().run()
+    assert fresh.lifecycle.state is LifecycleState.FROZEN
+    assert fresh.lifecycle.reason.endswith("The broker does not serve yet")
 
 
 def test_an_emptied_store_is_not_made_into_a_new_cluster(store, make_driver, make_identity):

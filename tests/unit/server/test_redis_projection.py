@@ -101,3 +101,12 @@ def test_offsets_of_an_earlier_term_do_not_replace_newer_ones():
     leader.of.high_watermarks[TOPIC, 0] = (4, 11)
     leader.of.log_end_offsets[TOPIC, 0] = (4, {"1": 13})
     assert leader.differences() == [["HSET", "{y}:leo", f"{TOPIC}:0", '{"le": 4, "leo": {"1": 13}}']]
+
+
+def test_metadata_that_are_moved_are_not_projected():
+    leader = Leader(state())
+    for name, leads in (("LIVE", True), ("EXPORTED", False), ("IMPORTED", False), ("MOVED", False)):
+        leader.of.cluster["state"] = name
+        assert leader.projection._leads is leads
+    leader.of.cluster.clear()
+    assert not leader.projection._leads

@@ -3,7 +3,9 @@ if cluster then
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
-  if cluster.state ~= 'LIVE' then return refuse(MOVING[cluster.state] or 'SEEDING') end
+  local frozen = check_not_frozen()
+  if frozen then return frozen end
+  if cluster.state ~= 'LIVE' then return refuse('SEEDING') end
   return answer('OK', {cluster_id = cluster.cluster_id, incarnation_id = cluster.incarnation_id,
     incarnation = tonumber(cluster.incarnation), created = false})
 end

@@ -1,10 +1,10 @@
--- Delete an exported content, which the other store has.
-local refused = check_migration({EXPORTED = true, MOVED = true}) or check_same_migration()
+-- Delete the content that the other store serves now; what is left says which cluster it was, and how far it went.
+local refused, changed = change_state('EXPORTED', 'MOVED')
 if refused then return refused end
-delete_content()
-redis.call('DEL', CLUSTER)
-for _, name in ipairs({'cluster_id', 'incarnation', 'incarnation_id', 'migration_id', 'mo', 'h'}) do
-  redis.call('HSET', CLUSTER, name, cluster[name])
+if changed then
+  delete_content()
+  redis.call('DEL', CLUSTER)
+  redis.call('HSET', CLUSTER, 'cluster_id', cluster.cluster_id, 'incarnation', cluster.incarnation, 'incarnation_id',
+    cluster.incarnation_id, 'state', 'MOVED', 'migration_id', text(A.migration_id), 'mo', cluster.mo, 'h', cluster.h)
 end
-redis.call('HSET', CLUSTER, 'state', 'MOVED')
 return answer('OK')

@@ -1,21 +1,34 @@
--- Freeze the store, and return its content as rows of text.
-local refused = check_migration({LIVE = true, EXPORTED = true})
+-- Freeze the store, and hand out its content as rows: yak.metadata_store.content says which.
+local refused = check_migration()
 if refused then return refused end
+if cluster.state ~= 'LIVE' and cluster.state ~= 'EXPORTED' then return refuse(FROZEN[cluster.state] or 'SEEDING') end
 redis.call('HSET', CLUSTER, 'state', 'EXPORTED', 'migration_id', text(A.migration_id))
-local content = {hashes = {}, sets = {}, secret = redis.call('GET', key('secret')) or '', log = {}}
-for _, name in ipairs(hash_names()) do
+
+local hashes, sets, log = {}, {}, {}
+local function add_hash(name)
   local fields = read_hash(key(name))
-  if fields then content.hashes[#content.hashes + 1] = {name, fields} end
+  if fields then hashes[#hashes + 1] = {name, fields} end
 end
-for _, name in ipairs(SETS) do
-  local members = redis.call('SMEMBERS', key(name))
-  table.sort(members)
-  if #members > 0 then content.sets[#content.sets + 1] = {name, members} end
+
+for _, name in ipairs({'cluster', 'hb', 'tn', 'configs', 'guests', 'snapshot'}) do add_hash(name) end
+for _, id in pairs(read_hash(key('tn')) or {}) do
+  add_hash('t:' .. id)
+  local total = tonumber(redis.call('HGET', key('t:' .. id), 'total') or 0)
+  for number = 0, total - 1 do add_hash('p:' .. id .. ':' .. text(number)) end
 end
-for _, entry in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
-  local fields = {}
-  for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
-  local id = string.match(entry[1], '%d+')
-  content.log[#content.log + 1] = {id, fields.kind, fields.payload, fields.h, fields.p, fields.t}
+for _, name in ipairs({'brokers', 'full', 'unregistered'}) do
+  local nodes = redis.call('SMEMBERS', key(name))
+  table.sort(nodes, function(one, other) return tonumber(one) < tonumber(other) end)
+  if #nodes > 0 then sets[#sets + 1] = {name, nodes} end
+  if name == 'brokers' then
+    for _, node in ipairs(nodes) do add_hash('b:' .. node) end
+  end
 end
-return answer('OK', {content = content})
+for i, entry in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
+  local found, fields = {}, entry[2]
+  for each = 1, #fields, 2 do found[fields[each]] = fields[each + 1] end
+  local record_offset = tonumber(string.match(entry[1], '^%d+'))
+  log[i] = {record_offset, found.kind, found.payload, found.h, found.p, tonumber(found.t)}
+end
+local secret = redis.call('GET', key('secret')) or ''
+return answer('OK', {content = {hashes = hashes, sets = sets, secret = secret, log = log}})

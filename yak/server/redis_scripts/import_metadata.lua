@@ -1,44 +1,52 @@
--- Replace what the store holds by the content of the other store; `state` is IMPORTED, or LIVE to open it at once.
--- A projection of the same cluster may be replaced as well (yak/server/redis_projection.py).
+-- Replace the content of the store by rows of the other store, frozen (`IMPORTED`) or open (`LIVE`).
+if A.state ~= 'IMPORTED' and A.state ~= 'LIVE' then return refuse('BAD_REQUEST', {message = 'state'}) end
 if cluster then
-  local held = cluster.state
-  local is_done = tonumber(cluster.migration_id or 0) == A.migration_id and (held == 'IMPORTED' or held == 'LIVE')
-  local refused = check_migration({MOVED = true, EXPORTED = true, IMPORTED = true, PROJECTION = true, LIVE = is_done})
+  local refused = check_migration()
   if refused then return refused end
-  if is_done then return answer('OK') end
+  if cluster.state == 'SEEDING' then return refuse('SEEDING') end
+  if IS_SAME and (cluster.state == 'IMPORTED' or cluster.state == 'LIVE') then return answer('OK') end
+  if cluster.state == 'LIVE' then return refuse('CLUSTER_IN_USE') end
 end
 
--- As many fields in one call as Lua can pass.
-local AT_ONCE = 1000
-local function write_hash(name, fields)
-  local flat = {}
-  for field, value in pairs(fields) do
-    flat[#flat + 1], flat[#flat + 2] = field, value
-    if #flat == AT_ONCE then
-      redis.call('HSET', name, unpack(flat))
-      flat = {}
-    end
+local content, imported = A.content, nil
+for _, row in ipairs(content.hashes) do
+  if row[1] == 'cluster' then imported = row[2] end
+end
+if not imported or imported.cluster_id ~= A.cluster_id then
+  return refuse('BAD_REQUEST', {message = 'the content is of another cluster'})
+end
+local log_end = tonumber(imported.mo)
+for i, row in ipairs(content.log) do
+  if row[1] ~= log_end - #content.log + i then
+    return refuse('BAD_REQUEST', {message = "the content's log is incomplete"})
   end
-  if #flat > 0 then redis.call('HSET', name, unpack(flat)) end
+end
+if #content.log == 0 then return refuse('BAD_REQUEST', {message = "the content's log is incomplete"}) end
+
+-- A call takes only so many values.
+local AT_ONCE = 2000
+local function write(command, name, values)
+  for first = 1, #values, AT_ONCE do
+    redis.call(command, name, unpack(values, first, math.min(first + AT_ONCE - 1, #values)))
+  end
 end
 
 delete_content()
 redis.call('DEL', CLUSTER)
-for _, pair in ipairs(A.content.hashes) do
-  -- Of the other store's clock.
-  if string.sub(pair[1], 1, 2) == 'b:' then pair[2].fast_fenced_ms = '0' end
-  write_hash(key(pair[1]), pair[2])
+imported.state, imported.migration_id = A.state, text(A.migration_id)
+for _, row in ipairs(content.hashes) do
+  local name, fields, values = row[1], row[2], {}
+  -- A time of the other store's clock.
+  if string.sub(name, 1, 2) == 'b:' then fields.fast_fenced_ms = '0' end
+  for field, value in pairs(fields) do values[#values + 1], values[#values + 2] = field, value end
+  redis.call('DEL', key(name))
+  write('HSET', key(name), values)
 end
-for _, pair in ipairs(A.content.sets) do
-  for _, member in ipairs(pair[2]) do redis.call('SADD', key(pair[1]), member) end
+for _, row in ipairs(content.sets) do write('SADD', key(row[1]), row[2]) end
+if given(content.secret) then redis.call('SET', key('secret'), content.secret) end
+for _, row in ipairs(content.log) do
+  redis.call('XADD', LOG, text(row[1]) .. '-0', 'kind', row[2], 'payload', row[3], 'h', row[4], 'p', row[5], 't',
+    text(row[6]))
 end
-if A.content.secret ~= '' then redis.call('SET', key('secret'), A.content.secret) end
-for _, entry in ipairs(A.content.log) do
-  redis.call('XADD', LOG, entry[1] .. '-0', 'kind', entry[2], 'payload', entry[3], 'h', entry[4], 'p', entry[5], 't',
-    entry[6])
-end
-redis.call('HSET', CLUSTER, 'state', A.state, 'migration_id', text(A.migration_id))
-redis.call('HDEL', CLUSTER, 'projected_epoch')
-cluster = read_hash(CLUSTER)
-offset, hash = tonumber(cluster.mo), cluster.h
+offset, hash = log_end, imported.h
 return answer('OK')

@@ -1,39 +1,46 @@
--- Put behind the prologue of the scripts that move the whole content to another store, or take it from one.
+-- Put behind the prologue of the scripts that move a cluster's metadata to another store, or from it.
+local NEWEST = cluster and tonumber(cluster.migration_id or 0) or 0
+local IS_SAME = NEWEST == A.migration_id
 
--- Refuses another cluster, an old migration id, and a store in another state than these.
-local function check_migration(allowed)
+-- Refuses another cluster, and an older migration than the store's newest.
+local function check_migration()
   if not cluster then return refuse('NO_CLUSTER') end
-  if A.cluster_id ~= cluster.cluster_id then return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id}) end
-  local newest = tonumber(cluster.migration_id or 0)
-  if A.migration_id < newest then return refuse('STALE_MIGRATION', {migration_id = newest}) end
-  if allowed[cluster.state] then return nil end
-  return refuse(cluster.state == 'LIVE' and 'CLUSTER_IN_USE' or MOVING[cluster.state] or 'SEEDING')
-end
-
-local function check_same_migration()
-  if A.migration_id == tonumber(cluster.migration_id or 0) then return nil end
-  return refuse('BAD_REQUEST', {message = 'the store takes part in no migration of this id'})
-end
-
--- The names of the hashes of the content, without the prefix.
-local function hash_names()
-  local names = {'cluster', 'tn', 'configs', 'hb', 'guests', 'snapshot'}
-  for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do names[#names + 1] = 'b:' .. node end
-  for _, id in ipairs(redis.call('HVALS', key('tn'))) do
-    names[#names + 1] = 't:' .. id
-    local total = tonumber(redis.call('HGET', key('t:' .. id), 'total') or 0)
-    for number = 0, total - 1 do names[#names + 1] = 'p:' .. id .. ':' .. text(number) end
+  if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
+    return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
-  return names
+  if A.migration_id < NEWEST then return refuse('STALE_MIGRATION', {migration_id = NEWEST}) end
+  return nil
 end
 
-local SETS = {'brokers', 'unregistered', 'full'}
+-- Change the state of the cluster; a refusal unless the state before or after is of this migration. Returns the refusal or
+-- nil, and whether the state was changed now.
+local function change_state(before, after)
+  local refused = check_migration()
+  if refused then return refused, false end
+  -- A quorum's projection may lie over what a migration left.
+  local state = cluster.state == 'PROJECTION' and 'MOVED' or cluster.state
+  if IS_SAME and state == after then return nil, false end
+  if IS_SAME and state == before then
+    redis.call('HSET', CLUSTER, 'state', after)
+    return nil, true
+  end
+  if state == 'MOVED' then return refuse('MOVED'), false end
+  local held = cluster.state .. ' in migration ' .. text(NEWEST)
+  return refuse('BAD_REQUEST', {message = 'the store is ' .. held}), false
+end
 
--- Delete everything but the cluster's hash.
+-- Delete everything but the hash of the cluster.
 local function delete_content()
-  for _, name in ipairs(hash_names()) do
-    if name ~= 'cluster' then redis.call('UNLINK', key(name)) end
+  for _, id in pairs(read_hash(key('tn')) or {}) do
+    local total = tonumber(redis.call('HGET', key('t:' .. id), 'total') or 0)
+    for number = 0, total - 1 do redis.call('UNLINK', key('p:' .. id .. ':' .. text(number))) end
+    redis.call('DEL', key('t:' .. id))
   end
-  for _, name in ipairs(SETS) do redis.call('UNLINK', key(name)) end
-  redis.call('UNLINK', key('hw'), key('leo'), key('secret'), key('offers'), LOG)
+  -- A projection that was interrupted may have partitions of a topic that is not there any more.
+  for _, name in ipairs({'hw', 'leo'}) do
+    for _, place in ipairs(redis.call('HKEYS', key(name))) do redis.call('UNLINK', key('p:' .. place)) end
+  end
+  for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do redis.call('DEL', key('b:' .. node)) end
+  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('configs'), key('hb'), key('full'), key('hw'),
+    key('leo'), key('guests'), key('secret'), key('snapshot'), key('offers'), LOG)
 end

@@ -1,5 +1,4 @@
--- Open an imported content: from now on it is used.
-local refused = check_migration({IMPORTED = true, LIVE = true}) or check_same_migration()
+-- Let the store serve what was imported.
+local refused = change_state('IMPORTED', 'LIVE')
 if refused then return refused end
-redis.call('HSET', CLUSTER, 'state', 'LIVE')
 return answer('OK')

@@ -23,8 +23,6 @@ local function read_hash(name)
 end
 
 local cluster = read_hash(CLUSTER)
--- Why a store in this state serves no script but those of a migration; another one that is not LIVE waits for a restore.
-local MOVING = {EXPORTED = 'MIGRATING', IMPORTED = 'MIGRATING', MOVED = 'MOVED'}
 local offset = cluster and tonumber(cluster.mo) or 0
 local hash = cluster and cluster.h or ''
 
@@ -59,13 +57,23 @@ local function incarnation()
     took_part = cjson.decode(cluster.took_part or '{}')[text(A.node_id)]}
 end
 
+-- States of a cluster whose metadata move to another store, or are there; a projection shows those of a quorum.
+local FROZEN = {EXPORTED = 'MIGRATING', IMPORTED = 'MIGRATING', MOVED = 'MOVED', PROJECTION = 'MOVED'}
+
+-- Refuses all scripts but those of the migration while the metadata are not here to be changed; a refusal or nil.
+local function check_not_frozen()
+  local code = FROZEN[cluster.state]
+  return code and refuse(code) or nil
+end
+
 -- Whether this store holds the caller's cluster and history; a refusal or nil.
 local function check_history()
   if not cluster then return refuse('NO_CLUSTER') end
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
-  if MOVING[cluster.state] then return refuse(MOVING[cluster.state]) end
+  local frozen = check_not_frozen()
+  if frozen then return frozen end
   if cluster.state ~= 'LIVE' then
     -- Whether the store has this broker's image.
     return refuse('SEEDING', {offered = redis.call('HEXISTS', key('offers'), text(A.node_id)) == 1})

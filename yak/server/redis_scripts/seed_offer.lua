@@ -11,7 +11,8 @@ else
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})
   end
-  if MOVING[cluster.state] then return refuse(MOVING[cluster.state]) end
+  local frozen = check_not_frozen()
+  if frozen then return frozen end
   if cluster.state == 'LIVE' then
     if A.incarnation_id == cluster.incarnation_id then
       local refused = check_history()
