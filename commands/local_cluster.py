@@ -123,7 +123,7 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
     if with_place and status.brokers:
         if status.moving_to is not None:
             g.out.note(f"moving  metadata to {status.moving_to}, not finished (yak cluster migrate goes on)")
-        if status.metadata == "raft":
+        if status.redis_url is None:
             g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
             g.out.note(f"data    {status.data_dir}")
             return

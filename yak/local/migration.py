@@ -78,9 +78,9 @@ class Migration:
         if not known.voters:
             known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
         known.moving_to, known.has_moved = to, False
-        if known.metadata == quorum.REDIS:
-            line = quorum.shared_secret(known.brokers[0].data_dir)
-            replace_file(layout.secret_path(known.data_dir), f"{line}\n".encode())
+        # with the cluster's id, for a broker that is added meanwhile or later
+        line = quorum.shared_secret(known.brokers[0].data_dir)
+        replace_file(layout.secret_path(known.data_dir), f"{line}\n".encode())
         state.save(known)
         if to == quorum.RAFT:
             self._say(f"voters of the quorum: {', '.join(map(str, known.voters))}")

@@ -5,8 +5,9 @@ The rows are the keys of Redis with all values as text, as `yak/server/redis_scr
     {"hashes": [[name, {field: text}], ...], "sets": [[name, [text, ...]], ...], "secret": text,
      "log": [[offset, kind, payload, chain hash, previous hash, time in ms], ...]}
 
-A name is the key without its prefix, and a key that holds nothing is absent; `guests` is the registry of external brokers.
-High watermarks and log ends are not part of the content, since brokers report them again; neither are the offers of a restore.
+A name is the key without its prefix, and a key that holds nothing is absent. High watermarks and log ends are not part of
+the content, since brokers report them again; neither are the offers of a restore. `guests` is the registry of external
+brokers, which clients of HTTP write.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def _hashes(state: StoreState) -> Iterator[tuple[str, dict[str, str]]]:
     yield "cluster", _texts(state.cluster)
     yield "hb", {str(node_id): str(count) for node_id, count in state.heartbeats.items()}
     yield "tn", dict(state.topic_ids)
-    yield "guests", {str(node_id): entry for node_id, entry in state.external_brokers.items()}
     yield "configs", {name: json.dumps(configs) for name, configs in state.configs.items()}
+    yield "guests", {str(node_id): entry for node_id, entry in state.external_brokers.items()}
     for node_id, broker in state.brokers.items():
         yield f"b:{node_id}", _texts(broker)
     for topic_id, topic in state.topics.items():
@@ -108,12 +109,12 @@ def _take_hash(state: StoreState, name: str, fields: Mapping[str, str]) -> None:
             state.cluster = _OF_CLUSTER | _values(fields)
         case "hb":
             state.heartbeats = {int(node_id): int(count) for node_id, count in fields.items()}
-        case "guests":
-            state.external_brokers = {int(node_id): entry for node_id, entry in fields.items()}
         case "tn":
             state.topic_ids = dict(fields)
         case "configs":
             state.configs = {resource: json.loads(configs) for resource, configs in fields.items()}
+        case "guests":
+            state.external_brokers = {int(node_id): entry for node_id, entry in fields.items()}
         case "b":
             state.brokers[int(key)] = _OF_BROKER | _values(fields)
         case "t":

@@ -93,8 +93,8 @@ def open_quorum(
 def check_not_in_quorum(disk: Disk, directory: str, now_ms: int) -> None:
     """Check that the quorum's log in the metadata folder has no metadata: they were moved to Redis, or never here.
 
-    Entries that are not committed count too: the last one of a move is written after Redis has the metadata. Raises
-    StartRefused, OSError.
+    Entries that are not committed count too: Redis has the content before the last entry of a move is written, and lets
+    no broker use it before that entry is committed. Raises StartRefused, OSError.
     """
     log = RaftLog.open(disk, directory, now_ms)
     machine = _restored(log)

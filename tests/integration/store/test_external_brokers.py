@@ -20,7 +20,7 @@ from yak.quorum.transport import ENVELOPE
 from yak.server.http import external_brokers as module
 from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.problems import Problem
-from yak.server.redis_client import ConnectionLost
+from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.views.metadata_json import ExternalBroker
 
 KEY = "registry:guests"
@@ -40,7 +40,10 @@ class Store:
         self.calls += 1
         if self.is_away:
             raise ConnectionLost("gone")
-        return self.client.execute_command(*command)
+        try:
+            return self.client.execute_command(*command)
+        except redis_py.ResponseError as error:
+            raise ReplyError(str(error)) from None
 
     def put(self, node_id, entry):
         """Write an entry, as another broker does."""
@@ -83,7 +86,7 @@ def store(request):
         yield Quorum()
         return
     made = Store(request.getfixturevalue("embedded").url)
-    made.client.delete(KEY)
+    made.client.delete(KEY, "registry:cluster")
     yield made
     made.client.close()
 
@@ -94,7 +97,7 @@ def no_cache(monkeypatch):
 
 
 def registry(store, **image):
-    own = SimpleNamespace(image=Image(incarnation_ms=77, **image))
+    own = SimpleNamespace(image=Image(incarnation_ms=77, **image), metadata_in_quorum=isinstance(store, Quorum))
     shell = SimpleNamespace(store=None if isinstance(store, Quorum) else store)
     return ExternalBrokers(SimpleNamespace(broker=own, shell=shell, broker_client=store))
 
@@ -229,3 +232,17 @@ def entry_of(broker):
         "state": broker.state,
         "changed_ms": 1,
     }
+
+
+@pytest.mark.parametrize("state", ["EXPORTED", "MOVED"])
+def test_registry_whose_metadata_move_takes_no_change(embedded, state):
+    store = Store(embedded.url)
+    store.client.delete(KEY)
+    store.client.hset("registry:cluster", "state", state)
+    try:
+        with pytest.raises(Problem) as caught:
+            put(registry(store), broker(1))
+        assert (caught.value.status, store.ids()) == (503, [])
+    finally:
+        store.client.delete("registry:cluster")
+        store.client.close()

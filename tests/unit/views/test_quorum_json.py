@@ -41,6 +41,13 @@ def test_health_of_a_cluster_with_redis_has_no_quorum():
     assert (shown["redis"], shown["quorum"]) == ({"state": "connected", "lost_ms": None}, None)
 
 
+def test_health_of_brokers_with_both_stores_names_the_one_that_has_the_metadata():
+    broker = broker_of(ClusterRig(metadata="both"), 1)
+    assert broker.quorum is not None
+    shown = HealthView(broker).look().as_json()
+    assert (shown["redis"], shown["quorum"]) == ({"state": "connected", "lost_ms": None}, None)
+
+
 def test_leader_describes_all_voters(rig):
     leader = leader_id(rig)
     rig.run_for(600)

@@ -10,7 +10,7 @@ local function add_hash(name)
   if fields then hashes[#hashes + 1] = {name, fields} end
 end
 
-for _, name in ipairs({'cluster', 'hb', 'tn', 'guests', 'configs', 'snapshot'}) do add_hash(name) end
+for _, name in ipairs({'cluster', 'hb', 'tn', 'configs', 'guests', 'snapshot'}) do add_hash(name) end
 for _, id in pairs(read_hash(key('tn')) or {}) do
   add_hash('t:' .. id)
   local total = tonumber(redis.call('HGET', key('t:' .. id), 'total') or 0)

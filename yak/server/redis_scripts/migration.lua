@@ -41,6 +41,6 @@ local function delete_content()
     for _, place in ipairs(redis.call('HKEYS', key(name))) do redis.call('UNLINK', key('p:' .. place)) end
   end
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do redis.call('DEL', key('b:' .. node)) end
-  redis.call('UNLINK', key('tn'), key('guests'), key('brokers'), key('unregistered'), key('configs'), key('hb'), key('full'), key('hw'),
-    key('leo'), key('secret'), key('snapshot'), key('offers'), LOG)
+  redis.call('UNLINK', key('tn'), key('brokers'), key('unregistered'), key('configs'), key('hb'), key('full'), key('hw'),
+    key('leo'), key('guests'), key('secret'), key('snapshot'), key('offers'), LOG)
 end

@@ -82,6 +82,7 @@ def make(tmp_path, monkeypatch):
             image=Image().apply_all(records())[0],
             log_store=SimpleNamespace(directories=[SimpleNamespace(path=str(tmp_path))]),
             quorum=quorum,
+            metadata_in_quorum=quorum is not None,
         )
         return History(SimpleNamespace(broker=broker, shell=SimpleNamespace(store=store)))
 

@@ -46,7 +46,7 @@ def run(play):
         async with trio.open_nursery() as nursery:
             clock = SimpleNamespace(now_ms=now_ms, wall_ms=lambda: WALL_MS + now_ms())
             shell = SimpleNamespace(clock=clock, nursery=nursery, counters=Counters())
-            broker = SimpleNamespace(now_ms=0, wall_ms=WALL_MS, node_id=1, partitions={})
+            broker = SimpleNamespace(now_ms=0, wall_ms=WALL_MS, node_id=1, partitions={}, metadata_in_quorum=False)
             pump = Pump(shell, broker, EventRing("1-abc", 100), FairShare(shell.counters))
             await play(pump)
             nursery.cancel_scope.cancel()
@@ -190,7 +190,7 @@ def test_who_leaves_in_the_middle_of_a_round_is_sent_nothing_more():
 def gathering_of(events_max=10_000):
     woken = []
     ring = EventRing("1-abc", events_max)
-    broker = SimpleNamespace(now_ms=5, wall_ms=7_200_005, node_id=1)
+    broker = SimpleNamespace(now_ms=5, wall_ms=7_200_005, node_id=1, metadata_in_quorum=False)
     return ring, Gathering(broker, ring, lambda: woken.append(True)), woken
 
 
