@@ -268,8 +268,10 @@ class Pump:
             found["progress"] = self._progress.look()
         now_ms = self._clock.now_ms()
         due = {interval: rates for interval, rates in self._rates.items() if rates.due_ms <= now_ms}
-        quorum = own_quorum_json(self._broker) if self._broker.metadata_in_quorum else None
-        more = {"process": self._process.look(), "quorum": quorum} if due else {}
+        more: dict[str, Any] = {}
+        if due:
+            quorum = own_quorum_json(self._broker) if self._broker.metadata_in_quorum else None
+            more = {"process": self._process.look(), "quorum": quorum}
         found["rates"] = {interval: {**rates.look(now_ms), **more} for interval, rates in due.items()}
         return found
 
