@@ -145,6 +145,11 @@ class Quorum:
         return self.voters.has(self.config.node_id, self.config.directory_id)
 
     @property
+    def _may_stand(self) -> bool:
+        """Whether it votes, or did until a change that it may have to commit as leader (Ongaro's dissertation, 4.2.2)."""
+        return any(each.has(self.config.node_id, self.config.directory_id) for _offset, each in self._voter_sets)
+
+    @property
     def committed_voters(self) -> VoterSet:
         """The voters of the newest committed record."""
         return self._voter_sets[0][1]
@@ -169,7 +174,7 @@ class Quorum:
         self._become_unattached(self.epoch)
         if self.voters.node_ids == (self.config.node_id,):
             self._begin_election()
-        elif self.is_voter:
+        elif self._may_stand:
             self._elect_in(self._rng.below(_ELECTION_JITTER_MS))
 
     def stop(self) -> None:
@@ -179,9 +184,7 @@ class Quorum:
             voters = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
             ends = {voter.node_id: self._end_of(voter) for voter in voters}
             voters.sort(key=lambda voter: -ends[voter.node_id])
-            preferred = [
-                {"candidate_id": voter.node_id, "candidate_directory_id": voter.directory_id} for voter in voters
-            ]
+            preferred = [{"candidate_id": each.node_id, "candidate_directory_id": each.directory_id} for each in voters]
             partition = {
                 "leader_id": self.config.node_id,
                 "leader_epoch": self.epoch,
@@ -262,7 +265,7 @@ class Quorum:
         self.role, self.leader_id, self._leader_address = Role.UNATTACHED, _NO_NODE, None
         if self._is_stopped:
             return
-        if self.is_voter:
+        if self._may_stand:
             self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         else:
             self._look_for_leader()
@@ -289,7 +292,7 @@ class Quorum:
 
     def _begin_election(self) -> None:
         """Ask the voters whether they would vote for this node (KIP-996)."""
-        if not self.is_voter or self._is_stopped:
+        if not self._may_stand or self._is_stopped:
             return
         if not self.log.is_flushed:
             # a leader appends at once, and behind a truncation that would need a sync in the step
@@ -396,11 +399,8 @@ class Quorum:
             voter for voter in self.voters.voters if voter.node_id != self.config.node_id and self._end_of(voter) < 0
         ]
         for voter in silent:
-            partition = {
-                "voter_directory_id": voter.directory_id,
-                "leader_id": self.config.node_id,
-                "leader_epoch": leader.epoch,
-            }
+            leads = {"leader_id": self.config.node_id, "leader_epoch": leader.epoch}
+            partition = {"voter_directory_id": voter.directory_id, **leads}
             fields = {**self._about(partition), "voter_id": voter.node_id, "leader_endpoints": [self._own_endpoint()]}
             self.send(_address(voter), BEGIN_QUORUM_EPOCH, fields, self._on_epoch_begun)
         if silent:
@@ -492,7 +492,7 @@ class Quorum:
         if self.role is not Role.FOLLOWER:
             return
         self._context.notice("warning", "quorum-leader-lost", leader=self.leader_id, epoch=self.epoch)
-        if self.is_voter:
+        if self._may_stand:
             self._begin_election()
         else:
             self._become_unattached(self.epoch)

@@ -459,6 +459,33 @@ def test_voters_of_an_uncommitted_record_are_in_force_and_leave_with_a_truncatio
     assert node.quorum.voters.node_ids == (1, 2, 3)
 
 
+def test_voter_whose_removal_is_not_committed_stands_for_election(node):
+    """It may be the only one with the record of its removal, and then nobody else can be elected."""
+    node.follow(2, 1)
+    other = Node(2, disk=None)
+    other.quorum.log.append(leader_change(2, voter_set(1, 2, 3), (), 1), 1, 1)
+    other.quorum.log.append(voters_change(voter_set(2, 3), 1), 1, 1)
+    node.send_records(node.take(FETCH)[0], other.quorum.log.read(0), high_watermark=1)
+    node.run_jobs()
+    assert not node.quorum.is_voter
+    node.take(VOTE)
+    node.advance(2_300)
+    assert node.quorum.role is Role.PROSPECTIVE
+    assert {each.address.node_id for each in node.take(VOTE)} == {2, 3}
+
+
+def test_voter_whose_removal_is_committed_is_an_observer(node):
+    node.follow(2, 1)
+    other = Node(2, disk=None)
+    other.quorum.log.append(leader_change(2, voter_set(1, 2, 3), (), 1), 1, 1)
+    other.quorum.log.append(voters_change(voter_set(2, 3), 1), 1, 1)
+    node.send_records(node.take(FETCH)[0], other.quorum.log.read(0), high_watermark=2)
+    node.run_jobs()
+    node.advance(2_300)
+    assert node.quorum.role is Role.UNATTACHED
+    assert node.take(VOTE) == []
+
+
 def test_records_with_a_gap_are_refused(node):
     node.follow(2, 1)
     node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1, start=1))
