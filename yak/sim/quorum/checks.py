@@ -173,7 +173,10 @@ class StateMachineSafety(Check):
 
 
 class CommittedIsDurable(Check):
-    """What the leader commits is on the disks of a majority of the voters in force, by node id and directory id."""
+    """What the leader commits is on the disks of a majority of the voters in force, by node id and directory id.
+
+    A disk that was lost counts with what it had: its acknowledgement may have been on its way.
+    """
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
         """An entry is committed for the first time."""
@@ -183,7 +186,7 @@ class CommittedIsDurable(Check):
             for voter in voters.voters
             if any(
                 mirror.has_durably(entry.base_offset, entry.epoch)
-                for (node_id, directory_id), mirror in self.checks.mirrors.items()
+                for (node_id, directory_id), mirror in (*self.checks.mirrors.items(), *self.checks.lost.items())
                 if voter.node_id == node_id and voter.directory_id in (None, directory_id)
             )
         ]
@@ -412,6 +415,8 @@ class Checks:
     def __init__(self, voters: VoterSet) -> None:
         self.reference = Reference(voters)
         self.mirrors: dict[Replica, Mirror] = {}
+        self.lost: dict[Replica, Mirror] = {}
+        """What was on the disks that were lost."""
         self._touched: dict[NodeId, QuorumNode] = {}
         self.is_final = False
         self.on_elected: Callable[[], None] = lambda: None
@@ -500,7 +505,9 @@ class Checks:
 
     def disk_is_lost(self, node: QuorumNode) -> None:
         """A node's disk, and so the replica on it, is gone."""
-        self.mirrors.pop((node.node_id, node.directory_id), None)
+        mirror = self.mirrors.pop((node.node_id, node.directory_id), None)
+        if mirror is not None:
+            self.lost[node.node_id, node.directory_id] = mirror
 
     def ends(self, node: QuorumNode) -> None:
         """A process ends: note what is durable. Its last step was not observed if the end came within it."""
@@ -508,6 +515,10 @@ class Checks:
         self._touched.pop(node.node_id, None)
         if quorum is not None:
             self._follow_log(node, quorum)
+            # it may have ended within a truncation: the log has fewer entries then than its file
+            held, mirror = quorum.log.entries(0, quorum.log.end_offset), self.mirror(node)
+            end_offset = held[-1].next_offset if held else quorum.log.snapshot_id.end_offset
+            mirror.flushed_offset = min(mirror.flushed_offset, end_offset)
 
     def sends(self, node: QuorumNode, address: Address, api_key: int, fields: dict[str, Any]) -> None:  # noqa: ARG002
         """A node sends a request: a candidate votes for itself, and a fetch acknowledges the log."""
@@ -594,7 +605,10 @@ class Checks:
         log, kept = quorum.log, mirror.end_offset
         if mirror.last is not None and log.entries(kept - 1, kept) != [mirror.last]:
             kept = min(kept, log.end_offset)
-            while kept > log.start_offset and mirror.epochs.get(kept - 1) != log.entries(kept - 1, kept)[0].epoch:
+            # a process that ended within a truncation may have no entry where its file still has one
+            while kept > log.start_offset and [mirror.epochs.get(kept - 1)] != [
+                entry.epoch for entry in log.entries(kept - 1, kept)
+            ]:
                 kept -= 1
         covered = log.snapshot_id.end_offset
         removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(kept, covered)}
