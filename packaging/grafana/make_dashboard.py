@@ -247,6 +247,37 @@ def redis() -> list[dict[str, Any]]:
     ]
 
 
+def quorum() -> list[dict[str, Any]]:
+    """The metadata quorum of brokers without Redis; brokers that have none show nothing."""
+    return [
+        graph(
+            "Leader and its epoch",
+            "short",
+            (f"max(yak_quorum_leader_id{{{BROKERS}}})", "leader"),
+            (f"max(yak_quorum_epoch{{{BROKERS}}})", "epoch"),
+            (f"max(yak_quorum_voters{{{BROKERS}}})", "voters"),
+        ),
+        graph(
+            "Offsets behind the leader",
+            "short",
+            (f"max by (replica) (yak_quorum_replica_lag_offsets{{{BROKERS}}})", "node {{replica}}"),
+            what="Of voters and observers, as the leader knows them.",
+        ),
+        graph(
+            "Time to commit a change",
+            "s",
+            (quantile(0.5, "yak_quorum_commit_seconds", ""), "p50"),
+            (quantile(0.99, "yak_quorum_commit_seconds", ""), "p99"),
+        ),
+        graph(
+            "Changes and elections",
+            "short",
+            (rate("yak_quorum_commands_total", "instance"), "{{instance}} changes a second"),
+            (f"increase(yak_quorum_elections_total{{{BROKERS}}}[1h])", "{{instance}} elections in an hour"),
+        ),
+    ]
+
+
 def laid_out() -> list[dict[str, Any]]:
     """All panels, row by row, each in its place."""
     panels: list[dict[str, Any]] = []
@@ -261,6 +292,7 @@ def laid_out() -> list[dict[str, Any]]:
         ("Brokers", broker(), 12, 8),
         ("Logs and disks", storage(), 12, 8),
         ("Redis, and these metrics", redis(), 12, 8),
+        ("Metadata quorum", quorum(), 12, 8),
     ):
         panels.append(
             {
