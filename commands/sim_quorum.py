@@ -1,23 +1,19 @@
 """`yak sim quorum`."""
 
-import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
-from yak.commands.sim_workers import Workers, in_order
+from yak.commands.sim_seeds import fault_classes, numbers, run_many, run_told
+from yak.commands.sim_workers import Workers
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
-    from yak.sim.quorum.spec import QuorumSpec
     from yak.sim.seed_report import SeedReport
-
-SEEDS_AT_ONCE = 20
-"""The batch of seeds for a worker: a few seconds of work."""
 
 
 @command(
@@ -54,28 +50,20 @@ def quorum(
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
     from yak.sim.quorum.spec import QuorumSpec
 
-    spec = QuorumSpec(seed, 0, faults=_fault_classes(faults), mutant=_mutant(mutant), keep=_numbers(keep))
+    spec = QuorumSpec(seed, 0, faults=_fault_classes(faults), mutant=_mutant(mutant), keep=numbers(keep))
     if seeds > 1 and lines:
         raise UsageError(
             "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
         )
     if lines:
-        return _run_told(g, spec)
-    return _run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers)
+        return run_told(g, spec, _Tally())
+    return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, _Tally())
 
 
 def _fault_classes(text: str | None) -> tuple[str, ...] | None:
     from yak.sim.quorum.faults import CLASSES
 
-    if text is None:
-        return None
-    named = tuple(each for each in text.split(",") if each and each != "none")
-    for name in named:
-        if name not in CLASSES:
-            raise UsageError(
-                "bad-option", f'no class of faults is named "{name}"', why=f"there are: {', '.join(CLASSES)}"
-            )
-    return named
+    return fault_classes(text, CLASSES, "in a quorum")
 
 
 def _mutant(name: str) -> str:
@@ -86,70 +74,17 @@ def _mutant(name: str) -> str:
     return name
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    named = [each for each in text.split(",") if each and each != "none"]
-    if not all(each.isdecimal() for each in named):
-        raise UsageError("bad-option", f'--keep "{text}" is not a list of numbers', try_=("--keep 3,7", "--keep none"))
-    return tuple(sorted({int(each) for each in named}))
+@dataclass(slots=True)
+class _Tally:
+    totals: Counter[str] = field(default_factory=Counter)
+    events_count: int = 0
+    simulated_s: float = 0.0
 
+    def add(self, report: "SeedReport") -> None:
+        self.totals.update(report.counts)
+        self.events_count += report.events_count
+        self.simulated_s += report.simulated_s
 
-# ---------------------------------------------------------------------------------------------------------------- modes
-
-
-def _run_many(g: Globals, specs: "list[QuorumSpec]", workers: int | None) -> int:
-    from yak.sim.quorum.trial import run_quorum_spec
-
-    totals: Counter[str] = Counter()
-    failed = done = 0
-    with g.out.progress("seeds", total=len(specs)) as bar:
-        for report in in_order(run_quorum_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-            done += 1
-            failed += _print_report(g, report)
-            totals.update(report.counts)
-            totals.update({"events": report.events_count, "simulated_ms": round(report.simulated_s * 1000)})
-            bar.update(done)
-    if len(specs) == 1 and not failed and g.out.for_people:
-        g.out.line(_one_line(report))
-    if g.out.for_people:
-        g.out.line(
-            f"{done - failed} of {done} seeds hold; {totals.pop('events')} events,"
-            f" {totals.pop('simulated_ms') / 1000:.0f} s simulated; "
-            + ", ".join(f"{name} {count}" for name, count in totals.items())
-        )
-    return 4 if failed else 0
-
-
-def _run_told(g: Globals, spec: "QuorumSpec") -> int:
-    from yak.sim.quorum.trial import run_quorum_spec
-
-    told: list[str] = []
-    report = run_quorum_spec(spec, lines=told)
-    for line in told:
-        g.out.line(line)
-    if _print_report(g, report):
-        return 4
-    if g.out.for_people:
-        g.out.line(_one_line(report))
-    return 0
-
-
-def _print_report(g: Globals, report: "SeedReport") -> bool:
-    """Print a seed's report, as JSON or if it failed; returns whether it failed."""
-    from yak.sim.seed_report import as_dict
-
-    if not g.out.for_people:
-        g.out.line(json.dumps(as_dict(report)))
-    if report.error is None:
-        return False
-    g.out.warn(f"seed {report.seed}: {report.error}")
-    g.out.warn(f"replay: {report.spec.command()} --lines")
-    return True
-
-
-def _one_line(report: "SeedReport") -> str:
-    return (
-        f"seed {report.seed}: {report.events_count} events, {report.simulated_s:.1f} s simulated,"
-        f" trace {report.trace_hash[:16]}"
-    )
+    def lines(self, done: int, failed: int) -> list[str]:
+        head = f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated; "
+        return [head + ", ".join(f"{name} {count}" for name, count in self.totals.items())]

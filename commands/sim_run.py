@@ -1,6 +1,5 @@
 """`yak sim run`."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,8 @@ import typer
 
 from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
-from yak.commands.sim_workers import Workers, in_order
+from yak.commands.sim_seeds import fault_classes, numbers, run_many, run_told
+from yak.commands.sim_workers import Workers
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from yak.sim.seed_report import SeedReport
     from yak.sim.spec import Spec
 
-SEEDS_AT_ONCE = 20
-"""The batch of seeds for a worker: a few seconds of work."""
 SMALLER = "Smaller than the seed (as --shrink prints it)"
 
 
@@ -99,6 +97,7 @@ def run(
     workers: Workers = None,
 ) -> int:
     """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
+    from yak.sim.coverage import Coverage
     from yak.sim.spec import METADATA, Spec, drawn_size
 
     if swarm and brokers > 1:
@@ -115,7 +114,7 @@ def run(
         faults=_fault_classes(faults, brokers),
         metadata=metadata,
         mutant=_mutant(mutant, brokers),
-        keep=_numbers(keep),
+        keep=numbers(keep),
         values_max=values,
         producers_max=producers,
         without=tuple(name for name in without.split(",") if name),
@@ -130,12 +129,12 @@ def run(
     if shrink:
         return _shrink(g, spec)
     if lines:
-        return _run_told(g, spec)
+        return run_told(g, spec, _Tally(Coverage(spec.brokers)), shrinks=True)
     specs = [
         replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
         for number in range(seed, seed + seeds)
     ]
-    return _run_many(g, specs, workers)
+    return run_many(g, specs, workers, _Tally(Coverage(specs[0].brokers)), shrinks=True)
 
 
 # ------------------------------------------------------------------------------------------------------ options
@@ -144,18 +143,8 @@ def run(
 def _fault_classes(text: str | None, brokers: int) -> tuple[str, ...] | None:
     from yak.sim import cluster_faults, faults
 
-    if text is None:
-        return None
     classes = faults.CLASSES if brokers == 1 else cluster_faults.ALL_CLASSES
-    named = tuple(each for each in text.split(",") if each and each != "none")
-    for name in named:
-        if name not in classes:
-            raise UsageError(
-                "bad-option",
-                f'no class of faults is named "{name}"',
-                why=f"with {brokers} brokers there are: {', '.join(classes)}",
-            )
-    return named
+    return fault_classes(text, classes, f"with {brokers} brokers")
 
 
 def _mutant(name: str, brokers: int) -> str:
@@ -174,92 +163,27 @@ def _mutant(name: str, brokers: int) -> str:
     return name
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    named = [each for each in text.split(",") if each and each != "none"]
-    if not all(each.isdecimal() for each in named):
-        raise UsageError("bad-option", f'--keep "{text}" is not a list of numbers', try_=("--keep 3,7", "--keep none"))
-    return tuple(sorted({int(each) for each in named}))
-
-
 # ---------------------------------------------------------------------------------------------------------------- modes
 
 
 @dataclass(slots=True)
 class _Tally:
     coverage: "Coverage"
-    failed: int = 0
     events_count: int = 0
     simulated_s: float = 0.0
 
-    def add(self, g: Globals, report: "SeedReport") -> None:
-        from yak.sim.seed_report import as_dict
-
+    def add(self, report: "SeedReport") -> None:
         self.coverage.add(report)
         self.events_count += report.events_count
         self.simulated_s += report.simulated_s
-        if not g.out.for_people:
-            g.out.line(json.dumps(as_dict(report)))
-        if report.error is not None:
-            self.failed += 1
-            g.out.warn(f"seed {report.seed}: {report.error}")
-            g.out.warn(f"replay: {report.spec.command()} --lines")
-            g.out.warn(f"shrink: {report.spec.command()} --shrink")
 
-    def tell(self, g: Globals) -> int:
-        """Print the totals; return the exit code."""
-        seeds = self.coverage.seeds_count
-        if g.out.for_people:
-            g.out.line(
-                f"{seeds - self.failed} of {seeds} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated;"
-                f" {self.coverage.totals.get('acknowledged', 0)} acknowledged, {self.coverage.totals.get('read', 0)} read;"
-                " reached (in so many seeds):"
-            )
-            for line in self.coverage.lines():
-                g.out.line(line)
-        return 4 if self.failed else 0
-
-
-def _run_many(g: Globals, specs: "list[Spec]", workers: int | None) -> int:
-    from yak.sim.coverage import Coverage
-    from yak.sim.trial import run_spec
-
-    tally = _Tally(Coverage(specs[0].brokers))
-    try:
-        with g.out.progress("seeds", total=len(specs)) as bar:
-            for report in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-                tally.add(g, report)
-                bar.update(tally.coverage.seeds_count)
-    except KeyboardInterrupt:
-        if tally.coverage.seeds_count:
-            tally.tell(g)
-        raise
-    if len(specs) == 1 and not tally.failed and g.out.for_people:
-        g.out.line(_one_line(report))
-    return tally.tell(g)
-
-
-def _run_told(g: Globals, spec: "Spec") -> int:
-    from yak.sim.coverage import Coverage
-    from yak.sim.trial import run_spec
-
-    told: list[str] = []
-    report = run_spec(spec, lines=told)
-    for line in told:
-        g.out.line(line)
-    tally = _Tally(Coverage(spec.brokers))
-    tally.add(g, report)
-    if report.error is None and g.out.for_people:
-        g.out.line(_one_line(report))
-    return tally.tell(g)
-
-
-def _one_line(report: "SeedReport") -> str:
-    return (
-        f"seed {report.seed}: {report.events_count} events, {report.simulated_s:.1f} s simulated,"
-        f" trace {report.trace_hash[:16]}"
-    )
+    def lines(self, done: int, failed: int) -> list[str]:
+        totals = self.coverage.totals
+        head = (
+            f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated;"
+            f" {totals.get('acknowledged', 0)} acknowledged, {totals.get('read', 0)} read; reached (in so many seeds):"
+        )
+        return [head, *self.coverage.lines()]
 
 
 def _shrink(g: Globals, spec: "Spec") -> int:
