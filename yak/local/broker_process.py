@@ -30,6 +30,8 @@ _FROZEN_EVENTS: Final = ("metadata-frozen", "metadata-restore-offered")
 _FROZEN_PATIENCE_SECONDS: Final = 3.0
 """For so long the metadata store may still get its history, or the broker may still offer its image."""
 _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
+_HAS_LEADER: Final = " quorum-leader-"
+"""In the log's lines about a leader that was elected, or is followed."""
 """A broker begins a line of its log with this after five seconds without a leader of the quorum."""
 _LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
@@ -152,7 +154,8 @@ class StartingBroker:
 
     def _check_quorum(self) -> None:
         """Fail the start of one broker when it waits for voters that do not run."""
-        line = self._last_line()
+        lines = [line for line in self._new_log_lines() if line.startswith(_WAITS_FOR_QUORUM) or _HAS_LEADER in line]
+        line = lines[-1].strip() if lines else ""
         if not line.startswith(_WAITS_FOR_QUORUM):
             return
         self.abandon()

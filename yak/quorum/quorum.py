@@ -118,8 +118,7 @@ class Quorum:
         self.leader: LeaderState | None = None
         self._votes: dict[NodeId, bool] = {}
         self._election_losses = 0
-        self._flushing = self._is_stopped = False
-        self._is_fetching = False
+        self._flushing = self._is_stopped = self._is_fetching = False
         self._fetch_losses = 0
         self._read_round = 0
         """The leader's read round in the last answer; 0 before the first one of this leader."""
@@ -303,7 +302,8 @@ class Quorum:
         self.role, self.leader_id, self._leader_address = Role.PROSPECTIVE, _NO_NODE, None
         self._votes = {self.config.node_id: True}
         self.counters.elections += 1
-        self._context.notice("info", "quorum-election-started", epoch=self.epoch)
+        if not self._election_losses:  # said once, while it is repeated several times a second
+            self._context.notice("info", "quorum-election-started", epoch=self.epoch)
         self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         self._listener.on_leader()
         if not self._count_votes():
