@@ -210,7 +210,7 @@ class Broker:
         assert store is not None, "a broker has a metadata store"
         self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
         self._store_handlers: dict[type, Callable[[Any], None]] = {
-            events.StoreConnected: self.metadata.on_store_connected,
+            events.StoreConnected: self._on_store_connected,
             events.StoreLost: self.metadata.on_store_lost,
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
@@ -493,6 +493,10 @@ class Broker:
         effects = self._effects
         self._effects = []
         return effects
+
+    def _on_store_connected(self, event: events.StoreConnected) -> None:
+        self.metadata.on_store_connected(event)
+        self.high_watermark_reports.mark_all(self.partitions.values())
 
     def _take_store_events(self) -> None:
         """Handle what the metadata store in or behind the quorum's node reported in this step."""

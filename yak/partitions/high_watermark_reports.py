@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
@@ -32,6 +32,13 @@ class HighWatermarkReports:
         if not self.moved:
             self._arm(REPORT_INTERVAL_MS)
         self.moved[partition] = None
+
+    def mark_all(self, partitions: Iterable[Partition]) -> None:
+        """Report everything again: the store may be another one, or its leader may know no reports."""
+        for partition in partitions:
+            if partition.is_leader:
+                partition.reported = None
+                self.mark(partition)
 
     def _report(self) -> None:
         moved = list(islice(self.moved, PARTITIONS_A_REPORT))

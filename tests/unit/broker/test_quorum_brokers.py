@@ -67,6 +67,19 @@ def test_killed_leader_of_the_quorum_is_replaced_and_its_partitions_move(rig):
         assert rig.produce("orders", [b"a"], partition=number).error_code == ErrorCode.none
 
 
+def test_new_leader_of_the_quorum_gets_the_offsets_of_idle_partitions(rig):
+    rig.create_topic("orders", partitions=3)
+    for number in range(3):
+        rig.produce("orders", [b"a"], partition=number)
+    old = leader_id(rig)
+    led = sum(rig.leader("orders", number) != old for number in range(3))
+    rig.nodes[old - 1].pause()
+    others = [node.node_id for node in rig.nodes if node.node_id != old]
+    rig.run_until(lambda: any(quorum_of(rig, each).is_ready_leader for each in others))
+    state = quorum_of(rig, leader_id(rig)).machine.state
+    rig.run_until(lambda: list(state.high_watermarks.values()).count((0, 1)) >= led)
+
+
 def test_restarted_voter_catches_up_and_has_the_same_state(rig):
     rig.create_topic("orders")
     rig.nodes[1].kill()

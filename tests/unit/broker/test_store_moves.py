@@ -88,6 +88,18 @@ def test_move_there_and_back_and_there_again(rig):
     assert set(rig.alive().broker.image.topics) == {"first", "after-0", "after-1", "after-2"}
 
 
+def test_offsets_of_idle_partitions_are_reported_to_each_store(rig):
+    rig.create_topic("orders")
+    rig.produce("orders", [b"a"])
+    redis = rig.cluster.store.redis
+    rig.run_until(lambda: (0, 1) in redis.state.high_watermarks.values())
+    move(rig, "raft")
+    held = leader_of_quorum(rig).broker.quorum.quorum.machine
+    rig.run_until(lambda: (0, 1) in held.state.high_watermarks.values())
+    move(rig, "redis")
+    rig.run_until(lambda: (0, 1) in redis.state.high_watermarks.values())
+
+
 def test_produce_goes_on_while_redis_is_frozen(rig):
     rig.create_topic("orders")
     pending = rig.begin_produce("orders", [b"a"])
