@@ -15,6 +15,7 @@ from yak.client.quorum_changes import describe_quorum
 from yak.client.store_moves import BrokerStores, read_stores
 from yak.local import migration
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.ports import find_lasting
 from yak.local.seed import make_topics, parse_seed_topic
 
 TOPIC = "orders"
@@ -25,7 +26,9 @@ def cluster(yak: Any) -> Iterator[LocalCluster]:
     """Three brokers with the cluster's own Redis, and a topic with three replicas."""
     made = LocalCluster(str(yak.folder / "yak-data"))
     try:
-        status = made.up(UpSettings(port=0, brokers=3, leaders=3, no_http=True)).status
+        # outside the ephemeral range, so that no other test takes the port of a voter that is down
+        lasting = tuple({find_lasting("127.0.0.1") for _ in range(9)})[:3]
+        status = made.up(UpSettings(ports=lasting, brokers=3, leaders=3, no_http=True)).status
         make_topics(status.bootstrap, (parse_seed_topic(f"{TOPIC}:3"),), timeout_ms=20_000)
         yield made
     finally:

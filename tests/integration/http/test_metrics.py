@@ -8,6 +8,7 @@ import socket
 import uuid
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
@@ -16,6 +17,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
+from yak.local.cluster import LocalCluster, UpSettings
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.2"
 GRAFANA = Path(__file__).resolve().parents[3] / "packaging" / "grafana"
@@ -213,18 +215,30 @@ def expressions() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def all_samples(running) -> dict[str, set[str]]:
-    """Names of samples, each with its labels, of a cluster in which everything happened that has a label."""
+def all_samples(running, tmp_path_factory) -> dict[str, set[str]]:
+    """Names of samples, each with its labels, of a cluster in which everything happened that has a label, and of a quorum."""
     running_topic = f"grafana-{uuid.uuid4().hex[:8]}"
     Admin(running.bootstrap).create_topic(running_topic, assignment=[[1, 2]])
     produce(running, running_topic, 5)
     consume(running, running_topic, f"group-{running_topic}", 5)
     test_errors_and_bad_requests_are_counted(running)
     names: dict[str, set[str]] = {"up": set()}
-    for node in nodes(running):
-        for sample in scrape(running, node).samples:
-            names.setdefault(sample.name, set()).update(sample.labels)
+    found = [sample for node in nodes(running) for sample in scrape(running, node).samples]
+    for sample in found + samples_of_a_quorum(tmp_path_factory.mktemp("quorum")):
+        names.setdefault(sample.name, set()).update(sample.labels)
     return names
+
+
+def samples_of_a_quorum(folder: Path) -> list:
+    """All samples of a voter and an observer."""
+    made = LocalCluster(str(folder / "yak-data"))
+    try:
+        status = made.up(UpSettings(port=0, brokers=2, metadata="raft")).status
+        Admin(status.bootstrap).create_topic("orders")
+        texts = [httpx.get(f"{each.http_address}/metrics", trust_env=False).text for each in status.brokers]
+    finally:
+        made.discard()
+    return [sample for text in texts for sample in Scrape(text).samples]
 
 
 @pytest.mark.parametrize(("expression", "text"), expressions())
