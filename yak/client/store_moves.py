@@ -14,11 +14,11 @@ from yak.client.metadata import Broker
 from yak.client.quorum_changes import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import split_address
+from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.errors import NothingInTime, YakError
 from yak.ids import NodeId
 from yak.protocol.lean_imports import import_kio
 
-TARGET: Final = "yak.metadata.store.target"
 BOTH: Final = "redis,raft"
 QUORUM: Final = "quorum"
 """What a broker reports as its store when the quorum has the metadata."""
@@ -64,7 +64,7 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
     )
     from kio.static.primitive import i8
 
-    config = AlterableConfig(name=TARGET, config_operation=i8(_SET), value=to)
+    config = AlterableConfig(name=METADATA_STORE_TARGET, config_operation=i8(_SET), value=to)
     resource = AlterConfigsResource(resource_type=i8(_BROKER_RESOURCE), resource_name="", configs=(config,))
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     deadline = time.monotonic() + timeout_s

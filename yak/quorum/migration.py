@@ -5,7 +5,7 @@ atomic call of a script (`yak.metadata_store.migration`), and can be repeated:
 
     to the quorum                                   to Redis
     export_metadata in Redis: frozen                export_metadata in the quorum: frozen
-    import_metadata in the quorum: LIVE there       import_metadata in Redis: IMPORTED, which nobody can use yet
+    import_metadata in the quorum: LIVE there       import_metadata in Redis: IMPORTED, not usable yet
     close_exported in Redis: content deleted        close_exported in the quorum: content deleted
                                                     open_imported in Redis: LIVE there
 

@@ -11,7 +11,7 @@ TOPICS = ("a", "b", "c")
 
 
 def random_step(rng: random.Random, callers: list[Caller]) -> tuple[int, str, dict]:
-    """Somebody calls something: mostly who may, with what is true."""
+    """A broker calls a script: mostly one that may, with what is true."""
     step = rng.choices(list(STEPS), list(STEPS.values()))[0]
     image = callers[0].image
     at = rng.randrange(len(callers))

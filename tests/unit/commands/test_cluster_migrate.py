@@ -1,4 +1,4 @@
-"""`yak cluster migrate`: what it checks and does for brokers that somebody else started, and for a cluster of yak up."""
+"""`yak cluster migrate`: what it checks and does for brokers that were started by other means, and for a cluster of yak up."""
 
 import json
 from types import SimpleNamespace

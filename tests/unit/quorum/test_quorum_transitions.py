@@ -460,7 +460,7 @@ def test_voters_of_an_uncommitted_record_are_in_force_and_leave_with_a_truncatio
 
 
 def test_voter_whose_removal_is_not_committed_stands_for_election(node):
-    """It may be the only one with the record of its removal, and then nobody else can be elected."""
+    """It may be the only one with the record of its removal, and then no other voter can be elected."""
     node.follow(2, 1)
     other = Node(2, disk=None)
     other.quorum.log.append(leader_change(2, voter_set(1, 2, 3), (), 1), 1, 1)
