@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from yak.config import broker_config_table
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, dynamic_value, validate_broker_config
 from yak.config.definitions import Update
@@ -158,7 +159,14 @@ def test_every_config_that_claims_an_effect_is_read_outside_the_table():
     )
     behind_topics = {synonym.name for topic_config in TOPIC_CONFIGS.values() for synonym in topic_config.synonyms}
     own = [name for name, each in BROKER_CONFIGS.items() if each.has_effect and name not in behind_topics]
-    unread = [name for name in own if f".{name.replace('.', '_')}" not in sources and f'"{name}"' not in sources]
+    constants = {value: name for name, value in vars(broker_config_table).items() if isinstance(value, str)}
+    unread = [
+        name
+        for name in own
+        if f".{name.replace('.', '_')}" not in sources
+        and f'"{name}"' not in sources
+        and constants.get(name, f'"{name}"') not in sources
+    ]
     # the first two are other names, the others are compared with what is set beside them when a broker starts
     checked = {name for name in own if name.startswith(("group.consumer.min.", "group.consumer.max."))}
     assert set(unread) <= {"broker.id", "log.dir", "group.coordinator.append.linger.ms"} | checked
