@@ -5,6 +5,7 @@ SIGTERM. A traceback is never printed: it is written to `last-error.txt` under `
 for a bug.
 """
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -108,16 +109,23 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
 
 
 def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
-    """Run a broker without Typer's imports (see `serving`); False when Typer must parse the arguments."""
-    from yak.commands.options import Globals
-    from yak.commands.serving import parse_words, run
+    """Run a broker without Typer's imports (see `serving`); False when Typer must parse the arguments.
 
-    flags = parse_words(after)
-    if flags is None:
-        return False
-    made.append(Globals.resolve(before))
-    run(made[-1], flags)
-    return True
+    The garbage collector would look at what the imports make some 30 times; `run_server` turns it on again.
+    """
+    gc.disable()
+    try:
+        from yak.commands.options import Globals
+        from yak.commands.serving import parse_words, run
+
+        flags = parse_words(after)
+        if flags is None:
+            return False
+        made.append(Globals.resolve(before))
+        run(made[-1], flags)
+        return True
+    finally:
+        gc.enable()
 
 
 def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:

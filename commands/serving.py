@@ -93,53 +93,53 @@ def parse_words(words: list[str]) -> ServeFlags | None:
 
 def run(g: Globals, flags: ServeFlags) -> None:
     """Run the broker, or with `--dry-run` print the options. Raises YakError."""
-    from yak.protocol.lean_imports import without_test_tools
+    from yak.protocol.lean_imports import import_crc32c, import_kio
 
-    with without_test_tools():
-        resolved = Resolution(
-            g,
-            {
-                "role": flags.role,
-                "node_id": flags.node_id,
-                "rack": flags.rack,
-                "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
-                "host": flags.host,
-                "port": flags.port,
-                "http_port": flags.http_port,
-                "metadata": flags.metadata,
-                "voters": flags.voters,
-                "cluster_secret_file": flags.cluster_secret_file,
-                "project_redis": flags.project_redis,
-                "redis_url": flags.redis_url,
-                "followers": flags.followers,
-                "followers_timeout_seconds": flags.followers_timeout,
-                "lease_time_seconds": flags.lease_time,
-                "renew_interval_seconds": flags.renew_interval,
-                "log_format": flags.log_format,
-                "log_level": flags.log_level,
-            },
-        )
-        resolved.take_configs(
-            flags.properties,
-            flags.configs,
-            {
-                "min.insync.replicas": flags.min_insync_replicas,
-                "default.replication.factor": flags.default_replication_factor,
-            },
-        )
-        options = resolved.options(
-            flags.advertised,
-            flags.redis_timeout,
-            flags.ready_file,
-            allow_unsafe_redis=flags.allow_unsafe_redis,
-            no_http=flags.no_http,
-        )
+    import_kio()
+    import_crc32c()
+    resolved = Resolution(
+        g,
+        {
+            "role": flags.role,
+            "node_id": flags.node_id,
+            "rack": flags.rack,
+            "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
+            "host": flags.host,
+            "port": flags.port,
+            "http_port": flags.http_port,
+            "metadata": flags.metadata,
+            "voters": flags.voters,
+            "cluster_secret_file": flags.cluster_secret_file,
+            "project_redis": flags.project_redis,
+            "redis_url": flags.redis_url,
+            "followers": flags.followers,
+            "followers_timeout_seconds": flags.followers_timeout,
+            "lease_time_seconds": flags.lease_time,
+            "renew_interval_seconds": flags.renew_interval,
+            "log_format": flags.log_format,
+            "log_level": flags.log_level,
+        },
+    )
+    resolved.take_configs(
+        flags.properties,
+        flags.configs,
+        {
+            "min.insync.replicas": flags.min_insync_replicas,
+            "default.replication.factor": flags.default_replication_factor,
+        },
+    )
+    options = resolved.options(
+        flags.advertised,
+        flags.redis_timeout,
+        flags.ready_file,
+        allow_unsafe_redis=flags.allow_unsafe_redis,
+        no_http=flags.no_http,
+    )
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
         _print_resolved(g, options, resolved)
         return
-    with without_test_tools():
-        from yak.server.main import run_server
+    from yak.server.main import run_server
 
     run_server(options)
 

@@ -18,15 +18,24 @@ _TAGS: Final = [*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
 _SURROGATES: Final = range(0xD800, 0xE000)
 """Halves of a pair, which no encoding can write."""
 
-_ESCAPES: Final = {code: f"\\x{code:02x}" for code in _CONTROLS} | _NAMED | {
-    code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-    for code in (*_TURNING, *_UNSEEN, *_TAGS, *_SURROGATES)
-}  # fmt: skip
-_WITHOUT_TABS: Final = {code: words for code, words in _ESCAPES.items() if code != 0x09}
-_WITHOUT_LINES: Final = {code: words for code, words in _WITHOUT_TABS.items() if code != 0x0A}
-_IN_JSON: Final = {code: json.dumps(chr(code))[1:-1] for code in _ESCAPES if code >= 0x7F}
 
-_HIDDEN_IN_JSON: Final = re.compile(f"[{''.join(map(chr, _IN_JSON))}]")
+class _Escapes(dict[int, str]):
+    """A table for `str.translate`. The 2,048 surrogates are computed when asked for, since every command loads this."""
+
+    def __missing__(self, code: int) -> str:
+        if code in _SURROGATES:
+            return f"\\u{code:04x}"
+        raise LookupError(code)
+
+
+_ESCAPES: Final = _Escapes({code: f"\\x{code:02x}" for code in _CONTROLS} | _NAMED | {
+    code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in (*_TURNING, *_UNSEEN, *_TAGS)
+})  # fmt: skip
+_WITHOUT_TABS: Final = _Escapes({code: words for code, words in _ESCAPES.items() if code != 0x09})
+_WITHOUT_LINES: Final = _Escapes({code: words for code, words in _WITHOUT_TABS.items() if code != 0x0A})
+_IN_JSON: Final = _Escapes({code: json.dumps(chr(code))[1:-1] for code in _ESCAPES if code >= 0x7F})
+
+_HIDDEN_IN_JSON: Final = re.compile(f"[{''.join(map(chr, _IN_JSON))}\ud800-\udfff]")
 
 _RUN_BY_SPREADSHEETS: Final = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?%?")
