@@ -150,7 +150,7 @@ class Server:
             nursery.start_soon(self._wait_for_store)
         else:
             # the quorum's nodes reach each other here, before this broker can join the cluster
-            nursery.start_soon(self._listen)
+            self._listen(shell)
             nursery.start_soon(self._wait_for_quorum)
             shell.post(TimerDue())  # carries out what the quorum's node began with
             if options.project_redis is not None:
@@ -225,11 +225,13 @@ class Server:
             self._stderr.flush()
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
-    async def _listen(self) -> None:
-        assert self._shell is not None
+    def _listen(self, shell: Shell) -> None:
         listener.start_listening(self._sockets, self._options.host)
+        shell.nursery.start_soon(self._accept, shell)
+
+    async def _accept(self, shell: Shell) -> None:
         with self._accepting:
-            await listener.Listener(self._shell, self._sockets).run()
+            await listener.Listener(shell, self._sockets).run()
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -245,7 +247,7 @@ class Server:
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
-            shell.nursery.start_soon(self._listen)
+            self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
         address = f"{bracketed(advertised_host)}:{advertised_port}"
