@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_of
+from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_for
 from yak.broker.call import Call, Now, Outcome
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             "error_message": None,
             "endpoint_type": _BROKERS,
             "cluster_id": image.cluster_id,
-            "controller_id": controller_of(image),
+            "controller_id": controller_for(broker),
             "brokers": [
                 {
                     "broker_id": info.node_id,

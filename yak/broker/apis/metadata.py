@@ -151,7 +151,7 @@ def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[Brok
             {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack} for info in brokers
         ],
         "cluster_id": image.cluster_id,
-        "controller_id": controller_of(image),
+        "controller_id": controller_for(broker),
         "topics": topics,
         "cluster_authorized_operations": operations,
         "error_code": ErrorCode.none,
@@ -171,6 +171,19 @@ def _refused(wanted: _Wanted) -> Fields:
 def controller_of(image: Image) -> int:
     """The controller's node id if it is alive, else -1."""
     return image.controller_id if is_serving(image.brokers.get(image.controller_id)) else -1
+
+
+def controller_for(broker: Broker) -> int:
+    """The broker that a client shall send changes of the cluster to: the controller, if a quorum can hear of it.
+
+    Each broker carries out changes (docs/adr/0009), so without a controller, or without a leader of the metadata quorum,
+    this is the answering broker: a client need not wait, and gets the reason why there is no change. Kafka's
+    KRaftMetadataCache.java names any live broker as well.
+    """
+    image = broker.image
+    has_leader = broker.quorum is None or broker.quorum.quorum.leader_id >= 0
+    found = controller_of(image) if has_leader else -1
+    return found if found >= 0 or not is_serving(image.brokers.get(broker.node_id)) else broker.node_id
 
 
 def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results) -> Fields:
