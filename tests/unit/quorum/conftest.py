@@ -86,6 +86,7 @@ class Node:
         disk: SimDisk | None = None,
         snapshot_bytes: int = 1 << 20,
         seed: int = 1,
+        creates_cluster: bool = True,
     ) -> None:
         self.disk = disk or SimDisk()
         self.disk.make_directory(DIRECTORY)
@@ -103,6 +104,7 @@ class Node:
             "h",
             9000 + node_id,
             voters or voter_set(1, 2, 3),
+            creates_cluster=creates_cluster,
             snapshot_bytes=snapshot_bytes,
         )
         election = ElectionState.read(self.disk, STATE_PATH)
