@@ -577,7 +577,7 @@ class Quorum:
         diverging = result.diverging_epoch
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             _epoch, own_end = self.log.end_offset_for_epoch(diverging.epoch)
-            self._truncate(min(own_end, diverging.end_offset))
+            self._truncate(min(own_end, diverging.end_offset))  # beyond either end no entry can match
             return True
         records, before, is_good = bytes(result.records or b""), self.log.end_offset, True
         if records:
