@@ -14,6 +14,7 @@ from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
 from yak.replication.fetch_sessions import FollowerSession
+from yak.security.principals import ANONYMOUS
 
 
 class Proving:
@@ -41,16 +42,25 @@ class Connection:
         "is_in_process",
         "is_open",
         "peer",
+        "principal",
         "proven",
         "proving",
         "replica_session",
     )
 
     def __init__(
-        self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0, *, is_in_process: bool = False
+        self,
+        connection_id: ConnectionId,
+        peer: str,
+        round_trip_ms: int = 0,
+        *,
+        is_in_process: bool = False,
+        principal: str = ANONYMOUS,
     ) -> None:
         self.connection_id = connection_id
         self.peer = peer
+        self.principal = principal
+        """The authenticated user, `User:ANONYMOUS` without authentication (Kafka's KafkaPrincipal)."""
         self.is_open = True
         self.is_in_process = is_in_process
         self.calls: deque[Call] = deque()

@@ -19,6 +19,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
   are no settings per group, and tests may set small broker values.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
+- `ssl.keystore.type` and `ssl.truststore.type` are PEM (Kafka: JKS).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
 """
 
@@ -39,6 +40,7 @@ from yak.config.definitions import (
     subset_of,
     table_of,
 )
+from yak.config.ssl_configs import SSL_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
     COMPACTION_MAP_BYTES,
@@ -551,6 +553,6 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT + _REPLICATION + SSL_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import Update, Value, validate
+from yak.config.ssl_configs import of_one_listener
 from yak.errors import ErrorCode, PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -201,7 +202,7 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
 
 
 def _refuse_bad(name: str, text: str) -> None:
-    definition = BROKER_CONFIGS.get(name)
+    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
     if definition is None:
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
         raise UsageError(

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
 from yak.ports.disk import Disk, Part
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.security.principals import ANONYMOUS
 
 # --------------------------------------------------------------------------------------------------------- events
 
@@ -26,6 +27,8 @@ class ConnectionOpened:
     """The round trip time that the kernel measured at the handshake; 0 when unknown."""
     is_in_process: bool = False
     """Whether this process itself is the client, as for a request that came over HTTP."""
+    principal: str = ANONYMOUS
+    """The user that the connection itself proves, by the certificate of a TLS client."""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import trio
 from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
+from yak.security.principals import ANONYMOUS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
@@ -56,6 +57,7 @@ class Connection(Outgoing):
         "opened_ms",
         "peer",
         "peer_ip",
+        "principal",
         "relief",
         "trial",
     )
@@ -67,6 +69,7 @@ class Connection(Outgoing):
         self.connection_id = connection_id
         self.peer_ip = peer_ip
         self.peer = peer
+        self.principal = ANONYMOUS
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
@@ -115,7 +118,7 @@ class Connection(Outgoing):
     async def _read_until_end(self) -> None:
         shell = self._shell
         sock = self.sock
-        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
+        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock), principal=self.principal))
         while not self.closing:
             if self._peer_has_ended and self.unsent_bytes > shell.limits.unsent_reply_bytes_max:
                 self._because("peer closed")

@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -14,6 +14,9 @@ from yak.errors import UsageError
 from yak.server.connection import Connection
 from yak.server.peer_reserve import PeerReserve
 from yak.server.shell import Shell
+
+if TYPE_CHECKING:
+    from yak.server.tls_listener import ListenerTls
 
 _BACKLOG: Final = 1024
 _ACCEPTS_PER_TURN: Final = 64
@@ -106,8 +109,9 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
 class Listener:
     """Accepts clients up to the limits per address and in total, and other brokers beyond."""
 
-    def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, shell: Shell, sockets: Sequence[socket.socket], tls: "ListenerTls | None" = None) -> None:
         self._shell = shell
+        self._tls = tls
         self._sockets = sockets
         self._ids: Iterator[int] = itertools.count(1)
         self._per_ip: dict[str, int] = {}
@@ -164,12 +168,19 @@ class Listener:
             sock.close()
             return
         peer = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        connection = Connection(shell, sock, next(self._ids), ip, peer)
+        connection = self._connection(sock, next(self._ids), ip, peer)
         shell.connections[connection.connection_id] = connection
         self._per_ip[ip] = count + 1
         if over is not None:
             self._peers.admit(connection, over)
         shell.nursery.start_soon(self._serve, connection)
+
+    def _connection(self, *args: Any) -> Connection:
+        if self._tls is None:
+            return Connection(self._shell, *args)
+        from yak.server.tls_connection import TlsConnection
+
+        return TlsConnection(self._tls, self._shell, *args)
 
     async def _serve(self, connection: Connection) -> None:
         try:
