@@ -29,8 +29,7 @@ from yak.security.distinguished_names import rfc2253
 CA_FILE: Final = "ca.pem"
 CA_KEY_FILE: Final = "ca.key"
 BROKER_FILE: Final = "broker.pem"
-DAYS_DEFAULT: Final = 365
-DAYS_MAX: Final = 3650
+_PUBLIC_MODE: Final = 0o644
 _CA_DAYS: Final = 3650
 _BACKDATED: Final = timedelta(minutes=5)
 """For machines whose clocks are a little behind."""
@@ -57,36 +56,45 @@ def create_certificates(
 ) -> list[str]:
     """Make an authority, unless it is there, and certificates for a cluster's hosts and for clients. Returns the files.
 
-    With an authority that is there only the clients' files are new: `yak certs create DIR --client NAME` adds one.
+    An authority is never replaced, even with `force`: what clients trust stays. A cluster's certificate that is there
+    stays too when clients are named, so that a client can be added.
 
     Raises UsageError (`certs-exist`, `certs-name`, `certs-unreadable`), OSError.
     """
     for name in clients:
         _check_client(name)
-    has_authority = os.path.exists(os.path.join(directory, CA_FILE)) and not force
-    names = [f"{name}.pem" for name in clients]
-    if not (has_authority and clients):
-        names = [CA_FILE, CA_KEY_FILE, BROKER_FILE, *names]
-    taken = [] if force else [name for name in names if os.path.exists(os.path.join(directory, name))]
+
+    def exists(file: str) -> bool:
+        return os.path.exists(os.path.join(directory, file))
+
+    needs_broker = not (clients and exists(BROKER_FILE))
+    wanted = [BROKER_FILE] * needs_broker + [f"{name}.pem" for name in clients]
+    taken = [] if force else [file for file in wanted if exists(file)]
     if taken:
         raise UsageError(
             "certs-exist",
             f"{directory} has {', '.join(taken)} already",
             why="a key that is overwritten is lost, and what was made with it no longer fits",
-            try_=(f"yak certs create {directory} --client NAME   adds a client", "--force   makes all of them new"),
+            try_=(
+                f"yak certs create {directory} --client NAME   adds a client",
+                "--force   replaces them, by the same CA",
+            ),
         )
-    make_directory(directory)
     files: dict[str, bytes] = {}
-    if has_authority and clients:
+    if exists(CA_FILE) or exists(CA_KEY_FILE):
         authority, key = _read_authority(directory)
     else:
         authority, key = _make_authority(now)
         files = {CA_KEY_FILE: _key_pem(key), CA_FILE: authority.public_bytes(Encoding.PEM)}
+    if needs_broker:
         files[BROKER_FILE] = _issue("broker", hosts, days, authority, key, now)
     for name in clients:
         files[f"{name}.pem"] = _issue(name, [], days, authority, key, now)
+    make_directory(directory)
     for file, data in files.items():
         replace_file(os.path.join(directory, file), data)  # mode 0600
+    if CA_FILE in files:
+        os.chmod(os.path.join(directory, CA_FILE), _PUBLIC_MODE)
     return [os.path.join(directory, file) for file in files]
 
 

@@ -150,14 +150,16 @@ def _context(protocol: int, settings: TlsSettings, key_store: KeyStore, trusted:
     try:
         if settings.suites:
             context.set_ciphers(":".join(settings.suites))
+    except ssl.SSLError as error:
+        raise _bad(f"ssl.cipher.suites={','.join(settings.suites)}", "OpenSSL knows none of them") from error
+    try:
         if trusted:
             context.load_verify_locations(cadata=trusted)
         elif protocol == ssl.PROTOCOL_TLS_CLIENT:
             context.load_default_certs()
         _load_key(context, key_store)
     except ssl.SSLError as error:
-        what = f"ssl.cipher.suites={','.join(settings.suites)}" if settings.suites else settings.key_store.where
-        raise _bad(what, f"OpenSSL refuses it: {error.reason or error}") from error
+        raise _bad(settings.key_store.where, f"OpenSSL refuses it: {error}") from error
     return context
 
 

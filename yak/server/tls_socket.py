@@ -272,5 +272,5 @@ def explain(error: ssl.SSLError) -> str:
     """Why a handshake failed, in words for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is refused: {error.verify_message}"
-    reason = error.reason or str(error)
+    reason = getattr(error, "reason", None) or str(error)
     return _REASONS.get(reason, reason.lower().replace("_", " "))
