@@ -11,6 +11,7 @@ import struct
 import time
 from dataclasses import dataclass
 
+from yak.client.security import explain_tls, in_force
 from yak.errors import Unreachable
 
 BUDGET_S = 3.0
@@ -39,7 +40,9 @@ def probe(address: str, timeout_s: float) -> Probe:
     """Connect and send ApiVersions; never raises."""
     deadline = time.monotonic() + timeout_s
     try:
-        with socket.create_connection(split_address(address), timeout=max(timeout_s, 0.05)) as connection:
+        host, port = split_address(address)
+        raw = socket.create_connection((host, port), timeout=max(timeout_s, 0.05))
+        with in_force().secured(raw, host) as connection:
             connection.settimeout(max(deadline - time.monotonic(), 0.05))
             connection.sendall(API_VERSIONS_V0)
             answer = _read(connection, deadline)
@@ -50,6 +53,8 @@ def probe(address: str, timeout_s: float) -> Probe:
     except ConnectionResetError:
         return Probe(address, "closed", "it closes the connection on a Kafka request")
     except OSError as error:
+        if in_force().uses_tls and (detail := explain_tls(error)):
+            return Probe(address, "other", detail)
         words = errno.errorcode.get(error.errno or 0, "")
         detail = "connection refused" if words == "ECONNREFUSED" else f"{error.strerror or error}".lower()
         return Probe(address, "refused", detail)
@@ -76,7 +81,7 @@ def _judge(address: str, answer: bytes) -> Probe:
     if answer[:5] == b"HTTP/":
         return Probe(address, "other", "it looks like a web server (HTTP)")
     if answer[:2] in (b"\x15\x03", b"\x16\x03"):
-        return Probe(address, "other", "it looks like TLS")
+        return Probe(address, "other", "it looks like TLS: set security_protocol=SSL (yak config show)")
     if answer[:1] in b"-+$*:" and answer:
         return Probe(address, "other", "it looks like Redis")
     if answer:
