@@ -157,6 +157,7 @@ class Resolution:
         self._from_configs: dict[str, tuple[object, str]] = {}
         self.configs: dict[str, tuple[str, str]] = {}
         self.values: list[Resolved] = []
+        self._security_protocol = "PLAINTEXT"
 
     def take_configs(self, properties: str | None, pairs: list[str], short: dict[str, str | None]) -> None:
         """Read the broker configs; `short` holds those with a flag of their own.
@@ -182,7 +183,7 @@ class Resolution:
         self._take_names_of_ours()
 
     def _take_names_of_ours(self) -> None:
-        from yak.server.options import split_address
+        from yak.server.options import split_listener
 
         def say(setting: str, value: object, origin: str) -> None:
             if value not in (None, ""):
@@ -193,7 +194,11 @@ class Resolution:
                 value, origin = self.configs[name]
                 if "," in value:
                     raise UsageError("bad-config", f"{name}={value} cannot be used", why="there is one listener")
-                host, port = split_address(value, name)
+                protocol, host, port = split_listener(value, name)
+                if name != "listeners" and protocol != self._security_protocol:
+                    why = f"the listener is {self._security_protocol}, and this says {protocol}"
+                    raise UsageError("bad-config", f"{name}={value} cannot be used", why=why)
+                self._security_protocol = protocol
                 say(settings[0], host or "0.0.0.0", origin)  # noqa: S104 - what an empty host means in Kafka
                 say(settings[1], port, origin)
         for name, setting in (
@@ -255,6 +260,7 @@ class Resolution:
             http_port=http_port,
             http_port_may_move=http_is_usual,
             http_token=os.environ.get("YAK_HTTP_TOKEN") or None,
+            security_protocol=self._security_protocol,
             advertised_host=self.value("advertised_host"),
             advertised_port=self.value("advertised_port"),
             metadata=self.value("metadata"),

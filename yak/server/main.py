@@ -33,7 +33,7 @@ from yak.server.disk import RealDisk
 from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
 from yak.server.latencies import Latencies
-from yak.server.options import ServeOptions, bracketed
+from yak.server.options import SSL, ServeOptions, bracketed
 from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -41,6 +41,7 @@ from yak.server.sweeper import run_sweeper
 
 if TYPE_CHECKING:
     from yak.quorum.quorum import Quorum
+    from yak.server.tls_listener import ListenerTls
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _STOP_SECONDS_MAX: Final = 60.0
@@ -87,6 +88,7 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
+        self._tls = _listener_tls(options)
         self._sockets = listener.bind(options.host, options.port)
         self._port = listener.bound_port(self._sockets)
         self._http_sockets = self._bind_http()
@@ -140,6 +142,11 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
+        if self._tls is not None:
+            from yak.server.tls_peers import connect_with_tls
+
+            connect_with_tls(shell.peers, self._tls)
+            nursery.start_soon(self._tls.watch)
         for event in self._early:
             shell.post(event)
         self._early.clear()
@@ -229,7 +236,7 @@ class Server:
         assert self._shell is not None
         listener.start_listening(self._sockets, self._options.host)
         with self._accepting:
-            await listener.Listener(self._shell, self._sockets).run()
+            await listener.Listener(self._shell, self._sockets, self._tls).run()
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -313,6 +320,15 @@ class Server:
             self._opened.log_store.release()
         if self._is_ready and self.failure is None:
             log.write("info", "stopped", {"node_id": self._options.node_id})
+
+
+def _listener_tls(options: ServeOptions) -> "ListenerTls | None":
+    """The TLS of the listener, None for a plain one. Raises UsageError (`tls-config`), StartRefused."""
+    if options.security_protocol != SSL:
+        return None
+    from yak.server.tls_listener import ListenerTls  # a plain broker starts without it
+
+    return ListenerTls(SSL, options.configs)
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:

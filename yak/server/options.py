@@ -18,6 +18,8 @@ LEASE_MS_DEFAULT: Final = 6_000
 """As `session_timeout_ms` of `yak.cluster.settings.ClusterSettings`; far above any event loop delay."""
 RENEW_MS_DEFAULT: Final = 500
 FOLLOWERS_TIMEOUT_MS_DEFAULT: Final = 30_000
+PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
 _RENEWALS_PER_LEASE: Final = 3
 _RENEWALS_PER_LEASE_MIN: Final = 2
 _KAFKA_PORT: Final = 9092
@@ -37,6 +39,8 @@ class ServeOptions:
     """The HTTP port, on the same host; 0: any free port; None: no HTTP."""
     http_port_may_move: bool = False
     """Use any free port if `http_port` is taken, since the user did not choose it."""
+    security_protocol: str = PLAINTEXT
+    """How clients and other brokers connect: PLAINTEXT, or SSL with the configs `ssl.*`."""
     advertised_host: str | None = None
     advertised_port: int | None = None
     metadata: Metadata = "redis"
@@ -100,8 +104,8 @@ class ServeOptions:
             **rack,
             **http,
             "node.id": str(self.node_id),
-            "listeners": f"PLAINTEXT://{bracketed(self.host)}:{bound_port}",
-            "advertised.listeners": f"PLAINTEXT://{bracketed(host)}:{port}",
+            "listeners": f"{self.security_protocol}://{bracketed(self.host)}:{bound_port}",
+            "advertised.listeners": f"{self.security_protocol}://{bracketed(host)}:{port}",
             "log.dirs": ",".join(self.data_dirs),
         }
 
@@ -234,6 +238,14 @@ def usual_renew_ms(lease_ms: int) -> int:
     return min(RENEW_MS_DEFAULT, lease_ms // _RENEWALS_PER_LEASE)
 
 
+def split_listener(text: str, what: str) -> tuple[str, str, int | None]:
+    """Parse `SSL://host:port` or `PLAINTEXT://host:port`: security protocol, host, port. Raises UsageError (`bad-address`)."""
+    protocol, separator, address = text.partition("://")
+    if separator and protocol.upper() == SSL:
+        return (SSL, *split_address(address, what))
+    return (PLAINTEXT, *split_address(text, what))
+
+
 def split_address(text: str, what: str) -> tuple[str, int | None]:
     """Parse `host`, `host:port` or `[ipv6]:port`, also after Kafka's `PLAINTEXT://`.
 
@@ -246,7 +258,7 @@ def split_address(text: str, what: str) -> tuple[str, int | None]:
             raise UsageError(
                 "bad-address",
                 f"{what}={text} cannot be used",
-                why=f"the listener is PLAINTEXT; there is no {protocol} yet",
+                why=f"a listener is PLAINTEXT or SSL; there is no {protocol} yet",
                 try_=(f"PLAINTEXT://{address}",),
             )
     host, port_text = address, ""
