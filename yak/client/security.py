@@ -113,3 +113,16 @@ def explain_tls(error: OSError) -> str:
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE") or isinstance(error, ssl.SSLEOFError):
         return "it does not speak TLS, and security_protocol=SSL is set"
     return f"the TLS handshake fails: {reason.lower().replace('_', ' ')}"
+
+
+def speaks_tls(host: str, port: int, timeout_s: float) -> bool:
+    """Whether an address answers a TLS handshake, whatever its certificate; never raises."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent to it
+    try:
+        with socket.create_connection((host, port), timeout=timeout_s) as sock, context.wrap_socket(sock):
+            return True
+    except OSError:
+        return False
