@@ -70,7 +70,7 @@ def create(
         return
     for file in files:
         g.out.note(f"created {file}")
-    g.out.line("# the broker: yak serve --config FILE")
+    g.out.line("# the broker: yak serve --properties FILE")
     for line in broker:
         g.out.line(line)
     g.out.line()

@@ -346,7 +346,9 @@ def _read_properties(path: str) -> dict[str, str]:
 
 
 def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
-    """Print every value with its origin; computed values replace missing defaults."""
+    """Print every value with its origin, but no password; computed values replace missing defaults."""
+    from yak.config.broker_configs import is_sensitive
+
     host, port = options.advertised(options.port)
     shown: dict[str, object] = {
         "renew_interval_seconds": options.renew_interval_ms / 1000,
@@ -359,7 +361,7 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         for each in sorted(resolved.values, key=lambda each: each.name)
     ]
     rows += [
-        {"name": name, "value": value, "origin": origin}
+        {"name": name, "value": "(set)" if is_sensitive(name) else value, "origin": origin}
         for name, (value, origin) in sorted(resolved.configs.items())
         if name not in _SAID_BY_OPTIONS
     ]

@@ -137,9 +137,13 @@ def principal_of(certificate: bytes | None, mapping: PrincipalMapping) -> str:
     """
     if certificate is None:
         return ANONYMOUS
-    from cryptography.x509 import load_der_x509_certificate
+    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
-    return f"User:{mapping.name_of(rfc2253(load_der_x509_certificate(certificate).subject.public_bytes()))}"
+    try:
+        subject = load_der_x509_certificate(certificate).subject.public_bytes()
+    except InvalidVersion as error:
+        raise ValueError(str(error)) from error
+    return f"User:{mapping.name_of(rfc2253(subject))}"
 
 
 def _context(protocol: int, settings: TlsSettings, key_store: KeyStore, trusted: str) -> ssl.SSLContext:

@@ -67,7 +67,7 @@ class ServeOptions:
     renew_ms: int | None = None
     log_format: str = "text"
     log_level: str = "info"
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Kafka's broker configs by name; the fields above take precedence."""
     ready_file: str | None = None
     http_token: str | None = field(default=None, repr=False)

@@ -2,17 +2,20 @@
 
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
 
-from tests.unit.security.identities import Identities
+from tests.unit.security.identities import Identities, make
 from tests.unit.server.tls_rig import running_tls
 from yak.client import security
 from yak.client.connection import base_config
 from yak.client.reach import probe
 from yak.client.security import ClientSecurity, explain_tls
 from yak.errors import UsageError
+from yak.local.checks.finding import Finding
+from yak.local.checks.tls import check_tls
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +86,33 @@ def test_probe_explains_a_certificate_that_is_refused(known: Identities, strange
 def test_explain_tls_says_nothing_of_other_errors() -> None:
     assert explain_tls(ConnectionRefusedError()) == ""
     assert "does not speak TLS" in explain_tls(ssl.SSLEOFError(8, "EOF occurred"))
+
+
+def checked(listener: Identities, client: ClientSecurity) -> Finding:
+    """What `yak doctor` finds at a listener."""
+    security.use(client)
+    found = []
+
+    async def main() -> None:
+        async with running_tls(listener.configs) as (broker, _):
+            found.append(await trio.to_thread.run_sync(check_tls, f"localhost:{broker.port}", 3.0))
+
+    trio.run(main)
+    return found[0]
+
+
+def test_doctor_shows_version_names_and_end_of_a_certificate(known: Identities) -> None:
+    found = checked(known, secure(known))
+    assert found.state == "ok"
+    assert "TLSv1.3; its certificate names localhost, 127.0.0.1 and is valid until 20" in found.detail
+
+
+def test_doctor_warns_of_a_certificate_that_expires_soon(tmp_path: Path) -> None:
+    short = make(tmp_path / "short", days=9)
+    found = checked(short, secure(short))
+    assert (found.state, "9 days" in found.detail or "8 days" in found.detail) == ("warn", True)
+
+
+def test_doctor_fails_for_another_authority(known: Identities, strange: Identities) -> None:
+    found = checked(known, secure(strange))
+    assert (found.state, "certificate is refused" in found.detail) == ("FAIL", True)

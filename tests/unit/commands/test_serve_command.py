@@ -102,7 +102,9 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("-c", "num.partition=4"), "bad-config"),
         (("-c", "num.partitions=many"), "bad-config"),
         (("-c", "nonsense"), "bad-config"),
-        (("-c", "listeners=SSL://:9093"), "bad-address"),
+        (("-c", "listeners=SASL_SSL://:9093"), "bad-address"),
+        (("-c", "listeners=SSL://:9093", "-c", "advertised.listeners=PLAINTEXT://h:1"), "bad-config"),
+        (("-c", "ssl.key.password=" + "x" * 40_000), "bad-config"),
         (("--properties", "absent"), "config-file"),
         (("--role", "boss"), "bad-role"),
         (("--host", "no-such-host.invalid", "--port", "0"), "bad-address"),
@@ -188,3 +190,11 @@ def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_invalid_secret_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text)
     assert "error[cluster-secret]" in refused(capsys, "--metadata", "raft", "--cluster-secret-file", "file")
+
+
+def test_dry_run_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("ssl.key.password", "listener.name.ssl.ssl.keystore.password")
+    words = [word for name in names for word in ("-c", f"{name}=hush")]
+    shown = dry_run(capsys, "-c", "listeners=SSL://127.0.0.1:0", *words)
+    assert [shown[name]["value"] for name in names] == ["(set)", "(set)"]
+    assert "hush" not in str(shown)

@@ -2,7 +2,7 @@ import pytest
 
 from yak.config.broker_configs import BrokerConfig
 from yak.errors import UsageError
-from yak.server.options import ServeOptions, parse_followers, parse_properties_file, split_address
+from yak.server.options import ServeOptions, parse_followers, parse_properties_file, split_address, split_listener
 
 
 def test_the_defaults_can_be_served() -> None:
@@ -119,3 +119,20 @@ def test_properties_files_are_read_as_java_does() -> None:
         "empty": "",
         "last": "x",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("SSL://h:1", ("SSL", "h", 1)), ("ssl://[::1]:2", ("SSL", "::1", 2)), ("PLAINTEXT://h", ("PLAINTEXT", "h", None))],
+)
+def test_listener_has_its_security_protocol(text: str, expected: tuple[str, str, int | None]) -> None:
+    assert split_listener(text, "listeners") == expected
+
+
+def test_options_of_a_tls_listener_name_it_in_the_configs() -> None:
+    settings = ServeOptions(security_protocol="SSL", configs={"ssl.key.password": "hush"}).broker_settings(9093)
+    assert (settings["listeners"], settings["advertised.listeners"]) == ("SSL://127.0.0.1:9093",) * 2
+
+
+def test_options_show_no_password() -> None:
+    assert "hush" not in repr(ServeOptions(configs={"ssl.key.password": "hush"}))
