@@ -14,13 +14,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
+from yak.config.listeners import Listener, SecurityProtocol
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -33,7 +34,7 @@ from yak.server.disk import RealDisk
 from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
 from yak.server.latencies import Latencies
-from yak.server.options import SSL, ServeOptions, bracketed
+from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -88,9 +89,11 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
-        self._tls = _listener_tls(options)
-        self._sockets = listener.bind(options.host, options.port)
-        self._port = listener.bound_port(self._sockets)
+        protocol = SecurityProtocol(options.security_protocol)
+        listeners = [Listener(protocol.value, protocol, options.host, options.port)]
+        self._tls = _tls_of(listeners, options)
+        self._bound = listener.bind_all(listeners)
+        self._port = self._bound[0].listener.port
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
@@ -115,7 +118,8 @@ class Server:
                 raise
             self._shell.halt("a task of the shell", errors)
         finally:
-            listener.close([*self._sockets, *self._http_sockets])
+            listener.close_all(self._bound)
+            listener.close(self._http_sockets)
             self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -142,11 +146,13 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
-        if self._tls is not None:
+        for tls in self._tls.values():
+            nursery.start_soon(tls.watch)
+        between_brokers = self._tls.get(self._bound[0].listener.name)
+        if between_brokers is not None:
             from yak.server.tls_peers import connect_with_tls
 
-            connect_with_tls(shell.peers, self._tls)
-            nursery.start_soon(self._tls.watch)
+            connect_with_tls(shell.peers, between_brokers)
         for event in self._early:
             shell.post(event)
         self._early.clear()
@@ -157,7 +163,7 @@ class Server:
             nursery.start_soon(self._wait_for_store)
         else:
             # the quorum's nodes reach each other here, before this broker can join the cluster
-            nursery.start_soon(self._listen)
+            self._listen(shell)
             nursery.start_soon(self._wait_for_quorum)
             shell.post(TimerDue())  # carries out what the quorum's node began with
             if options.project_redis is not None:
@@ -175,7 +181,7 @@ class Server:
         try:
             return http_server.bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
-            listener.close(self._sockets)
+            listener.close_all(self._bound)
             raise
 
     def _open(self, disk: RealDisk) -> boot.Opened:
@@ -232,11 +238,14 @@ class Server:
             self._stderr.flush()
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
-    async def _listen(self) -> None:
-        assert self._shell is not None
-        listener.start_listening(self._sockets, self._options.host)
+    def _listen(self, shell: Shell) -> None:
+        for each in self._bound:
+            listener.start_listening(each.sockets, each.listener.host)
+        shell.nursery.start_soon(self._accept, shell)
+
+    async def _accept(self, shell: Shell) -> None:
         with self._accepting:
-            await listener.Listener(self._shell, self._sockets, self._tls).run()
+            await listener.Acceptor(shell, self._bound, self._tls).run()
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -252,7 +261,7 @@ class Server:
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
-            shell.nursery.start_soon(self._listen)
+            self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
         address = f"{bracketed(advertised_host)}:{advertised_port}"
@@ -322,13 +331,14 @@ class Server:
             log.write("info", "stopped", {"node_id": self._options.node_id})
 
 
-def _listener_tls(options: ServeOptions) -> "ListenerTls | None":
-    """The TLS of the listener, None for a plain one. Raises UsageError (`tls-config`), StartRefused."""
-    if options.security_protocol != SSL:
-        return None
+def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, ListenerTls]":
+    """The TLS of the listeners that have it, by name. Raises UsageError (`tls-config`), StartRefused."""
+    encrypted = [each.name for each in listeners if each.security_protocol.uses_tls]
+    if not encrypted:
+        return {}
     from yak.server.tls_listener import ListenerTls  # a plain broker starts without it
 
-    return ListenerTls(SSL, options.configs)
+    return {name: ListenerTls(name, options.configs) for name in encrypted}
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:

@@ -8,11 +8,14 @@ import trio
 
 from tests.unit.security.identities import Identities
 from tests.unit.server.shell_rig import Running, ScriptedCore, halted
-from yak.server.listener import Listener, bind, bound_port, start_listening
+from yak.config.listeners import Listener, SecurityProtocol
+from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell
 from yak.server.sweeper import run_sweeper
 from yak.server.tls_listener import ListenerTls
 from yak.sim.disk import SimDisk
+
+SSL_LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0)
 
 
 @asynccontextmanager
@@ -25,7 +28,7 @@ async def running_tls(
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Listener(shell, sockets, tls).run)
+        nursery.start_soon(Acceptor(shell, [Bound(SSL_LISTENER, sockets)], {SSL_LISTENER.name: tls}).run)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, 0.02)
         yield Running(core, shell, bound_port(sockets)), tls
