@@ -45,14 +45,15 @@ class TlsSettings:
     mapping: PrincipalMapping
 
     @classmethod
-    def of_listener(cls, name: str, value_of: Mapping[str, str]) -> "TlsSettings":
+    def of_listener(cls, name: str, value_of: Mapping[str, str], *, uses_sasl: bool = False) -> "TlsSettings":
         """The settings of a listener from the broker's configs; `listener.name.<name>.` overrides (KIP-103).
 
-        Raises UsageError (`tls-config`).
+        With SASL only an override asks for client certificates (KIP-684). Raises UsageError (`tls-config`).
         """
+        prefix = f"listener.name.{name.lower()}."
 
         def get(config: str, default: str = "") -> str:
-            own = value_of.get(f"listener.name.{name.lower()}.{config}")
+            own = value_of.get(f"{prefix}{config}")
             return (value_of.get(config, default) if own is None else own).strip()
 
         chain, key = get("ssl.keystore.certificate.chain"), get("ssl.keystore.key")
@@ -76,6 +77,7 @@ class TlsSettings:
             if store.location and store.inline:
                 raise _bad(f"ssl.{store.kind}.location={store.location}", "the config has the text as well; name one")
         versions, suites = _versions(get("ssl.enabled.protocols")), _list(get("ssl.cipher.suites"))
+        client_auth = value_of.get(f"{prefix}ssl.client.auth", "none") if uses_sasl else get("ssl.client.auth", "none")
         rules = get("ssl.principal.mapping.rules", "DEFAULT")
         try:
             mapping = PrincipalMapping.parse(rules)
@@ -85,7 +87,7 @@ class TlsSettings:
             key_store=key_store,
             key_password=get("ssl.key.password") or None,
             trust_store=trust_store,
-            client_auth=_CLIENT_AUTH[get("ssl.client.auth", "none").lower()],
+            client_auth=_CLIENT_AUTH[client_auth.lower()],
             versions=_versions_of_suites(versions, suites),
             suites=tuple(_SUITES.get(suite, suite) for suite in suites if suite not in _TLS13_SUITES),
             checks_host_name=get("ssl.endpoint.identification.algorithm", "https").lower() == "https",

@@ -333,12 +333,15 @@ class Server:
 
 def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, ListenerTls]":
     """The TLS of the listeners that have it, by name. Raises UsageError (`tls-config`), StartRefused."""
-    encrypted = [each.name for each in listeners if each.security_protocol.uses_tls]
+    encrypted = [each for each in listeners if each.security_protocol.uses_tls]
     if not encrypted:
         return {}
     from yak.server.tls_listener import ListenerTls  # a plain broker starts without it
 
-    return {name: ListenerTls(name, options.configs) for name in encrypted}
+    return {
+        each.name: ListenerTls(each.name, options.configs, uses_sasl=each.security_protocol.uses_sasl)
+        for each in encrypted
+    }
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:

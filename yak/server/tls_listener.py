@@ -21,13 +21,13 @@ _LOOK_EVERY_SECONDS: Final = 10.0
 class ListenerTls:
     """Contexts and unfinished handshakes of a listener. Raises YakError when its files cannot be used."""
 
-    def __init__(self, listener: str, configs: Mapping[str, str]) -> None:
+    def __init__(self, listener: str, configs: Mapping[str, str], *, uses_sasl: bool = False) -> None:
         self.listener = listener
         self.handshake_turns = trio.Lock()
         """One step of a handshake, with its private-key operation, per pass of the event loop."""
         self.handshaking: dict[TlsConnection, None] = {}
         """The oldest first."""
-        self._settings = TlsSettings.of_listener(listener, configs)
+        self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
         self._seen = self._look()
         self.contexts: Contexts = self._made()
 

@@ -47,6 +47,13 @@ def test_listener_prefix_overrides_and_is_in_lower_case(known: Identities) -> No
     assert contexts(configs, "OTHER").accepting.verify_mode is ssl.CERT_REQUIRED
 
 
+def test_with_sasl_only_the_listener_asks_for_certificates(known: Identities) -> None:
+    configs = known.configs | {"ssl.client.auth": "required"}
+    own = configs | {"listener.name.x.ssl.client.auth": "requested"}
+    for given, mode in ((configs, ssl.CERT_NONE), (own, ssl.CERT_OPTIONAL)):
+        assert TlsSettings.of_listener("X", given, uses_sasl=True).client_auth is mode
+
+
 def test_empty_endpoint_algorithm_turns_the_host_name_check_off(known: Identities) -> None:
     made = contexts(known.configs | {"ssl.endpoint.identification.algorithm": ""})
     assert (made.connecting.check_hostname, made.connecting.verify_mode) == (False, ssl.CERT_REQUIRED)
