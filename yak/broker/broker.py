@@ -774,7 +774,7 @@ class Broker:
             event.peer,
             event.round_trip_ms,
             is_in_process=event.is_in_process,
-            listener=event.listener,
+            listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
         )
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
