@@ -775,7 +775,7 @@ class Broker:
             event.round_trip_ms,
             is_in_process=event.is_in_process,
             principal=event.principal,
-            listener=event.listener,
+            listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
         )
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
