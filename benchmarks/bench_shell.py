@@ -14,9 +14,10 @@ import time
 
 import trio
 
+from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import Effect, Event, FrameReceived, Reply
 from yak.server.disk import RealDisk
-from yak.server.listener import Listener, bind, bound_port, start_listening
+from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
 from yak.server.shell import Shell
 
 ANSWER = struct.pack(">i", 56) + bytes(56)
@@ -60,7 +61,7 @@ async def serve(frames: int, size: int, window: int) -> None:
         shell = Shell(AnsweringCore(), nursery, disk=RealDisk(max_open_files=1))
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Listener(shell, sockets).run)
+        nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
         nursery.start_soon(shell.selector.run)
         process = multiprocessing.Process(target=client, args=(bound_port(sockets), frames, size, window, results))
         process.start()

@@ -7,7 +7,7 @@ import typer
 from yak.commands.app import OUTPUT, CommandGroup
 from yak.commands.options import Globals
 
-_HIDDEN = "http_token"
+_HIDDEN = ("http_token", "ssl_key_password")
 
 config = CommandGroup(
     "config",
@@ -37,7 +37,7 @@ def show(
     rows = [
         {
             "name": each.name,
-            "value": "(set)" if each.name == _HIDDEN and each.value else each.value,
+            "value": "(set)" if each.name in _HIDDEN and each.value else each.value,
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

@@ -41,7 +41,12 @@ def bootstrap_servers(settings: Settings) -> Resolved:
 
 def is_from_directory(settings: Settings, found: Resolved) -> bool:
     """Whether the working directory gave this address: ./yak.toml, or the state of `yak up`."""
-    return settings.is_from_directory(found) or found.origin.startswith(_UP_IN)
+    return settings.is_from_directory(found) or is_of_yak_up(found)
+
+
+def is_of_yak_up(found: Resolved) -> bool:
+    """Whether these are the running brokers of `yak up` in the data directory."""
+    return found.origin.startswith(_UP_IN)
 
 
 def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":

@@ -231,14 +231,34 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory, is_of_yak_up
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
+        if not is_of_yak_up(found):
+            self._secure()
         return str(found.value)
+
+    def _secure(self) -> None:
+        """Connect to these brokers as the settings say. Those of `yak up` on this machine are plain."""
+        get = self.settings.value
+        if get("security_protocol") == "PLAINTEXT":
+            return
+        from yak.client.security import ClientSecurity, use
+
+        use(
+            ClientSecurity(
+                protocol=get("security_protocol"),
+                ca_location=get("ssl_ca_location"),
+                certificate_location=get("ssl_certificate_location"),
+                key_location=get("ssl_key_location"),
+                key_password=get("ssl_key_password"),
+                checks_host_name=get("ssl_check_host_name"),
+            )
+        )
 
     def http_token(self) -> str:
         """The token for HTTP requests to these brokers; empty if there is none, or it is not meant for them.

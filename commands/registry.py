@@ -86,6 +86,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Inject faults into real brokers, and check the clients' history.",
         "On this machine",
     ),
+    Entry("certs", "yak.commands.certs", "certs", "Create and show TLS certificates.", "Settings and help"),
     Entry("context", "yak.commands.context", "context", "Name clusters and switch between them.", "Settings and help"),
     Entry("config", "yak.commands.config", "config", "Show settings and their origins.", "Settings and help"),
     Entry(

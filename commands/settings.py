@@ -23,6 +23,7 @@ from yak.private_files import distrust
 
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -58,6 +59,13 @@ def parse_bool(text: str) -> bool:
     if lowered in FALSE_WORDS:
         return False
     raise ValueError(f'"{text}" is neither true nor false')
+
+
+def parse_security_protocol(text: str) -> str:
+    """Kafka's name of a security protocol. Raises ValueError."""
+    if text.strip().upper() not in SECURITY_PROTOCOLS:
+        raise ValueError(f'"{text}" is none of {", ".join(SECURITY_PROTOCOLS)}')
+    return text.strip().upper()
 
 
 def parse_accent(text: str) -> str:
@@ -124,6 +132,32 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("production", "", "YAK_PRODUCTION", False, "yak ui says PROD, in red", parse_bool),
     Setting("http_token", "", "YAK_HTTP_TOKEN", None, "sent by who changes something over HTTP, asked by yak serve"),
+    Setting(
+        "security_protocol",
+        "",
+        "YAK_SECURITY_PROTOCOL",
+        "PLAINTEXT",
+        "how commands connect to brokers: PLAINTEXT or SSL",
+        parse_security_protocol,
+    ),
+    Setting(
+        "ssl_ca_location", "", "YAK_SSL_CA_LOCATION", None, "PEM file of trusted certificates; default: the system's"
+    ),
+    Setting(
+        "ssl_certificate_location", "", "YAK_SSL_CERTIFICATE_LOCATION", None, "PEM file of the client's certificate"
+    ),
+    Setting(
+        "ssl_key_location", "", "YAK_SSL_KEY_LOCATION", None, "PEM file of its private key, if not in the same file"
+    ),
+    Setting("ssl_key_password", "", "YAK_SSL_KEY_PASSWORD", None, "password of the private key"),
+    Setting(
+        "ssl_check_host_name",
+        "",
+        "YAK_SSL_CHECK_HOST_NAME",
+        True,
+        "whether a broker's certificate has to name the host that was connected to",
+        parse_bool,
+    ),
     Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
     Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
     Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),

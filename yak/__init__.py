@@ -3,6 +3,7 @@
 The map, from the ground up; imports point down only:
 
 - `yak.ids`, `yak.errors`, `yak.limits`, `yak.config`: names for numbers, the error tree, every bound, Kafka's configs
+- `yak.security`: principals, and the TLS contexts and certificates behind them
 - `yak.protocol`: bytes and messages: frames, headers, record batches, codec
 - `yak.ports`: what the core asks of the world, as Protocols
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state

@@ -17,6 +17,12 @@ REQUEST_BYTES_MIN: Final = 8
 """API key, version and correlation id: no request is shorter (ControlledShutdown v0 is exactly that)."""
 FIRST_BYTE_MS_MAX: Final = 10_000
 """Time for a client's first byte. Clients speak first in Kafka, so a silent one is gone or hostile."""
+TLS_HANDSHAKE_MS_MAX: Final = 8_000
+"""Time for a whole TLS handshake: a few round trips, and a turn among many other handshakes. Below the time for the
+first byte, which counts from the accepted connection until the handshake is done."""
+TLS_HANDSHAKES_MAX: Final = 500
+"""Unfinished handshakes of a listener; one more ends the oldest. They cost memory and private-key operations, and their
+clients have proven nothing."""
 FRAME_MS_MAX: Final = 30_000
 """Time for a whole frame to arrive; its size adds to it."""
 FRAME_BYTES_PER_SECOND_MIN: Final = 64 * KIB
@@ -184,6 +190,7 @@ assert FETCH_ANSWER_AIM_BYTES <= FETCH_BYTES_MAX <= REQUEST_BYTES_MAX, "who take
 assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES_MAX <= 2**31 - 1
 assert FETCH_SESSION_PARTITIONS_MAX <= BROKER_REQUEST_ELEMENTS_MAX
 assert FETCH_SESSION_PARTITIONS_MAX <= FETCH_PARTITIONS_REMEMBERED_MAX
+assert TLS_HANDSHAKE_MS_MAX < FIRST_BYTE_MS_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
 assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= PARTITIONS_PER_REQUEST_MAX <= REQUEST_ELEMENTS_MAX

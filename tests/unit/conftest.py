@@ -2,10 +2,14 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from yak.local import broker_process
+
+if TYPE_CHECKING:
+    from tests.unit.security.identities import Identities
 
 STAND_IN = """
 import json, os, signal, socket, sys, time
@@ -41,3 +45,19 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "stand_in.py"
     script.write_text(STAND_IN)
     monkeypatch.setattr(broker_process, "yak_argv", lambda *arguments: [sys.executable, str(script), *arguments])
+
+
+@pytest.fixture(scope="session")
+def known(tmp_path_factory: pytest.TempPathFactory) -> "Identities":
+    """Certificates of one authority for a broker and a client."""
+    from tests.unit.security.identities import make
+
+    return make(tmp_path_factory.mktemp("known") / "certs")
+
+
+@pytest.fixture(scope="session")
+def strange(tmp_path_factory: pytest.TempPathFactory) -> "Identities":
+    """Those of another authority."""
+    from tests.unit.security.identities import make
+
+    return make(tmp_path_factory.mktemp("strange") / "certs")

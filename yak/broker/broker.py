@@ -770,7 +770,12 @@ class Broker:
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = Connection(
-            event.connection_id, event.peer, event.round_trip_ms, is_in_process=event.is_in_process
+            event.connection_id,
+            event.peer,
+            event.round_trip_ms,
+            is_in_process=event.is_in_process,
+            principal=event.principal,
+            listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
         )
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:

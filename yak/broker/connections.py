@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import deque
 
 from yak.broker.call import Call
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
 from yak.replication.fetch_sessions import FollowerSession
+from yak.security.principals import ANONYMOUS
 
 
 class Proving:
@@ -40,19 +42,32 @@ class Connection:
         "frames_behind_large",
         "is_in_process",
         "is_open",
+        "listener",
         "peer",
+        "principal",
         "proven",
         "proving",
         "replica_session",
     )
 
     def __init__(
-        self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0, *, is_in_process: bool = False
+        self,
+        connection_id: ConnectionId,
+        peer: str,
+        round_trip_ms: int = 0,
+        *,
+        is_in_process: bool = False,
+        principal: str = ANONYMOUS,
+        listener: Listener = PLAINTEXT_LISTENER,
     ) -> None:
         self.connection_id = connection_id
         self.peer = peer
+        self.principal = principal
+        """The authenticated user, `User:ANONYMOUS` without authentication (Kafka's KafkaPrincipal)."""
         self.is_open = True
         self.is_in_process = is_in_process
+        self.listener = listener
+        """Answers with a broker's address give that broker's endpoint of this listener (KIP-103)."""
         self.calls: deque[Call] = deque()
         self.client_software = ""
         self.delayed_partitions = 0

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from yak.client.reach import BUDGET_S, require_kafka
+from yak.client.security import in_force
 
 QUIET_LEVEL = 0
 TRACE_VERBOSITY = 2
@@ -33,7 +34,7 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
         "broker.address.ttl": 30_000,
         "log_level": QUIET_LEVEL,
         "error_cb": _ignore,
-    }
+    } | in_force().librdkafka()
     if verbose >= TRACE_VERBOSITY:
         config["log_level"] = 7
         config["debug"] = "protocol,broker,topic" if verbose == TRACE_VERBOSITY else "all"
@@ -45,7 +46,7 @@ def _ignore(_error: object) -> None:
 
 
 def is_plain(config: Mapping[str, Any]) -> bool:
-    """Whether connections are neither encrypted nor authenticated, so that a plain request can probe the broker."""
+    """Whether these settings leave it to `yak.client.security` how to connect, so that a request can probe the broker."""
     return str(config.get("security.protocol", "plaintext")).lower() == "plaintext"
 
 

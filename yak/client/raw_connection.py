@@ -9,6 +9,7 @@ import struct
 from typing import Any, Final, Self
 
 from yak.client.reach import split_address
+from yak.client.security import in_force
 
 CLIENT_ID: Final = b"yak"
 ANSWER_BYTES_MAX: Final = 256 << 20
@@ -22,7 +23,8 @@ class RawConnection:
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         self.address = address
-        self._socket = socket.create_connection(split_address(address), timeout=timeout_s)
+        host, port = split_address(address)
+        self._socket = in_force().secured(socket.create_connection((host, port), timeout=timeout_s), host)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 

@@ -11,6 +11,7 @@ import struct
 import time
 from dataclasses import dataclass
 
+from yak.client.security import explain_tls, in_force, speaks_tls
 from yak.errors import Unreachable
 
 BUDGET_S = 3.0
@@ -18,6 +19,7 @@ PAUSE_S = 0.75
 """Pause between rounds, in which a starting broker may open its port."""
 API_VERSIONS_V0 = struct.pack(">ihhih", 13, 18, 0, 7, 3) + b"yak"
 CORRELATION_ID = 7
+_TLS_HINT = "it speaks TLS: yak context add NAME -b HOST:PORT --set security_protocol=SSL --set ssl_ca_location=FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,9 @@ def probe(address: str, timeout_s: float) -> Probe:
     """Connect and send ApiVersions; never raises."""
     deadline = time.monotonic() + timeout_s
     try:
-        with socket.create_connection(split_address(address), timeout=max(timeout_s, 0.05)) as connection:
+        host, port = split_address(address)
+        raw = socket.create_connection((host, port), timeout=max(timeout_s, 0.05))
+        with in_force().secured(raw, host) as connection:
             connection.settimeout(max(deadline - time.monotonic(), 0.05))
             connection.sendall(API_VERSIONS_V0)
             answer = _read(connection, deadline)
@@ -48,12 +52,26 @@ def probe(address: str, timeout_s: float) -> Probe:
     except socket.gaierror as error:
         return Probe(address, "unresolved", f"{split_address(address)[0]} has no address: {error.strerror}")
     except ConnectionResetError:
-        return Probe(address, "closed", "it closes the connection on a Kafka request")
+        closed = Probe(address, "closed", "it closes the connection on a Kafka request")
+        return _or_tls(closed, deadline)
     except OSError as error:
+        if in_force().uses_tls and (detail := explain_tls(error)):
+            return Probe(address, "other", detail)
         words = errno.errorcode.get(error.errno or 0, "")
         detail = "connection refused" if words == "ECONNREFUSED" else f"{error.strerror or error}".lower()
         return Probe(address, "refused", detail)
-    return _judge(address, answer)
+    return _judge(address, answer) if answer else _or_tls(_judge(address, answer), deadline)
+
+
+def _or_tls(found: Probe, deadline: float) -> Probe:
+    """The result for an address that did not answer a plain request, unless it does shake hands.
+
+    Many listeners with TLS close such a connection without a word.
+    """
+    left_s = deadline - time.monotonic()
+    if in_force().uses_tls or left_s <= 0 or not speaks_tls(*split_address(found.address), left_s):
+        return found
+    return Probe(found.address, "other", _TLS_HINT)
 
 
 def _read(connection: socket.socket, deadline: float) -> bytes:
@@ -76,7 +94,7 @@ def _judge(address: str, answer: bytes) -> Probe:
     if answer[:5] == b"HTTP/":
         return Probe(address, "other", "it looks like a web server (HTTP)")
     if answer[:2] in (b"\x15\x03", b"\x16\x03"):
-        return Probe(address, "other", "it looks like TLS")
+        return Probe(address, "other", _TLS_HINT)
     if answer[:1] in b"-+$*:" and answer:
         return Probe(address, "other", "it looks like Redis")
     if answer:

@@ -19,6 +19,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
   are no settings per group, and tests may set small broker values.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
+- `ssl.keystore.type` and `ssl.truststore.type` are PEM (Kafka: JKS).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
 """
 
@@ -39,6 +40,7 @@ from yak.config.definitions import (
     subset_of,
     table_of,
 )
+from yak.config.ssl_configs import SSL_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
     COMPACTION_MAP_BYTES,
@@ -73,8 +75,32 @@ def _no_linger(_name: str, value: Value) -> None:
 _WITH_EFFECT: Final = (
     _static("node.id", _INT, -1, "The broker id in the cluster.", at_least(-1)),
     _static("broker.id", _INT, -1, "The old name of node.id. If both are set, they must be equal.", at_least(-1)),
-    _static("listeners", _LIST, "PLAINTEXT://:9092", "The address that the broker listens on."),
-    _static("advertised.listeners", _LIST, None, "The address that clients connect to; default: listeners."),
+    _static("listeners", _LIST, "PLAINTEXT://:9092", "The addresses that the broker listens on: NAME://HOST:PORT,..."),
+    _static("advertised.listeners", _LIST, None, "The addresses that clients connect to; default: listeners."),
+    _static(
+        "listener.security.protocol.map",
+        _STRING,
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "The security protocol of each listener: NAME:PROTOCOL,...",
+    ),
+    _static(
+        "inter.broker.listener.name",
+        _STRING,
+        None,
+        "The listener that other brokers connect to; default: the first advertised one.",
+    ),
+    _static(
+        "security.inter.broker.protocol",
+        _STRING,
+        None,
+        "Selects the listener that other brokers connect to by its protocol's name, if it has no name of its own.",
+    ),
+    _static(
+        "controller.listener.names",
+        _LIST,
+        None,
+        "Listeners for the metadata quorum only: they are not advertised to clients.",
+    ),
     _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
     _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108
@@ -551,6 +577,6 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT + _REPLICATION + SSL_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import Update, Value, validate
+from yak.config.ssl_configs import of_one_listener
 from yak.errors import ErrorCode, PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -80,7 +81,7 @@ class BrokerConfig:
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int
-    static: Mapping[str, str] = field(default_factory=dict)
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The given settings, as strings: STATIC_BROKER in DescribeConfigs."""
 
     @classmethod
@@ -169,6 +170,12 @@ _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 
 
+def is_sensitive(name: str) -> bool:
+    """Whether the value of a broker config, also with the prefix of a listener, is never shown."""
+    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
+    return definition is not None and definition.is_sensitive
+
+
 def dynamic_value(
     name: str, this_broker: Mapping[str, str], all_brokers: Mapping[str, str], static: Mapping[str, str]
 ) -> Value:
@@ -201,7 +208,7 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
 
 
 def _refuse_bad(name: str, text: str) -> None:
-    definition = BROKER_CONFIGS.get(name)
+    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
     if definition is None:
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
         raise UsageError(
@@ -216,7 +223,7 @@ def _refuse_bad(name: str, text: str) -> None:
         default = definition.default
         raise UsageError(
             "bad-config",
-            f"{name}={text} cannot be used.",
+            f"{name}={'(set)' if definition.is_sensitive else text} cannot be used.",
             why=f"{str(error)[:1].upper()}{str(error)[1:]}.".replace("..", "."),
             try_=(f"-c {name}={default}",) if default is not None else (f"leave {name} out",),
         ) from None

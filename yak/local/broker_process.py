@@ -60,7 +60,9 @@ class BrokerSpec:
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         """The arguments of `yak serve` for this spec."""
-        arguments = ["serve", "--node-id", str(self.node_id), "--host", self.host, "--port", str(self.port)]
+        arguments = ["serve", "--node-id", str(self.node_id)]
+        if not any(config.startswith("listeners=") for config in self.configs):
+            arguments += ["--host", self.host, "--port", str(self.port)]
         arguments += [
             "--role",
             self.role,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from yak.config.listeners import Listener
 from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
+from yak.security.principals import ANONYMOUS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
@@ -53,20 +55,30 @@ class Connection(Outgoing):
         "has_sent",
         "input",
         "last_active_ms",
+        "listener",
         "opened_ms",
         "peer",
         "peer_ip",
+        "principal",
         "relief",
         "trial",
     )
 
     def __init__(
-        self, shell: "Shell", sock: socket.socket, connection_id: ConnectionId, peer_ip: str, peer: str
+        self,
+        shell: "Shell",
+        sock: socket.socket,
+        connection_id: ConnectionId,
+        peer_ip: str,
+        peer: str,
+        listener: Listener,
     ) -> None:
         super().__init__(sock)
         self.connection_id = connection_id
         self.peer_ip = peer_ip
         self.peer = peer
+        self.principal = ANONYMOUS
+        self.listener = listener
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
@@ -115,7 +127,15 @@ class Connection(Outgoing):
     async def _read_until_end(self) -> None:
         shell = self._shell
         sock = self.sock
-        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
+        shell.post(
+            ConnectionOpened(
+                self.connection_id,
+                self.peer,
+                _round_trip_ms(sock),
+                principal=self.principal,
+                listener=self.listener,
+            )
+        )
         while not self.closing:
             if self._peer_has_ended and self.unsent_bytes > shell.limits.unsent_reply_bytes_max:
                 self._because("peer closed")

@@ -71,6 +71,14 @@ class PooledSlice:
     def __bytes__(self) -> bytes:
         return self._file.read(len(self), self._position)
 
+    def take(self, size: int) -> bytes:
+        """Read the first `size` bytes, and remove them from the slice. Raises OSError(EIO) when the file ends too early."""
+        data = self._file.read(size, self._position)
+        if len(data) < size:
+            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        self._position += size
+        return data
+
     def send(self, socket_fd: int) -> int:
         """Send as much as the socket takes, and remove it from the slice. Returns the bytes sent.
 

@@ -5,20 +5,46 @@ import errno
 import itertools
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from yak.config.listeners import ANY_HOST, Listener
 from yak.errors import UsageError
 from yak.server.connection import Connection
 from yak.server.peer_reserve import PeerReserve
 from yak.server.shell import Shell
 
+if TYPE_CHECKING:
+    from yak.server.tls_listener import ListenerTls
+
 _BACKLOG: Final = 1024
 _ACCEPTS_PER_TURN: Final = 64
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
+
+
+@dataclass(slots=True, frozen=True)
+class Bound:
+    """A listener with its sockets; its port is the bound one."""
+
+    listener: Listener
+    sockets: Sequence[socket.socket]
+
+
+def bind_all(listeners: Sequence[Listener]) -> list[Bound]:
+    """Bind the sockets of every listener. Raises UsageError as `bind`; then none is bound."""
+    every: list[Bound] = []
+    try:
+        for each in listeners:
+            sockets = bind(each.host or ANY_HOST, each.port)
+            every.append(Bound(replace(each, port=bound_port(sockets)), sockets))
+    except UsageError:
+        close_all(every)
+        raise
+    return every
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -53,6 +79,12 @@ def close(sockets: Sequence[socket.socket]) -> None:
     """Close these sockets."""
     for sock in sockets:
         sock.close()
+
+
+def close_all(every: Sequence[Bound]) -> None:
+    """Close the sockets of every listener."""
+    for each in every:
+        close(each.sockets)
 
 
 def start_listening(sockets: Sequence[socket.socket], host: str) -> None:
@@ -103,12 +135,14 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
     )
 
 
-class Listener:
-    """Accepts clients up to the limits per address and in total, and other brokers beyond."""
+class Acceptor:
+    """Accepts clients of all listeners up to the limits per address and in total, and other brokers beyond."""
 
-    def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, shell: Shell, bound: Sequence[Bound], tls: "Mapping[str, ListenerTls] | None" = None) -> None:
+        """`tls` has the TLS of each listener with it, by name."""
         self._shell = shell
-        self._sockets = sockets
+        self._bound = bound
+        self._tls = tls or {}
         self._ids: Iterator[int] = itertools.count(1)
         self._per_ip: dict[str, int] = {}
         self._peers = PeerReserve(shell)
@@ -118,21 +152,22 @@ class Listener:
         """Accept until cancelled; closes the sockets at the end."""
         try:
             async with trio.open_nursery() as nursery:
-                for sock in self._sockets:
-                    nursery.start_soon(self._accept_all, sock)
+                for bound in self._bound:
+                    for sock in bound.sockets:
+                        nursery.start_soon(self._accept_all, sock, bound.listener)
         finally:
-            close(self._sockets)
+            close_all(self._bound)
             if self._reserve is not None:
                 os.close(self._reserve)
                 self._reserve = None
 
-    async def _accept_all(self, listening: socket.socket) -> None:
+    async def _accept_all(self, listening: socket.socket, listener: Listener) -> None:
         while True:
             try:
                 await trio.lowlevel.wait_readable(listening)
                 for _ in range(_ACCEPTS_PER_TURN):
                     sock, address = listening.accept()
-                    self._accepted(sock, address)
+                    self._accepted(sock, address, listener)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -143,7 +178,7 @@ class Listener:
                 self._shell.counters.bugs += 1
                 self._shell.rate_limit.write("error", "accept-failed", {}, error=error)
 
-    def _accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
+    def _accepted(self, sock: socket.socket, address: tuple[object, ...], listener: Listener) -> None:
         shell = self._shell
         ip, port = str(address[0]), address[1]
         count = self._per_ip.get(ip, 0)
@@ -164,12 +199,20 @@ class Listener:
             sock.close()
             return
         peer = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        connection = Connection(shell, sock, next(self._ids), ip, peer)
+        connection = self._connection(sock, next(self._ids), ip, peer, listener)
         shell.connections[connection.connection_id] = connection
         self._per_ip[ip] = count + 1
         if over is not None:
             self._peers.admit(connection, over)
         shell.nursery.start_soon(self._serve, connection)
+
+    def _connection(self, sock: socket.socket, number: int, ip: str, peer: str, listener: Listener) -> Connection:
+        tls = self._tls.get(listener.name)
+        if tls is None:
+            return Connection(self._shell, sock, number, ip, peer, listener)
+        from yak.server.tls_connection import TlsConnection
+
+        return TlsConnection(tls, self._shell, sock, number, ip, peer, listener)
 
     async def _serve(self, connection: Connection) -> None:
         try:

@@ -14,13 +14,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
+from yak.config.listeners import Listener
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -41,6 +42,7 @@ from yak.server.sweeper import run_sweeper
 
 if TYPE_CHECKING:
     from yak.quorum.quorum import Quorum
+    from yak.server.tls_listener import ListenerTls
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _STOP_SECONDS_MAX: Final = 60.0
@@ -55,7 +57,7 @@ def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
     log.set_up(options.log_format, options.log_level, stream)
     for warning in options.check():
         log.write("warning", "options", {"what": warning})
-    BrokerConfig.from_settings(options.broker_settings(options.port))
+    BrokerConfig.from_settings(options.broker_settings())
     # A signal before Trio's receiver runs would end the process halfway.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     gc.disable()
@@ -74,7 +76,6 @@ class Server:
 
     def __init__(self, options: ServeOptions, stderr: TextIO) -> None:
         self.failure: YakError | None = None
-        self._options = options
         self._stderr = stderr
         self._clock = Clock()
         self._shell: Shell | None = None
@@ -87,11 +88,14 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
-        self._sockets = listener.bind(options.host, options.port)
-        self._port = listener.bound_port(self._sockets)
+        listeners = options.all_listeners()
+        self._tls = _tls_of(listeners.bound, options)
+        self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
+        self._bound = listener.bind_all(listeners.bound)
+        self._options = options = options.with_bound([each.listener for each in self._bound])
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
-        self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
+        self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
         self._http: http_server.HttpServer | None = None
@@ -113,7 +117,8 @@ class Server:
                 raise
             self._shell.halt("a task of the shell", errors)
         finally:
-            listener.close([*self._sockets, *self._http_sockets])
+            listener.close_all(self._bound)
+            listener.close(self._http_sockets)
             self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -124,12 +129,9 @@ class Server:
             nursery.start_soon(keep_store_running, self._store, self._post_early)
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
-        advertised = options.advertised(self._port)
         handles = limit - pool_size - _OTHER_HANDLES
         self._http_handles = handles_of_http(handles) if self._http_sockets else 0
-        self._broker = broker = boot.make_broker(
-            opened, options, self._config, self._clock, advertised, self._http_port
-        )
+        self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, self._http_port)
         self._shell = shell = Shell(
             broker,
             nursery,
@@ -140,6 +142,12 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
+        for tls in self._tls.values():
+            nursery.start_soon(tls.watch)
+        if self._inter_broker_tls is not None:
+            from yak.server.tls_peers import connect_with_tls
+
+            connect_with_tls(shell.peers, self._inter_broker_tls)
         for event in self._early:
             shell.post(event)
         self._early.clear()
@@ -168,7 +176,7 @@ class Server:
         try:
             return http_server.bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
-            listener.close(self._sockets)
+            listener.close_all(self._bound)
             raise
 
     def _open(self, disk: RealDisk) -> boot.Opened:
@@ -226,12 +234,13 @@ class Server:
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
     def _listen(self, shell: Shell) -> None:
-        listener.start_listening(self._sockets, self._options.host)
+        for each in self._bound:
+            listener.start_listening(each.sockets, each.listener.host)
         shell.nursery.start_soon(self._accept, shell)
 
     async def _accept(self, shell: Shell) -> None:
         with self._accepting:
-            await listener.Listener(shell, self._sockets).run()
+            await listener.Acceptor(shell, self._bound, self._tls).run()
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -249,8 +258,8 @@ class Server:
         if broker.quorum is None:
             self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
         self._is_ready = True
-        advertised_host, advertised_port = options.advertised(self._port)
-        address = f"{bracketed(advertised_host)}:{advertised_port}"
+        host, port = options.advertised(options.port)
+        address = f"{bracketed(host)}:{port}"
         epoch = broker.metadata.lifecycle.broker_epoch
         if options.ready_file is not None:
             ready = {
@@ -261,12 +270,15 @@ class Server:
                 "http_port": self._http_port or None,
             }
             _write_ready_file(options.ready_file, ready)
-        listening = f"{bracketed(options.host)}:{self._port}"
-        http = f"http://{bracketed(advertised_host)}:{self._http_port}" if self._http_port else None
+        listening, advertised = f"{bracketed(options.host)}:{options.port}", address
+        if options.listeners is not None:
+            listening = ", ".join(map(str, options.listeners.bound))
+            advertised = ", ".join(map(str, options.listeners.advertised))
+        http = f"http://{bracketed(host)}:{self._http_port}" if self._http_port else None
         if options.log_format == "text":
-            self._stderr.writelines(_banner(options, listening, address, http, epoch))
+            self._stderr.writelines(_banner(options, listening, advertised, address, http, epoch))
             self._stderr.flush()
-        said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": address}
+        said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": advertised}
         if options.http_port not in (None, 0, self._http_port):
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
@@ -317,6 +329,19 @@ class Server:
             log.write("info", "stopped", {"node_id": self._options.node_id})
 
 
+def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, ListenerTls]":
+    """The TLS of the listeners that have it, by name. Raises UsageError (`tls-config`), StartRefused."""
+    encrypted = [each for each in listeners if each.security_protocol.uses_tls]
+    if not encrypted:
+        return {}
+    from yak.server.tls_listener import ListenerTls  # a plain broker starts without it
+
+    return {
+        each.name: ListenerTls(each.name, options.configs, uses_sasl=each.security_protocol.uses_sasl)
+        for each in encrypted
+    }
+
+
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
     memory = config.queued_max_request_bytes
     if memory < 0:
@@ -330,14 +355,16 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
     )
 
 
-def _banner(options: ServeOptions, listening: str, advertised: str, http: str | None, epoch: int) -> Iterator[str]:
+def _banner(
+    options: ServeOptions, listening: str, advertised: str, address: str, http: str | None, epoch: int
+) -> Iterator[str]:
     yield f"yak broker: node {options.node_id}, role {options.role}, broker epoch {epoch}\n"
     yield f"listening:  {listening}\n"
     yield f"advertised: {advertised}\n"
     if http is not None:
         yield f"http:       {http}\n"
     yield f"data:       {', '.join(map(os.path.abspath, options.data_dirs))}\n"
-    yield f'try:        yak produce -b {advertised} -m "hello"\n'
+    yield f'try:        yak produce -b {address} -m "hello"\n'
 
 
 def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:

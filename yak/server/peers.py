@@ -8,6 +8,7 @@ read in the receive buffer (`answer_buffer`).
 import contextlib
 import errno
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -34,15 +35,20 @@ class Peers:
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
+        self._make: Callable[[Shell, Peers, ConnectPeer], PeerConnection] = PeerConnection
         self._connections: dict[PeerId, PeerConnection] = {}
 
     def __len__(self) -> int:
         return len(self._connections)
 
+    def use(self, make: "Callable[[Shell, Peers, ConnectPeer], PeerConnection]") -> None:
+        """Make the connections in another way, such as under TLS."""
+        self._make = make
+
     def connect(self, effect: ConnectPeer) -> None:
         """Start to connect; `PeerConnected` or `PeerLost` follows."""
         assert effect.peer_id not in self._connections, "a peer id is used once"
-        connection = PeerConnection(self._shell, self, effect)
+        connection = self._make(self._shell, self, effect)
         self._connections[effect.peer_id] = connection
         self._shell.nursery.start_soon(connection.run)
 
@@ -75,6 +81,7 @@ class PeerConnection(Outgoing):
         "_host",
         "_input",
         "_is_connected",
+        "_low_water",
         "_peers",
         "_port",
         "_scope",
@@ -90,6 +97,7 @@ class PeerConnection(Outgoing):
         self._host = effect.host
         self._port = effect.port
         self._input = AnswerBuffer(shell.limits.peer_answer_bytes_max)
+        self._low_water = LowWater()
         self._scope = trio.CancelScope()
         self._is_connected = False
         self._closed = False
@@ -120,7 +128,7 @@ class PeerConnection(Outgoing):
 
     async def _connect_and_read(self) -> _End | None:
         try:
-            self.sock = await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
+            self.sock = await self._open_socket()
         except NotConnectedError as error:
             return _End(error.how, error.reason)
         self._is_connected = True
@@ -133,9 +141,13 @@ class PeerConnection(Outgoing):
         except OSError as error:
             return self._end or _why(error)
 
+    async def _open_socket(self) -> socket.socket:
+        """Connect within the time limit. Raises NotConnectedError."""
+        return await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
+
     async def _read_until_end(self) -> _End | None:
         sock, answers, counters = self.sock, self._input, self._shell.counters
-        more, low_water = False, LowWater()
+        more, low_water = False, self._low_water
         while not self._closed:
             if more:
                 await trio.lowlevel.checkpoint()

@@ -105,6 +105,8 @@ class ConnectionLimits:
     unsent_reply_bytes_max: int = bounds.UNSENT_REPLY_BYTES_MAX
     in_flight_max: int = bounds.REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
     first_byte_ms_max: int = bounds.FIRST_BYTE_MS_MAX
+    tls_handshake_ms_max: int = bounds.TLS_HANDSHAKE_MS_MAX
+    tls_handshakes_max: int = bounds.TLS_HANDSHAKES_MAX
     frame_ms_max: Callable[[int], int] = bounds.frame_deadline_ms
     idle_ms_max: int = bounds.IDLE_MS_MAX
     connections_max: int = bounds.CONNECTIONS_MAX

@@ -1,6 +1,15 @@
-"""Recognize a peer that uses another protocol, by an invalid length prefix."""
+"""Recognize a peer that uses another protocol, by an invalid length prefix or the lack of TLS."""
 
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+
+
+def describe_plain_bytes(head: bytes) -> tuple[str, str]:
+    """(kind for the counters, hint for the log) for the first bytes of a peer that should speak TLS, and does not."""
+    if head.startswith(_HTTP_METHODS):
+        return "plain-http", "HTTP on a TLS listener of Kafka: use the HTTP port"
+    if head[:1] == b"\0":
+        return "plain-kafka", "a plain Kafka request on a TLS listener: the client needs security.protocol=SSL"
+    return "not-tls", f"the first bytes are no TLS: {head[:8].hex(' ')}"
 
 
 def describe_bad_length(length: int, head: bytes, length_max: int) -> tuple[str, str]:

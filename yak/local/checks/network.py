@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from yak.client.reach import probe, split_address
+from yak.client.security import in_force
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
 from yak.view.partition_replicas import PartitionReplicas
@@ -40,6 +41,12 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
         hint = "yak up -d" if _is_loopback(host) else f"is a broker listening on {port}, and is a firewall between?"
         return [*findings, Finding("tcp", "FAIL", f"{address}: {reason}", hint)], False
     findings.append(Finding("tcp", "ok", f"{address} accepts connections ({(time.monotonic() - began) * 1000:.1f} ms)"))
+    if in_force().uses_tls:
+        from yak.local.checks.tls import check_tls
+
+        findings.append(check_tls(address, timeout_s))
+        if findings[-1].state == "FAIL":
+            return findings, False
     answer = probe(address, timeout_s)
     if answer.outcome != "kafka":
         detail = f"{address} is not a Kafka broker: {answer.detail}"

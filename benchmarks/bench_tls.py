@@ -1,0 +1,124 @@
+"""Produce and consume over TLS against plain, alternated in one run, with librdkafka and one broker of each kind.
+
+    python benchmarks/bench_tls.py [--records N] [--size BYTES] [--rounds N]
+
+Prints the median throughput of each kind, its ratio, and the broker's processor time. Needs no Redis.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, Producer
+
+from yak.local.spawn import yak_argv
+from yak.security.certificates import create_certificates
+
+MIB = 1024 * 1024
+PATIENCE_S = 30.0
+
+
+@contextlib.contextmanager
+def broker(folder: Path, *configs: str) -> Iterator[tuple[str, psutil.Process]]:
+    folder.mkdir()
+    ready = folder / "ready.json"
+    argv = ["serve", "--metadata", "raft", "--no-http", "--host", "127.0.0.1", "--port", "0"]
+    argv += ["--data-dir", str(folder / "data"), "--ready-file", str(ready)]
+    for config in ("num.partitions=1", *configs):
+        argv += ["-c", config]
+    with (folder / "log").open("w") as log:
+        child = subprocess.Popen(yak_argv(*argv), stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not ready.exists():
+            assert child.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, "the broker is not ready"
+            time.sleep(0.05)
+        yield json.loads(ready.read_text())["address"], psutil.Process(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def produce(config: dict[str, Any], topic: str, records: int, value: bytes) -> None:
+    producer = Producer({**config, "linger.ms": 5, "batch.size": MIB, "queue.buffering.max.kbytes": 256 * 1024})
+    for _ in range(records):
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def consume(config: dict[str, Any], topic: str, records: int) -> None:
+    settings = {"group.id": str(uuid.uuid4()), "auto.offset.reset": "earliest", "fetch.message.max.bytes": 4 * MIB}
+    consumer = Consumer({**config, **settings})
+    consumer.subscribe([topic])
+    left = records
+    while left:
+        found = consumer.consume(min(left, 10_000), PATIENCE_S)
+        assert found, f"{left} of {records} records did not come"
+        left -= len(found)
+    consumer.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--size", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    value = bytes(range(256)) * (options.size // 256 + 1)
+    value = value[: options.size]
+    figures: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        certs = folder / "certs"
+        create_certificates(str(certs), ["127.0.0.1"], 90, [], force=False, now=datetime.now(UTC))
+        tls = ("listeners=SSL://127.0.0.1:0", f"ssl.keystore.location={certs}/broker.pem")
+        sides = {
+            "plain": (*stack.enter_context(broker(folder / "plain")), {}),
+            "TLS": (
+                *stack.enter_context(broker(folder / "tls", *tls)),
+                {"security.protocol": "SSL", "ssl.ca.location": f"{certs}/ca.pem"},
+            ),
+        }
+        for index in range(options.rounds + 1):
+            for side, (address, process, security) in sides.items():
+                config = {"bootstrap.servers": address, "log_level": 0, **security}
+                topic = f"round-{index}"
+                for work, run in (
+                    ("produce", partial(produce, config, topic, options.records, value)),
+                    ("consume", partial(consume, config, topic, options.records)),
+                ):
+                    cpu, started = sum(process.cpu_times()[:2]), time.perf_counter()
+                    run()
+                    took, cpu = time.perf_counter() - started, sum(process.cpu_times()[:2]) - cpu
+                    if index:  # the first round warms up
+                        figures.setdefault((work, side), []).append((took, cpu))
+    size = options.records * options.size / MIB
+    for work in ("produce", "consume"):
+        speeds = {side: statistics.median(size / took for took, _ in figures[work, side]) for side in sides}
+        cpus = {side: statistics.median(cpu for _, cpu in figures[work, side]) for side in sides}
+        print(
+            f"{work}: plain {speeds['plain']:.0f} MiB/s, TLS {speeds['TLS']:.0f} MiB/s, "
+            f"ratio {speeds['TLS'] / speeds['plain']:.2f}; "
+            f"broker CPU {cpus['plain'] / size * 1024:.2f} and {cpus['TLS'] / size * 1024:.2f} s a GiB"
+        )
+
+
+if __name__ == "__main__":
+    main()

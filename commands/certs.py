@@ -1,0 +1,127 @@
+"""`yak certs`: a private authority with certificates for TLS, and what a certificate says."""
+
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import OUTPUT, WHAT, CommandGroup
+from yak.commands.options import Globals
+
+certs = CommandGroup(
+    "certs",
+    "Create and show TLS certificates.",
+    examples=("yak certs create certs --hosts broker.example.org", "yak certs show certs/broker.pem"),
+)
+
+_HOSTS_DEFAULT = "localhost,127.0.0.1,::1"
+
+
+@certs.command(
+    "create",
+    examples=(
+        "yak certs create certs",
+        "yak certs create certs --hosts a.example.org,b.example.org --days 90",
+        "yak certs create certs --client alice   adds a client to the same authority",
+    ),
+)
+def create(
+    g: Globals,
+    directory: Annotated[str, typer.Argument(help="Folder of the files.", metavar="DIR")],
+    hosts: Annotated[
+        str,
+        typer.Option(
+            "--hosts", metavar="HOST,...", help="Names and addresses that clients connect to.", rich_help_panel=WHAT
+        ),
+    ] = _HOSTS_DEFAULT,
+    days: Annotated[
+        int, typer.Option("--days", metavar="N", min=1, max=3650, help="Days until they expire.", rich_help_panel=WHAT)
+    ] = 365,
+    client: Annotated[
+        list[str] | None,
+        typer.Option("--client", metavar="NAME", help="Also a client's certificate; repeatable.", rich_help_panel=WHAT),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace certificates that are there.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Create a private authority, and certificates of the cluster and of clients.
+
+    ca.pem is the authority, for the trust store of both sides. broker.pem and NAME.pem have a private key and its
+    certificate. ca.key signs further certificates: keep it away from the brokers. An authority that is in the folder
+    already is used, never replaced.
+    """
+    import os
+    from datetime import UTC, datetime
+
+    from yak.errors import UsageError
+    from yak.security.certificates import create_certificates
+
+    clients = client or []
+    names = [host.strip() for host in hosts.split(",") if host.strip()]
+    try:
+        files = create_certificates(directory, names, days, clients, force=force, now=datetime.now(UTC))
+    except OSError as error:
+        raise UsageError(
+            "certs-not-written", f"the certificates cannot be written to {directory}", why=f"{error.strerror or error}"
+        ) from error
+    broker, properties = _broker_lines(os.path.abspath(directory)), _client_lines(os.path.abspath(directory), clients)
+    if not g.out.for_people:
+        g.out.object({"files": files, "broker": broker, "client_properties": properties})
+        return
+    for file in files:
+        g.out.note(f"created {file}")
+    g.out.line("# the broker: yak serve --properties FILE")
+    for line in broker:
+        g.out.line(line)
+    g.out.line()
+    g.out.line("# clients: client.properties of Kafka's tools")
+    for line in properties:
+        g.out.line(line)
+
+
+def _broker_lines(directory: str) -> list[str]:
+    return [
+        "listeners=SSL://0.0.0.0:9093",
+        "ssl.keystore.type=PEM",
+        f"ssl.keystore.location={directory}/broker.pem",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={directory}/ca.pem",
+        "ssl.client.auth=required",
+    ]
+
+
+def _client_lines(directory: str, clients: list[str]) -> list[str]:
+    lines = ["security.protocol=SSL", "ssl.truststore.type=PEM", f"ssl.truststore.location={directory}/ca.pem"]
+    if clients:
+        lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={directory}/{clients[0]}.pem"]
+    return lines
+
+
+@certs.command("show", examples=("yak certs show certs/broker.pem", "yak certs show certs/ca.pem -o json"))
+def show(g: Globals, file: Annotated[str, typer.Argument(help="File in PEM.", metavar="FILE")]) -> None:
+    """Show subject, names, dates, issuer and fingerprint of each certificate in a file."""
+    from yak.security.certificates import read_certificates
+
+    found = read_certificates(file)
+    rows = [
+        {
+            "subject": each.subject,
+            "names": list(each.names),
+            "not_before": f"{each.not_before:%Y-%m-%dT%H:%M:%SZ}",
+            "not_after": f"{each.not_after:%Y-%m-%dT%H:%M:%SZ}",
+            "issuer": each.issuer,
+            "serial": each.serial,
+            "sha256": each.sha256,
+            "is_authority": each.is_authority,
+        }
+        for each in found
+    ]
+    if not g.out.for_people:
+        g.out.table(rows, ("subject", "not_after", "issuer", "sha256"))
+        return
+    for index, row in enumerate(rows):
+        if index:
+            g.out.line()
+        for name, value in row.items():
+            shown = ", ".join(value) if isinstance(value, list) else str(value)
+            g.out.line(f"{name.replace('_', ' '):<14}{shown}")

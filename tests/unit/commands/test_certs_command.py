@@ -1,0 +1,33 @@
+import json
+from pathlib import Path
+
+
+def test_certs_create_prints_the_configs_of_broker_and_clients(yak, tmp_path: Path):
+    ran = yak("certs", "create", str(tmp_path / "c"), "--hosts", "a.example,10.0.0.1", "--client", "alice")
+    assert ran.code == 0
+    assert f"ssl.keystore.location={tmp_path}/c/broker.pem" in ran.out
+    assert f"ssl.keystore.location={tmp_path}/c/alice.pem" in ran.out
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["alice.pem", "broker.pem", "ca.key", "ca.pem"]
+
+
+def test_certs_create_refuses_files_that_are_there(yak, tmp_path: Path):
+    yak("certs", "create", str(tmp_path / "c"))
+    ran = yak("certs", "create", str(tmp_path / "c"))
+    assert (ran.code, "certs-exist" in ran.err) == (2, True)
+    assert yak("certs", "create", str(tmp_path / "c"), "--force").code == 0
+
+
+def test_certs_create_names_a_folder_that_cannot_be_written(yak, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    ran = yak("certs", "create", str(tmp_path / "file" / "c"))
+    assert (ran.code, "certs-not-written" in ran.err) == (2, True)
+
+
+def test_certs_show_has_names_and_dates(yak, tmp_path: Path):
+    yak("certs", "create", str(tmp_path / "c"), "--hosts", "a.example", "--days", "9")
+    (row,) = json.loads(yak("certs", "show", str(tmp_path / "c" / "broker.pem"), "-o", "json").out)
+    assert (row["subject"], row["names"], row["issuer"]) == ("CN=broker,O=YAK", ["a.example"], "CN=YAK CA,O=YAK")
+    assert row["not_before"] < row["not_after"]
+    shown = yak("certs", "show", str(tmp_path / "c" / "ca.pem")).out
+    assert "subject       CN=YAK CA,O=YAK" in shown
+    assert "sha256" in shown

@@ -1,0 +1,335 @@
+"""Connections of a TLS listener: handshakes that fail, and traffic of every size."""
+
+import socket
+import ssl
+import struct
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.unit.security.identities import Identities
+from tests.unit.server.frames import frame
+from tests.unit.server.shell_rig import ScriptedCore, is_closed
+from tests.unit.server.tls_rig import ask, receive, running_tls, secured, trusting
+from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply
+from yak.limits import REQUEST_BYTES_MAX
+from yak.server.disk import RealDisk
+from yak.server.shell import ConnectionLimits
+
+CLIENT_AUTH = {"ssl.client.auth": "required"}
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_client_is_served_with_either_version(known: Identities, version: ssl.TLSVersion) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            context = trusting(known)
+            context.minimum_version = context.maximum_version = version
+            stream = await secured(broker, context)
+            assert await ask(stream, b"hello TLS") == b"hello TLS"
+            await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.counters.bad_requests == {}
+            assert [type(event) for event in broker.core.events] == [ConnectionOpened, ConnectionClosed]
+
+    trio.run(main)
+
+
+def test_principal_comes_from_the_certificate_by_the_rules(known: Identities) -> None:
+    rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/"}
+
+    async def main() -> None:
+        async with running_tls(known.configs | CLIENT_AUTH | rules) as (broker, _):
+            await ask(await secured(broker, trusting(known, certificate=known.client)), b"who am I")
+            (opened,) = broker.core.of(ConnectionOpened)
+            assert isinstance(opened, ConnectionOpened)
+            assert opened.principal == "User:alice"
+
+    trio.run(main)
+
+
+def test_client_without_a_certificate_is_anonymous_where_one_is_requested(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs | {"ssl.client.auth": "requested"}) as (broker, _):
+            await ask(await secured(broker, trusting(known)), b"who am I")
+            (opened,) = broker.core.of(ConnectionOpened)
+            assert isinstance(opened, ConnectionOpened)
+            assert opened.principal == "User:ANONYMOUS"
+
+    trio.run(main)
+
+
+def refused(configs: dict[str, str], context: ssl.SSLContext, kind: str = "tls-handshake-failed") -> None:
+    """A client with this context is refused, for this reason, and the core has not seen it."""
+
+    async def main() -> None:
+        async with running_tls(configs) as (broker, _):
+            with pytest.raises((trio.BrokenResourceError, AssertionError)):
+                await ask(await secured(broker, context), b"let me in")
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.counters.bad_requests == {kind: 1}
+            assert broker.core.of(ConnectionOpened) == []
+            assert broker.shell.counters.bugs == 0
+
+    trio.run(main)
+
+
+def test_client_without_a_certificate_is_refused_where_one_is_required(
+    known: Identities, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused(known.configs | CLIENT_AUTH, trusting(known))
+    assert "the client sent no certificate" in str([record.__dict__ for record in caplog.records])
+
+
+@pytest.mark.parametrize("auth", ["required", "requested"])
+def test_client_with_a_certificate_of_another_authority_is_refused(
+    known: Identities, strange: Identities, auth: str
+) -> None:
+    refused(known.configs | {"ssl.client.auth": auth}, trusting(known, certificate=strange.client))
+
+
+def test_client_that_does_not_know_the_authority_is_noted(
+    known: Identities, strange: Identities, caplog: pytest.LogCaptureFixture
+) -> None:
+    def connect(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as sock, pytest.raises(ssl.SSLCertVerificationError):
+            trusting(strange).wrap_socket(sock, server_hostname="localhost")
+
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            await trio.to_thread.run_sync(connect, broker.port)
+            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
+
+    trio.run(main)
+    assert "unknown CA" in str([record.__dict__ for record in caplog.records])
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
+def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
+    context = trusting(known)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = ssl.TLSVersion.TLSv1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    refused(known.configs, context)
+
+
+def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:
+    rules = {"ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/"}
+    refused(
+        known.configs | CLIENT_AUTH | rules, trusting(known, certificate=known.client), kind="tls-principal-refused"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (frame(b"\0\x12\0\0\0\0\0\x01plain kafka"), "plain-kafka"),
+        (b"GET / HTTP/1.1\r\n\r\n", "plain-http"),
+        (b"SSH-2.0-OpenSSH_9\r\n", "not-tls"),
+        (b"\x16\x03\x01\xff\xff" + bytes(100), "tls-handshake-failed"),
+    ],
+)
+def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known: Identities, data: bytes, kind: str) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await broker.connect()
+            await stream.send_all(data)
+            assert await is_closed(stream)
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.counters.bad_requests == {kind: 1}
+            assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
+
+    trio.run(main)
+
+
+def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs, ConnectionLimits(tls_handshake_ms_max=100)) as (broker, tls):
+            silent, half = await broker.connect(), await broker.connect()
+            await half.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+            assert await is_closed(silent)
+            assert await is_closed(half)
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.counters.bad_requests == {"tls-handshake-deadline": 2}
+            assert tls.handshaking == {}
+            assert broker.core.of(ConnectionOpened) == []
+
+    trio.run(main)
+
+
+def test_peer_that_closes_during_the_handshake_is_only_counted(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            await (await broker.connect()).aclose()
+            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-closed": 1})
+            await broker.until(lambda: not broker.shell.connections)
+
+    trio.run(main)
+
+
+def test_one_unfinished_handshake_too_many_ends_the_oldest(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs, ConnectionLimits(tls_handshakes_max=2)) as (broker, tls):
+            streams = [await broker.connect() for _ in range(2)]
+            await broker.until(lambda: len(tls.handshaking) == 2)
+            streams.append(await broker.connect())
+            assert await is_closed(streams[0])
+            assert broker.shell.counters.bad_requests == {"tls-too-many-handshakes": 1}
+            assert len(tls.handshaking) == 2
+
+    trio.run(main)
+
+
+def test_client_that_finished_its_handshake_has_to_send_a_request(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs, ConnectionLimits(first_byte_ms_max=100)) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            assert await is_closed(stream.transport_stream)
+            assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1}
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("size", [8, 4_000, 16_384, 100_000, 262_144, 1_000_000, 20_000_000])
+def test_frames_of_every_size_go_both_ways(known: Identities, size: int) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            data = (b"yak " * (size // 4 + 1))[:size]
+            assert await ask(stream, data) == data
+            assert await ask(stream, b"and then") == b"and then"
+            assert broker.shell.memory.frame_bytes == 0
+
+    trio.run(main)
+
+
+def test_many_small_frames_in_one_send_are_all_answered(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            frames = b"".join(frame(b"%08d" % number) for number in range(50_000))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stream.send_all, frames)
+                assert await receive(stream, len(frames)) == frames
+
+    trio.run(main)
+
+
+def test_frames_in_records_of_one_byte_are_put_together(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            for byte in frame(b"drop by drop"):
+                await stream.send_all(bytes([byte]))
+            assert await receive(stream, 16) == frame(b"drop by drop")
+
+    trio.run(main)
+
+
+def test_first_request_may_come_with_the_end_of_the_handshake(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
+            stream = await broker.connect()
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await stream.send_all(outgoing.read())
+                    incoming.write(await stream.receive_some())
+            tls.write(frame(b"at once!"))
+            await stream.send_all(outgoing.read())
+            received = b""
+            with trio.fail_after(5):
+                while len(received) < 12:
+                    incoming.write(await stream.receive_some())
+                    try:
+                        received += tls.read(100)
+                    except ssl.SSLWantReadError:
+                        continue
+            assert received == frame(b"at once!")
+
+    trio.run(main)
+
+
+def test_client_that_does_not_read_pauses_and_then_gets_everything(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            await stream.send_all(frame(b"big.....") * 20)
+            await broker.until(lambda: broker.shell.counters.pauses > 0)
+            assert len(await receive(stream, 20 * 3_000_004)) == 20 * 3_000_004
+            await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.memory.held_bytes == 0
+
+    trio.run(main)
+
+
+def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            await stream.send_all(frame(b"big.....") * 20)
+            await broker.until(lambda: broker.shell.memory.held_bytes > 0)
+            stream.transport_stream.socket.close()
+            await broker.until(lambda: not broker.shell.connections)
+            assert broker.shell.memory.held_bytes == 0
+            assert broker.shell.counters.bugs == 0
+
+    trio.run(main)
+
+
+def test_length_that_no_frame_has_closes_the_connection(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            await stream.send_all(struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(20))
+            assert await is_closed(stream.transport_stream)
+            assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
+
+    trio.run(main)
+
+
+def test_record_that_does_not_decrypt_ends_its_connection_alone(known: Identities) -> None:
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            assert await ask(stream, b"a record") == b"a record"
+            await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
+            assert await is_closed(stream.transport_stream)
+            assert broker.shell.counters.bugs == 0
+            assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
+
+    trio.run(main)
+
+
+class SlicingCore(ScriptedCore):
+    """Answers with a slice of a file, as for a large fetch."""
+
+    def step(self, event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, FrameReceived):
+            return [Reply(event.connection_id, [struct.pack(">i", self.size), self.slice_of(self.size)])]  # type: ignore[attr-defined]
+        return super().step(event, now_ms)
+
+
+def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 20_000
+    (tmp_path / "log").write_bytes(content)
+    file = RealDisk(max_open_files=4).open(str(tmp_path / "log"))
+    core = SlicingCore()
+    core.size = len(content)  # type: ignore[attr-defined]
+    core.slice_of = lambda size: file.slice_cached(size, 0)  # type: ignore[attr-defined]
+    if file.slice_cached(len(content), 0) is None:
+        pytest.skip("this kernel does not say what is cached")
+
+    async def main() -> None:
+        async with running_tls(known.configs, core=core) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            await stream.send_all(frame(b"fetch it"))
+            assert (await receive(stream, len(content) + 4))[4:] == content
+
+    trio.run(main)

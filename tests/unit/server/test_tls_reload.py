@@ -1,0 +1,85 @@
+"""Certificates that change while the broker runs."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.unit.security.identities import Identities, make
+from tests.unit.server.tls_rig import ask, running_tls, secured, trusting
+from yak.errors import UsageError
+from yak.security.certificates import create_certificates
+from yak.server.tls_listener import ListenerTls
+
+
+def renew(identities: Identities, hosts: list[str]) -> None:
+    create_certificates(str(identities.folder), hosts, 90, [], force=True, now=datetime.now(UTC))
+
+
+def test_new_connections_get_the_new_certificate_and_old_ones_go_on(tmp_path: Path) -> None:
+    own = make(tmp_path / "certs")
+
+    async def main() -> None:
+        async with running_tls(own.configs) as (broker, tls):
+            old = await secured(broker, trusting(own))
+            assert await ask(old, b"before it") == b"before it"
+            renew(own, ["renewed.example"])
+            assert tls.reload_if_changed()
+            await ask(await secured(broker, trusting(own), host="renewed.example"), b"after it")
+            assert await ask(old, b"still on") == b"still on"
+
+    trio.run(main)
+
+
+def test_watch_notices_a_new_file(tmp_path: Path) -> None:
+    own = make(tmp_path / "certs")
+
+    async def main() -> None:
+        tls = ListenerTls("SSL", own.configs)
+        first = tls.contexts
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tls.watch, 0.01)
+            renew(own, ["localhost"])
+            with trio.fail_after(5):
+                while tls.contexts is first:  # noqa: ASYNC110 - it sets no event
+                    await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing", "expired"])
+def test_file_that_cannot_be_used_is_logged_once_and_the_old_one_stays(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = make(tmp_path / "certs")
+    tls = ListenerTls("SSL", own.configs)
+    before = tls.contexts
+    if damage == "empty":
+        Path(own.broker).write_text("")
+    elif damage == "missing":
+        os.unlink(own.broker)
+    else:
+        expired = make(tmp_path / "expired", days=1, age_days=10)
+        os.replace(expired.broker, own.broker)
+    assert not tls.reload_if_changed()
+    assert not tls.reload_if_changed()
+    assert tls.contexts is before
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == ["tls-reload-failed"]
+    renew(own, ["localhost"])
+    assert tls.reload_if_changed()
+
+
+def test_unchanged_files_are_not_read_again(known: Identities) -> None:
+    tls = ListenerTls("SSL", known.configs)
+    before = tls.contexts
+    assert not tls.reload_if_changed()
+    assert tls.contexts is before
+
+
+def test_listener_without_a_certificate_is_refused_at_the_start() -> None:
+    with pytest.raises(UsageError) as refused:
+        ListenerTls("SSL", {})
+    assert refused.value.code == "tls-config"

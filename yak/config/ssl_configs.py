@@ -1,0 +1,96 @@
+"""The broker's `ssl.*` configs: Kafka's names and rules (SslConfigs, BrokerSecurityConfigs).
+
+Java's key stores (JKS) and engines have no counterpart here, so `ssl.keystore.type` and `ssl.truststore.type` are PEM by
+default (KIP-651), and there is no `ssl.provider`. Each config may be set for one listener: `listener.name.<name>.ssl...`
+(KIP-103).
+"""
+
+import re
+from typing import Final
+
+from yak.config.definitions import Check, ConfigDef, ConfigType, Value, one_of, subset_of
+
+_STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
+_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\s]+\.(.+)")
+
+
+def _one_of_words(*words: str) -> Check:
+    """As `one_of`, whatever the case, as Kafka's ValidString.in of these configs after it folds the value."""
+    check = one_of(*words)
+    return lambda name, value: check(name, str(value).lower())
+
+
+def _store_type(_name: str, value: Value) -> None:
+    if str(value).upper() == "JKS":
+        raise ValueError("Java's key stores are not read; keytool -importkeystore -deststoretype PKCS12 converts one")
+    if str(value).upper() not in ("PEM", "PKCS12"):
+        raise ValueError(f"{value!r} is neither PEM nor PKCS12")
+
+
+SSL_CONFIGS: Final = (
+    ConfigDef("ssl.keystore.type", _STRING, "PEM", "Format of the key store: PEM or PKCS12.", _store_type),
+    ConfigDef(
+        "ssl.keystore.location",
+        _STRING,
+        None,
+        "File with the broker's private key and certificate chain. The broker notices when it changes.",
+    ),
+    ConfigDef("ssl.keystore.password", _PASSWORD, None, "Password of a PKCS12 key store."),
+    ConfigDef("ssl.key.password", _PASSWORD, None, "Password of the private key in PEM."),
+    ConfigDef("ssl.keystore.key", _PASSWORD, None, "Private key in PEM, in the place of a file (KIP-651)."),
+    ConfigDef(
+        "ssl.keystore.certificate.chain",
+        _PASSWORD,
+        None,
+        "Certificate chain in PEM, beside ssl.keystore.key (KIP-651).",
+    ),
+    ConfigDef("ssl.truststore.type", _STRING, "PEM", "Format of the trust store: PEM or PKCS12.", _store_type),
+    ConfigDef("ssl.truststore.location", _STRING, None, "File with the trusted certificates."),
+    ConfigDef("ssl.truststore.password", _PASSWORD, None, "Password of a PKCS12 trust store."),
+    ConfigDef(
+        "ssl.truststore.certificates",
+        _PASSWORD,
+        None,
+        "Trusted certificates in PEM, in the place of a file (KIP-651).",
+    ),
+    ConfigDef(
+        "ssl.client.auth",
+        _STRING,
+        "none",
+        "Whether clients present a certificate: required, requested (one that is presented must be valid), or none.",
+        _one_of_words("required", "requested", "none"),
+    ),
+    ConfigDef(
+        "ssl.enabled.protocols",
+        _LIST,
+        "TLSv1.2,TLSv1.3",
+        "Versions of TLS that a listener accepts.",
+        subset_of("TLSv1.2", "TLSv1.3"),
+    ),
+    ConfigDef(
+        "ssl.cipher.suites",
+        _LIST,
+        "",
+        "Cipher suites that a listener accepts, by IANA's or OpenSSL's names; empty: those of OpenSSL.",
+    ),
+    ConfigDef(
+        "ssl.endpoint.identification.algorithm",
+        _STRING,
+        "https",
+        "How a broker checks the host name of another: https, or empty for no check.",
+        _one_of_words("https", ""),
+    ),
+    ConfigDef(
+        "ssl.principal.mapping.rules",
+        _STRING,
+        "DEFAULT",
+        "Rules that make a user's name from the distinguished name of a client's certificate (KIP-371).",
+    ),
+)
+_BY_NAME: Final = {definition.name: definition for definition in SSL_CONFIGS}
+
+
+def of_one_listener(name: str) -> ConfigDef | None:
+    """The definition behind `listener.name.<name>.ssl...`; None for any other name."""
+    found = _OF_ONE_LISTENER.fullmatch(name)
+    return _BY_NAME.get(found[1]) if found else None

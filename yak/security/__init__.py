@@ -1,0 +1,1 @@
+"""Who a client is and what protects its connection: TLS contexts, certificates, principals."""

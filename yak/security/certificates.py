@@ -1,0 +1,241 @@
+"""Make and show certificates: a private authority, and certificates of a cluster and of its clients, in PEM.
+
+An identity is one file, NAME.pem, with its private key and its certificate: Kafka's `ssl.keystore.location` for
+`ssl.keystore.type=PEM`. The authority's certificate, ca.pem, is the trust store of both sides.
+"""
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from yak.errors import UsageError
+from yak.private_files import make_directory, replace_file
+from yak.security.distinguished_names import rfc2253
+
+CA_FILE: Final = "ca.pem"
+CA_KEY_FILE: Final = "ca.key"
+BROKER_FILE: Final = "broker.pem"
+_PUBLIC_MODE: Final = 0o644
+_CA_DAYS: Final = 3650
+_BACKDATED: Final = timedelta(minutes=5)
+"""For machines whose clocks are a little behind."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})")
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What `yak certs show` tells of one certificate."""
+
+    subject: str
+    issuer: str
+    names: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+    serial: str
+    sha256: str
+    is_authority: bool
+
+
+def create_certificates(
+    directory: str, hosts: list[str], days: int, clients: list[str], *, force: bool, now: datetime
+) -> list[str]:
+    """Make an authority, unless it is there, and certificates for a cluster's hosts and for clients. Returns the files.
+
+    An authority is never replaced, even with `force`: what clients trust stays. A cluster's certificate that is there
+    stays too when clients are named, so that a client can be added.
+
+    Raises UsageError (`certs-exist`, `certs-name`, `certs-unreadable`), OSError.
+    """
+    for name in clients:
+        _check_client(name)
+
+    def exists(file: str) -> bool:
+        return os.path.exists(os.path.join(directory, file))
+
+    needs_broker = not (clients and exists(BROKER_FILE))
+    wanted = [BROKER_FILE] * needs_broker + [f"{name}.pem" for name in clients]
+    taken = [] if force else [file for file in wanted if exists(file)]
+    if taken:
+        raise UsageError(
+            "certs-exist",
+            f"{directory} has {', '.join(taken)} already",
+            why="a key that is overwritten is lost, and what was made with it no longer fits",
+            try_=(
+                f"yak certs create {directory} --client NAME   adds a client",
+                "--force   replaces them, by the same CA",
+            ),
+        )
+    files: dict[str, bytes] = {}
+    if exists(CA_FILE) or exists(CA_KEY_FILE):
+        authority, key = _read_authority(directory)
+    else:
+        authority, key = _make_authority(now)
+        files = {CA_KEY_FILE: _key_pem(key), CA_FILE: authority.public_bytes(Encoding.PEM)}
+    if needs_broker:
+        files[BROKER_FILE] = _issue("broker", hosts, days, authority, key, now)
+    for name in clients:
+        files[f"{name}.pem"] = _issue(name, [], days, authority, key, now)
+    make_directory(directory)
+    for file, data in files.items():
+        replace_file(os.path.join(directory, file), data)  # mode 0600
+    if CA_FILE in files:
+        os.chmod(os.path.join(directory, CA_FILE), _PUBLIC_MODE)
+    return [os.path.join(directory, file) for file in files]
+
+
+def read_certificates(path: str) -> list[CertificateFacts]:
+    """The certificates of a PEM file, in order. Raises UsageError (`certs-unreadable`)."""
+    try:
+        with open(path, "rb") as file:
+            found = x509.load_pem_x509_certificates(file.read())
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return [describe(each) for each in found]
+
+
+def describe(certificate: x509.Certificate) -> CertificateFacts:
+    """The facts of a certificate."""
+    extensions = certificate.extensions
+    try:
+        alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = tuple(str(each.value) for each in alternatives)
+    except x509.ExtensionNotFound:
+        names = ()
+    try:
+        is_authority = bool(extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
+    except x509.ExtensionNotFound:
+        is_authority = False
+    return CertificateFacts(
+        subject=rfc2253(certificate.subject.public_bytes()),
+        issuer=rfc2253(certificate.issuer.public_bytes()),
+        names=names,
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        serial=f"{certificate.serial_number:x}",
+        sha256=certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
+        is_authority=is_authority,
+    )
+
+
+def _check_client(name: str) -> None:
+    if not _NAME.fullmatch(name) or f"{name}.pem" in (CA_FILE, BROKER_FILE):
+        why = "a client's name has letters, digits and .-_@, and is neither ca nor broker"
+        raise UsageError("certs-name", f"{name!r} cannot be the name of a client", why=why, try_=("--client alice",))
+
+
+def _make_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject("YAK CA")
+    usage = _usage(signs_certificates=True)
+    builder = _builder(subject, subject, key.public_key(), now, _CA_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(usage, critical=True)
+    return builder.sign(key, hashes.SHA256()), key
+
+
+def _issue(
+    name: str,
+    hosts: list[str],
+    days: int,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> bytes:
+    """A new key and its certificate in PEM; with hosts it is a server's, and a client's as well: brokers connect too."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    purposes = [ExtendedKeyUsageOID.SERVER_AUTH] if hosts else []
+    builder = _builder(_subject(name), authority.subject, key.public_key(), now, days)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([*purposes, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
+    )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+    return _key_pem(key) + builder.sign(authority_key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now.astimezone(UTC) - _BACKDATED)
+        .not_valid_after(now.astimezone(UTC) + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "YAK"), x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        pass
+    if not _HOST.fullmatch(host):
+        why = "a host is a name, or an IP address"
+        raise UsageError("certs-name", f"{host!r} cannot be a host of a certificate", why=why, try_=("--hosts a,b",))
+    return x509.DNSName(host)
+
+
+def _read_authority(directory: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    path = os.path.join(directory, CA_FILE)
+    try:
+        with open(path, "rb") as file:
+            certificate = x509.load_pem_x509_certificate(file.read())
+        path = os.path.join(directory, CA_KEY_FILE)
+        with open(path, "rb") as file:
+            key = load_pem_private_key(file.read(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise _unreadable(path, ValueError("it is not a key of yak certs create"))
+    return certificate, key
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _unreadable(path: str, error: Exception) -> UsageError:
+    why = f"{error.strerror if isinstance(error, OSError) else error}"
+    return UsageError("certs-unreadable", f"{path} cannot be read", why=why, try_=("yak certs create DIR",))

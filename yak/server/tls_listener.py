@@ -1,0 +1,78 @@
+"""The TLS of one listener: the contexts of new connections, made again when the files behind them change."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.errors import YakError
+from yak.security.principal_mapping import PrincipalMapping
+from yak.security.tls import Contexts, TlsSettings, make_contexts
+from yak.server import log
+
+if TYPE_CHECKING:
+    from yak.server.tls_connection import TlsConnection
+
+_LOOK_EVERY_SECONDS: Final = 10.0
+
+
+class ListenerTls:
+    """Contexts and unfinished handshakes of a listener. Raises YakError when its files cannot be used."""
+
+    def __init__(self, listener: str, configs: Mapping[str, str], *, uses_sasl: bool = False) -> None:
+        self.listener = listener
+        self.handshake_turns = trio.Lock()
+        """One step of a handshake, with its private-key operation, per pass of the event loop."""
+        self.handshaking: dict[TlsConnection, None] = {}
+        """The oldest first."""
+        self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
+        self._seen = self._look()
+        self.contexts: Contexts = self._made()
+
+    @property
+    def mapping(self) -> PrincipalMapping:
+        """The rules for the names of the clients."""
+        return self._settings.mapping
+
+    def reload_if_changed(self) -> bool:
+        """Make the contexts again if a file changed. If the new files cannot be used, the old contexts stay.
+
+        Returns whether there are new ones.
+        """
+        seen = self._look()
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        try:
+            self.contexts = self._made()
+        except YakError as error:
+            fields: dict[str, object] = {"listener": self.listener, "code": error.code, "what": error.message}
+            log.write("error", "tls-reload-failed", {**fields, "why": error.why})
+            return False
+        log.write("info", "tls-reloaded", {"listener": self.listener})
+        return True
+
+    async def watch(self, every_seconds: float = _LOOK_EVERY_SECONDS) -> None:
+        """The task that looks for changed files, until cancelled."""
+        while True:
+            await trio.sleep(every_seconds)
+            await trio.to_thread.run_sync(self.reload_if_changed)
+
+    def _made(self) -> Contexts:
+        contexts = make_contexts(self._settings, self.listener, time.time_ns() // 1_000_000)
+        for event, fields in contexts.warnings:
+            log.write("warning", event, {"listener": self.listener, **fields})
+        return contexts
+
+    def _look(self) -> list[tuple[int, int, int] | None]:
+        return [_signature(path) for path in self._settings.files]
+
+
+def _signature(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
