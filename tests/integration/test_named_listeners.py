@@ -26,7 +26,8 @@ class Forwarder:
 
     def close(self) -> None:
         """Accept no more connections; `close` alone would not end the `accept` of the other thread."""
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _accept(self) -> None:
