@@ -19,6 +19,7 @@ ROLE: Final = "yak.broker.role"
 ANSWER_SECONDS: Final = 3.0
 ASK_AT_ONCE: Final = 16
 _BROKER_RESOURCE: Final = 4
+_ADVERTISED: Final = "advertised.listeners"
 
 MemberState = Literal["ACTIVE", "SILENT", "FENCED", "CLOSED", "DOWN"]
 """The states of a registration, as HTTP and metrics name them, and two of a client: `SILENT` is listed as active but does not
@@ -117,3 +118,32 @@ def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[
     except OSError:
         return None
     return {each.name: each.value or "" for result in answer.results for each in result.configs}
+
+
+def listener_name(address: str, told: Mapping[int, str], *, timeout_s: float) -> str:
+    """The name of the listener at `address`, whose Metadata answer told the brokers' addresses; empty if not known.
+
+    A broker answers for its own configs only, so each broker is asked for: the one at `address` answers, and the entry
+    of `advertised.listeners` with its told address names the listener.
+    """
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+    from kio.static.primitive import i8
+
+    asked = tuple(
+        DescribeConfigsResource(
+            resource_type=i8(_BROKER_RESOURCE), resource_name=str(node_id), configuration_keys=(_ADVERTISED,)
+        )
+        for node_id in told
+    )
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            results = connection.call(DescribeConfigsRequest(resources=asked)).results
+    except OSError:
+        return ""
+    for result in results:
+        for config in result.configs:
+            for entry in (config.value or "").split(","):
+                name, _, where = entry.strip().partition("://")
+                if where == told.get(int(result.resource_name)):
+                    return name
+    return ""

@@ -10,6 +10,14 @@ def test_registering_gives_the_offset_of_the_registration_as_epoch(backend):
     assert caller.image.brokers[1].state == "FENCED"
 
 
+def test_registration_keeps_the_endpoints_of_all_listeners(backend):
+    text = "INTERNAL=PLAINTEXT://10.0.0.1:9092,EXTERNAL=SASL_SSL://localhost:19092"
+    caller = Caller(backend).join(active=False)
+    assert caller.image.brokers[1].endpoints == ()
+    assert caller.register("boot-2", endpoints=text).code == "OK"
+    assert backend.records()[-1].payload["endpoints"] == text
+
+
 def test_registering_the_same_boot_again_is_a_repeat(one, backend):
     before = kinds(backend)
     assert one.register().value == {"broker_epoch": 2, "lossy": False, "secret": ""}

@@ -14,16 +14,19 @@ from yak.view.partition_state import PartitionState, worst
 
 
 def check_network(servers: str, timeout_s: float) -> list[Finding]:
-    """DNS, TCP and protocol of each address; then, from the first Kafka broker, the advertised addresses."""
+    """DNS, TCP and protocol of each address, and the addresses that its listener advertises; the replicas once."""
     findings: list[Finding] = []
-    proven: str | None = None
+    proven: list[str] = []
     for address in servers.split(","):
         found, speaks_kafka = _check_address(address, timeout_s)
         findings += found
-        proven = proven or (address if speaks_kafka else None)
-    if proven is None:
+        if speaks_kafka:
+            proven.append(address)
+    if not proven:
         return [*findings, Finding("advertised", "skip", "no broker answered"), Finding("replicas", "skip", "as above")]
-    return findings + _check_cluster(proven, timeout_s)
+    for address in proven:
+        findings += _check_cluster(address, timeout_s, is_first=address == proven[0])
+    return findings
 
 
 def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]:
@@ -56,7 +59,8 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
     return [*findings, Finding("protocol", "ok", f"{address} answers ApiVersions")], True
 
 
-def _check_cluster(proven: str, timeout_s: float) -> list[Finding]:
+def _check_cluster(proven: str, timeout_s: float, *, is_first: bool) -> list[Finding]:
+    from yak.client.members import listener_name
     from yak.client.replica_offsets import read_metadata
 
     try:
@@ -64,33 +68,46 @@ def _check_cluster(proven: str, timeout_s: float) -> list[Finding]:
     except YakError as error:
         return [Finding("advertised", "FAIL", f"{error.message}: {error.why}", f"yak cluster -b {proven} -v")]
     addresses = {node_id: broker.address for node_id, broker in found.brokers.items()}
-    return [*check_advertised(proven, addresses, timeout_s), check_replicas(found.partitions)]
+    listener = listener_name(proven, addresses, timeout_s=timeout_s)
+    advertised = list(check_advertised(proven, addresses, timeout_s, listener))
+    return [*advertised, check_replicas(found.partitions)] if is_first else advertised
 
 
-def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float) -> Iterable[Finding]:
-    """Whether clients on this machine reach the advertised addresses (provectus/kafka-ui#2021 and many)."""
+def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, listener: str = "") -> Iterable[Finding]:
+    """Whether clients on this machine reach the advertised addresses (provectus/kafka-ui#2021 and many).
+
+    `listener` is the name of the listener that answered at `proven`, empty when it is not known.
+    """
+    who = f"listener {listener} at {proven}" if listener else proven
     if not addresses:
-        yield Finding("advertised", "FAIL", f"{proven} names no broker", f"yak brokers list -b {proven}")
+        yield Finding("advertised", "FAIL", f"{who} names no broker", f"yak brokers list -b {proven}")
     for node_id, address in addresses.items():
         host, port = split_address(address)
         if _is_loopback(host) and not _is_loopback(split_address(proven)[0]):
             yield Finding(
                 "advertised",
                 "FAIL",
-                f"{proven} answered, but node {node_id} tells clients to use {address}: their own machine",
-                f"start node {node_id} with --advertised {split_address(proven)[0]}:{port}",
+                f"{who} answered, but node {node_id} tells clients to use {address}: their own machine",
+                _advertise(node_id, listener, split_address(proven)[0], port),
             )
             continue
         answer = probe(address, timeout_s)
         if answer.outcome == "kafka":
-            yield Finding("advertised", "ok", f"node {node_id} is reached at {address}, as it says")
+            yield Finding("advertised", "ok", f"{who}: node {node_id} is reached at {address}, as it says")
         else:
             yield Finding(
                 "advertised",
                 "FAIL",
-                f"node {node_id} tells clients to use {address}: {answer.detail}",
-                f"start node {node_id} with --advertised HOST:{port}",
+                f"{who}: node {node_id} tells clients to use {address}: {answer.detail}",
+                _advertise(node_id, listener, "HOST", port),
             )
+
+
+def _advertise(node_id: int, listener: str, host: str, port: int) -> str:
+    """The flag that changes an advertised address; a broker whose listener has a name of its own takes `--advertise`."""
+    if listener in ("", "PLAINTEXT"):
+        return f"start node {node_id} with --advertised {host}:{port}"
+    return f"start node {node_id} with --advertise {listener}://{host}:{port}"
 
 
 def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
