@@ -17,6 +17,7 @@ from typing import Any
 
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
+from yak.client.login import CLIENT_MECHANISMS, PROTOCOLS
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.private_files import distrust
@@ -66,6 +67,18 @@ def parse_accent(text: str) -> str:
     if word not in ACCENTS and not re.fullmatch(r"#[0-9a-f]{6}", word):
         raise ValueError(f'"{text}" is none of {", ".join(ACCENTS)}, nor #rrggbb')
     return word
+
+
+def one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    """A parser that takes one of these words, in any case. Raises ValueError."""
+
+    def parse(text: str) -> str:
+        word = text.strip().upper()
+        if word not in words:
+            raise ValueError(f'"{text}" is none of {", ".join(words)}')
+        return word
+
+    return parse
 
 
 def parse_port(text: str) -> int:
@@ -124,6 +137,24 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("production", "", "YAK_PRODUCTION", False, "yak ui says PROD, in red", parse_bool),
     Setting("http_token", "", "YAK_HTTP_TOKEN", None, "sent by who changes something over HTTP, asked by yak serve"),
+    Setting(
+        "security_protocol",
+        "",
+        "YAK_SECURITY_PROTOCOL",
+        PROTOCOLS[0],
+        "how clients connect: PLAINTEXT, or SASL_PLAINTEXT with a login",
+        one_of(PROTOCOLS),
+    ),
+    Setting(
+        "sasl_mechanism",
+        "",
+        "YAK_SASL_MECHANISM",
+        CLIENT_MECHANISMS[0],
+        "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN",
+        one_of(CLIENT_MECHANISMS),
+    ),
+    Setting("sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as"),
+    Setting("sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user; never a flag"),
     Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
     Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
     Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),
@@ -202,7 +233,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log_level", "--log-level", "YAK_LOG_LEVEL", "info", "least level of the broker's log"),
     Setting("log_format", "--log-format", "YAK_LOG_FORMAT", "text", "text or json"),
 )
+SECRETS = ("http_token", "sasl_password")
+"""Settings whose values no command prints."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by setting, with `(set)` in place of secrets."""
+    return {name: "(set)" if name in SECRETS and value else value for name, value in values.items()}
 
 
 def closest(word: str, known: list[str]) -> str:

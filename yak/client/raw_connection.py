@@ -8,6 +8,7 @@ import socket
 import struct
 from typing import Any, Final, Self
 
+from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 
 CLIENT_ID: Final = b"yak"
@@ -18,18 +19,31 @@ _NO_TAGS = b"\x00"
 
 
 class RawConnection:
-    """A connection and a context manager. Every method raises OSError when the broker is gone or times out."""
+    """A connection and a context manager, logged in if the process has a login.
+
+    Every method raises OSError when the broker is gone or times out; the constructor Unreachable (`login-failed`) too.
+    """
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         self.address = address
         self._socket = socket.create_connection(split_address(address), timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
+        if (login := current_login()) is not None:
+            try:
+                log_in(login, self.call, address)
+            except BaseException:
+                self._socket.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:

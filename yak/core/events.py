@@ -26,6 +26,7 @@ class ConnectionOpened:
     """The round trip time that the kernel measured at the handshake; 0 when unknown."""
     is_in_process: bool = False
     """Whether this process itself is the client, as for a request that came over HTTP."""
+    uses_sasl: bool = False
 
 
 @dataclass(slots=True)
@@ -179,8 +180,15 @@ class PeerProven:
     connection_id: ConnectionId
 
 
+@dataclass(slots=True)
+class LoggedIn:
+    """The client has proven who it is: its requests may be as large as all others."""
+
+    connection_id: ConnectionId
+
+
 JobKind: TypeAlias = Literal[
-    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum"
+    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum", "login"
 ]
 
 
@@ -287,6 +295,7 @@ Effect: TypeAlias = (
     Reply
     | CloseConnection
     | PeerProven
+    | LoggedIn
     | RunJob
     | CallStore
     | TailStore

@@ -7,6 +7,7 @@ from typing import Any
 
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import (
+    USER,
     BrokerChange,
     BrokerState,
     ChangedPartition,
@@ -26,7 +27,7 @@ from yak.cluster.records import (
     parse,
 )
 from yak.ports.metadata_store import TailedRecord
-from yak.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
+from yak.views.metadata_json import HIDDEN, PLAINTEXT, STATUS, Json, seconds
 
 
 def record_json(record: TailedRecord) -> Json:
@@ -35,7 +36,7 @@ def record_json(record: TailedRecord) -> Json:
         content = parse(record)
         fields = _FIELDS[type(content)](content)
     except BadRecord:
-        fields = dict(record.payload)
+        fields = {} if record.payload.get("resource_type") == USER else dict(record.payload)
     return {
         "offset": record.offset,
         "timestamp": seconds(record.timestamp_ms),
@@ -127,7 +128,8 @@ def _partition_change(said: PartitionChange) -> Json:
 
 
 def _config(said: Config) -> Json:
-    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": dict(said.configs)}
+    configs = dict.fromkeys(said.configs, HIDDEN) if said.resource_type == USER else dict(said.configs)
+    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": configs}
 
 
 def _producer_ids(said: ProducerIds) -> Json:
