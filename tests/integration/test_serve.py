@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -167,6 +169,36 @@ def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the
     assert child.returncode == 0
     assert not ready_file.exists()
     assert {json.loads(line)["event"] for line in err.splitlines()} >= {"ready", "stopping", "stopped"}
+
+
+_CONNECTS_WHEN_READY = """
+import socket, sys
+from yak.commands.main import main
+from yak.server import main as server
+
+write = server._write_ready_file
+
+def connect_first(path, ready):
+    host, _, port = ready["address"].rpartition(":")
+    socket.create_connection((host, int(port)), timeout=5).close()
+    write(path, ready)
+
+server._write_ready_file = connect_first
+main(sys.argv[1:])
+"""
+
+
+def test_a_broker_listens_before_it_writes_its_ready_file(broker: Any, tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
+    words = serve_words(tmp_path, broker.redis_url, "--ready-file", str(ready_file))
+    child = subprocess.Popen([sys.executable, "-c", _CONNECTS_WHEN_READY, *words], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: ready_file.exists() or child.poll() is not None, 20)
+        assert child.poll() is None
+    finally:
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=15)
+    assert "refused" not in err
 
 
 def test_a_data_directory_in_use_is_refused_by_the_pid_that_holds_it(broker: Any, yak: Any) -> None:

@@ -783,9 +783,13 @@ class Broker:
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = connection = Connection(
-            event.connection_id, event.peer, event.round_trip_ms, is_in_process=event.is_in_process
+            event.connection_id,
+            event.peer,
+            event.round_trip_ms,
+            is_in_process=event.is_in_process,
+            listener=event.listener,
         )
-        if event.uses_sasl and not event.is_in_process:
+        if event.listener.security_protocol.uses_sasl and not event.is_in_process:
             self.logins.begin(connection)
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:

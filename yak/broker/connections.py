@@ -10,6 +10,7 @@ from collections import deque
 
 from yak.broker.call import Call
 from yak.broker.login import Login
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
@@ -42,6 +43,7 @@ class Connection:
         "frames_behind_large",
         "is_in_process",
         "is_open",
+        "listener",
         "login",
         "peer",
         "principal",
@@ -51,12 +53,20 @@ class Connection:
     )
 
     def __init__(
-        self, connection_id: ConnectionId, peer: str, round_trip_ms: int = 0, *, is_in_process: bool = False
+        self,
+        connection_id: ConnectionId,
+        peer: str,
+        round_trip_ms: int = 0,
+        *,
+        is_in_process: bool = False,
+        listener: Listener = PLAINTEXT_LISTENER,
     ) -> None:
         self.connection_id = connection_id
         self.peer = peer
         self.is_open = True
         self.is_in_process = is_in_process
+        self.listener = listener
+        """Answers with a broker's address give that broker's endpoint of this listener (KIP-103)."""
         self.calls: deque[Call] = deque()
         self.client_software = ""
         self.delayed_partitions = 0

@@ -9,6 +9,7 @@ A *turn* is all frames of one read of one socket; `TurnEnd` follows it and compl
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
 from yak.ports.disk import Disk, Part
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
@@ -26,7 +27,8 @@ class ConnectionOpened:
     """The round trip time that the kernel measured at the handshake; 0 when unknown."""
     is_in_process: bool = False
     """Whether this process itself is the client, as for a request that came over HTTP."""
-    uses_sasl: bool = False
+    listener: Listener = PLAINTEXT_LISTENER
+    """The listener that accepted the connection. A request in this process has that of the other brokers."""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from yak.config.listeners import Listener
 from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
@@ -53,20 +54,33 @@ class Connection(Outgoing):
         "has_sent",
         "input",
         "last_active_ms",
+        "listener",
         "opened_ms",
         "peer",
         "peer_ip",
         "relief",
+        "request_bytes_max",
         "trial",
     )
 
     def __init__(
-        self, shell: "Shell", sock: socket.socket, connection_id: ConnectionId, peer_ip: str, peer: str
+        self,
+        shell: "Shell",
+        sock: socket.socket,
+        connection_id: ConnectionId,
+        peer_ip: str,
+        peer: str,
+        listener: Listener,
     ) -> None:
         super().__init__(sock)
         self.connection_id = connection_id
         self.peer_ip = peer_ip
         self.peer = peer
+        self.listener = listener
+        self.request_bytes_max = shell.limits.request_bytes_max
+        """A client that has not logged in may send small requests only."""
+        if listener.security_protocol.uses_sasl:
+            self.request_bytes_max = min(self.request_bytes_max, shell.limits.login_request_bytes_max)
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
@@ -115,7 +129,7 @@ class Connection(Outgoing):
     async def _read_until_end(self) -> None:
         shell = self._shell
         sock = self.sock
-        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock)))
+        shell.post(ConnectionOpened(self.connection_id, self.peer, _round_trip_ms(sock), listener=self.listener))
         while not self.closing:
             if self._peer_has_ended and self.unsent_bytes > shell.limits.unsent_reply_bytes_max:
                 self._because("peer closed")
@@ -206,7 +220,7 @@ class Connection(Outgoing):
         unpack_length = FRAME_LENGTH.unpack_from
         connection_id = self.connection_id
         limits = shell.limits
-        length_min, length_max = limits.request_bytes_min, limits.request_bytes_max
+        length_min, length_max = limits.request_bytes_min, self.request_bytes_max
         unsent_max = limits.unsent_reply_bytes_max
         start = frames = 0
         try:
@@ -225,6 +239,7 @@ class Connection(Outgoing):
                 frames += 1
                 if effects:
                     carry_out(effects)
+                    length_max = self.request_bytes_max
                     if self.closing or self.unsent_bytes > unsent_max:
                         break
                 elif length > LARGE_REQUEST_ELEMENTS and shell.core.backlog(connection_id) >= limits.in_flight_max:
@@ -257,7 +272,7 @@ class Connection(Outgoing):
 
     def _refuse_length(self, length: int, head: bytes) -> None:
         shell = self._shell
-        kind, hint = describe_bad_length(length, head, shell.limits.request_bytes_max)
+        kind, hint = describe_bad_length(length, head, self.request_bytes_max)
         shell.counters.bad(kind)
         shell.rate_limit.write("warning", "bad-request", {"peer": self.peer, "kind": kind, "hint": hint})
         self.close(kind)

@@ -6,19 +6,43 @@ import itertools
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import trio
 
+from yak.config.listeners import Listener
 from yak.errors import UsageError
 from yak.server.connection import Connection
 from yak.server.peer_reserve import PeerReserve
 from yak.server.shell import Shell
 
 _BACKLOG: Final = 1024
+_ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - what an empty host means in Kafka
 _ACCEPTS_PER_TURN: Final = 64
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
+
+
+@dataclass(slots=True, frozen=True)
+class Bound:
+    """A listener with its sockets; its port is the bound one."""
+
+    listener: Listener
+    sockets: Sequence[socket.socket]
+
+
+def bind_all(listeners: Sequence[Listener]) -> list[Bound]:
+    """Bind the sockets of every listener. Raises UsageError as `bind`; then none is bound."""
+    every: list[Bound] = []
+    try:
+        for each in listeners:
+            sockets = bind(each.host or _ANY_HOST, each.port)
+            every.append(Bound(replace(each, port=bound_port(sockets)), sockets))
+    except UsageError:
+        close_all(every)
+        raise
+    return every
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -53,6 +77,12 @@ def close(sockets: Sequence[socket.socket]) -> None:
     """Close these sockets."""
     for sock in sockets:
         sock.close()
+
+
+def close_all(every: Sequence[Bound]) -> None:
+    """Close the sockets of every listener."""
+    for each in every:
+        close(each.sockets)
 
 
 def start_listening(sockets: Sequence[socket.socket], host: str) -> None:
@@ -103,12 +133,12 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
     )
 
 
-class Listener:
-    """Accepts clients up to the limits per address and in total, and other brokers beyond."""
+class Acceptor:
+    """Accepts clients of all listeners up to the limits per address and in total, and other brokers beyond."""
 
-    def __init__(self, shell: Shell, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, shell: Shell, bound: Sequence[Bound]) -> None:
         self._shell = shell
-        self._sockets = sockets
+        self._bound = bound
         self._ids: Iterator[int] = itertools.count(1)
         self._per_ip: dict[str, int] = {}
         self._peers = PeerReserve(shell)
@@ -118,21 +148,22 @@ class Listener:
         """Accept until cancelled; closes the sockets at the end."""
         try:
             async with trio.open_nursery() as nursery:
-                for sock in self._sockets:
-                    nursery.start_soon(self._accept_all, sock)
+                for bound in self._bound:
+                    for sock in bound.sockets:
+                        nursery.start_soon(self._accept_all, sock, bound.listener)
         finally:
-            close(self._sockets)
+            close_all(self._bound)
             if self._reserve is not None:
                 os.close(self._reserve)
                 self._reserve = None
 
-    async def _accept_all(self, listening: socket.socket) -> None:
+    async def _accept_all(self, listening: socket.socket, listener: Listener) -> None:
         while True:
             try:
                 await trio.lowlevel.wait_readable(listening)
                 for _ in range(_ACCEPTS_PER_TURN):
                     sock, address = listening.accept()
-                    self._accepted(sock, address)
+                    self._accepted(sock, address, listener)
             except BlockingIOError:
                 continue
             except OSError as error:
@@ -143,7 +174,7 @@ class Listener:
                 self._shell.counters.bugs += 1
                 self._shell.rate_limit.write("error", "accept-failed", {}, error=error)
 
-    def _accepted(self, sock: socket.socket, address: tuple[object, ...]) -> None:
+    def _accepted(self, sock: socket.socket, address: tuple[object, ...], listener: Listener) -> None:
         shell = self._shell
         ip, port = str(address[0]), address[1]
         count = self._per_ip.get(ip, 0)
@@ -164,7 +195,7 @@ class Listener:
             sock.close()
             return
         peer = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        connection = Connection(shell, sock, next(self._ids), ip, peer)
+        connection = Connection(shell, sock, next(self._ids), ip, peer, listener)
         shell.connections[connection.connection_id] = connection
         self._per_ip[ip] = count + 1
         if over is not None:

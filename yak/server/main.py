@@ -21,6 +21,7 @@ import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
+from yak.config.listeners import Listener
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -87,8 +88,8 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
-        self._sockets = listener.bind(options.host, options.port)
-        self._port = listener.bound_port(self._sockets)
+        self._bound = listener.bind_all([Listener(options.security_protocol, options.security_protocol, options.host, options.port)])
+        self._port = self._bound[0].listener.port
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
@@ -113,7 +114,8 @@ class Server:
                 raise
             self._shell.halt("a task of the shell", errors)
         finally:
-            listener.close([*self._sockets, *self._http_sockets])
+            listener.close_all(self._bound)
+            listener.close(self._http_sockets)
             self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -150,7 +152,7 @@ class Server:
             nursery.start_soon(self._wait_for_store)
         else:
             # the quorum's nodes reach each other here, before this broker can join the cluster
-            nursery.start_soon(self._listen)
+            self._listen(shell)
             nursery.start_soon(self._wait_for_quorum)
             shell.post(TimerDue())  # carries out what the quorum's node began with
             if options.project_redis is not None:
@@ -168,7 +170,7 @@ class Server:
         try:
             return http_server.bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
-            listener.close(self._sockets)
+            listener.close_all(self._bound)
             raise
 
     def _open(self, disk: RealDisk) -> boot.Opened:
@@ -225,11 +227,14 @@ class Server:
             self._stderr.flush()
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
-    async def _listen(self) -> None:
-        assert self._shell is not None
-        listener.start_listening(self._sockets, self._options.host)
+    def _listen(self, shell: Shell) -> None:
+        for each in self._bound:
+            listener.start_listening(each.sockets, each.listener.host)
+        shell.nursery.start_soon(self._accept, shell)
+
+    async def _accept(self, shell: Shell) -> None:
         with self._accepting:
-            await listener.Listener(self._shell, self._sockets).run()
+            await listener.Acceptor(shell, self._bound).run()
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -245,7 +250,7 @@ class Server:
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
-            shell.nursery.start_soon(self._listen)
+            self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
         self._is_ready = True
         advertised_host, advertised_port = options.advertised(self._port)
         address = f"{bracketed(advertised_host)}:{advertised_port}"

@@ -164,7 +164,7 @@ def test_a_cooperative_rebalance_stops_nobody_whose_partitions_stay(group_broker
         SteadyLoad(group_broker.bootstrap, other, partitions=2, pause_seconds=PAUSE_SECONDS) as other_load,
         Group(group_broker.bootstrap, f"g-{topic}", topic) as group,
     ):
-        asked = {"strategy": "cooperative-sticky", "slow_revoke_seconds": 1.0}
+        asked = {"strategy": "cooperative-sticky", "slow_revoke_seconds": 3.0}
         untouched = group.start("confluent-kafka", other, strategy="cooperative-sticky")
         shares = group.start("confluent-kafka", topic, **asked)
         group.wait_shared(PARTITIONS + 2, untouched, shares)

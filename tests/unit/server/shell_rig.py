@@ -10,6 +10,7 @@ import trio
 
 from tests.unit.plans import Calls
 from tests.unit.server.frames import frame
+from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import (
     CloseConnection,
     ConnectionClosed,
@@ -22,7 +23,7 @@ from yak.core.events import (
     TimerDue,
     TurnEnd,
 )
-from yak.server.listener import Listener, bind, bound_port, start_listening
+from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell
 from yak.server.sweeper import run_sweeper
 from yak.sim.disk import SimDisk
@@ -151,7 +152,7 @@ async def running(
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Listener(shell, sockets).run)
+        nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
         nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, sweep_seconds)

@@ -80,7 +80,8 @@ async def ask(port: int, sizes: list[int], pause: float) -> bytes:
 
 @pytest.mark.parametrize("pause", [0, 0.0005])
 def test_slices_and_bytes_arrive_in_order(file, pause):
-    from yak.server.listener import Listener, bind, start_listening
+    from yak.config.listeners import PLAINTEXT_LISTENER
+    from yak.server.listener import Acceptor, Bound, bind, start_listening
 
     sizes = [70_000, 2_500_000, 64_000]
 
@@ -89,7 +90,7 @@ def test_slices_and_bytes_arrive_in_order(file, pause):
             shell = Shell(Slicer(file), nursery, disk=SimDisk())
             sockets = bind("127.0.0.1", 0)
             start_listening(sockets, "127.0.0.1")
-            nursery.start_soon(Listener(shell, sockets).run)
+            nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
             nursery.start_soon(shell.selector.run)
             with trio.fail_after(20):
                 got = await ask(sockets[0].getsockname()[1], sizes, pause)
