@@ -235,16 +235,18 @@ class Globals:
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
-        self._use_login(found)
+        self.use_login()
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
         return str(found.value)
 
-    def _use_login(self, brokers: "Resolved") -> None:
-        """Log in at these brokers, if the settings say so and the password is meant for them (`_is_meant_for`)."""
+    def use_login(self) -> None:
+        """Log in at the brokers, if the settings say so and the password is meant for them (`_is_meant_for`)."""
         from yak.client.login import login_of, use_login
+        from yak.commands.local_cluster import bootstrap_servers
 
+        brokers = bootstrap_servers(self.settings)
         password = self.settings.get("sasl_password")
         if password.value is not None and not self._is_meant_for(brokers, password, "password"):
             password = Resolved(password.name, None, password.origin)

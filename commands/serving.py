@@ -16,7 +16,6 @@ from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.commands.settings import Resolved
-    from yak.config.listeners import SecurityProtocol
     from yak.protocol.peer_proof import ClusterSecret
     from yak.quorum.voters import VoterSet
     from yak.server.options import ServeOptions
@@ -230,13 +229,6 @@ class Resolution:
         port = self.value("http_port")
         return port, self.values[-1].origin == "default"
 
-    def _security_protocol(self) -> "SecurityProtocol":
-        """That of `listeners`; `split_address` has refused those that do not exist."""
-        from yak.config.listeners import SecurityProtocol
-
-        scheme, separator, _ = self.configs.get("listeners", ("", ""))[0].partition("://")
-        return SecurityProtocol(scheme.upper()) if separator else SecurityProtocol.PLAINTEXT
-
     def options(
         self,
         advertised: str | None,
@@ -274,7 +266,6 @@ class Resolution:
             cluster_secret=secret,
             cluster_id=cluster_id,
             users=_users(users_file),
-            security_protocol=self._security_protocol(),
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),

@@ -7,17 +7,22 @@ caller gives to a librdkafka handle take precedence.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from yak.errors import LoginRefused, Unreachable, UsageError
+from yak.security.plain import PlainToken
+from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
 
 PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS: Final = (PLAINTEXT, SASL_PLAINTEXT)
 CLIENT_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
-Ask = Callable[[Any], Any]
-"""Sends one of kio's requests and returns its response. Raises OSError."""
+Ask = Callable[[int, int, bytes], bytes]
+"""Sends a request by API key, version and body, and returns the body of the response. Raises OSError."""
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE, _VERSION = 17, 36, 1
+_ILLEGAL_SASL_STATE: Final = 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +78,24 @@ def login_of(protocol: str, mechanism: str, user: str | None, password: str | No
 
 
 def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
-    """Log in on a new connection. Raises Unreachable (`login-failed`), and OSError from `ask`."""
-    from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
-    from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+    """Log in on a new connection. Raises Unreachable (`login-failed`), and OSError from `ask`.
 
-    from yak.errors import ErrorCode
-    from yak.security.plain import PlainToken
-    from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
+    The two requests are written by hand: to import kio takes longer than a broker waits for the first bytes of a client
+    on a loaded machine.
+    """
 
     def send(token: bytes) -> bytes:
-        answer = ask(SaslAuthenticateRequest(auth_bytes=token))
-        if answer.error_code != ErrorCode.none:
-            raise _failed(login, address, answer.error_message or answer.error_code.name)
-        return bytes(answer.auth_bytes)
+        raw = ask(_SASL_AUTHENTICATE, _VERSION, struct.pack(">i", len(token)) + token)
+        error_code, words, answered = _read_answer(raw)
+        if error_code:
+            raise _failed(login, address, words)
+        return answered
 
-    answer = ask(SaslHandshakeRequest(mechanism=login.mechanism))
-    if answer.error_code == ErrorCode.illegal_sasl_state:
+    name = login.mechanism.encode()
+    error_code, enabled = _read_handshake(ask(_SASL_HANDSHAKE, _VERSION, struct.pack(">h", len(name)) + name))
+    if error_code == _ILLEGAL_SASL_STATE:
         raise _failed(login, address, "the listener there has no SASL: set security_protocol to PLAINTEXT")
-    if answer.error_code != ErrorCode.none:
-        enabled = ", ".join(answer.mechanisms)
+    if error_code:
         raise _failed(login, address, f"{login.mechanism} is not enabled there; enabled: {enabled or 'none'}")
     if login.mechanism not in MECHANISMS:
         send(PlainToken(login.user, login.password).encode())
@@ -101,6 +105,32 @@ def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
         scram.check(send(scram.final(send(scram.first()))))
     except LoginRefused as refused:
         raise _failed(login, address, str(refused)) from None
+
+
+def _read_handshake(raw: bytes) -> tuple[int, str]:
+    """Error code and enabled mechanisms. Raises OSError."""
+    try:
+        error_code, count = struct.unpack_from(">hi", raw)
+        names, at = [], 6
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", raw, at)
+            names.append(raw[at + 2 : at + 2 + length].decode())
+            at += 2 + length
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError(f"an answer that is no SaslHandshake: {error}") from None
+    return error_code, ", ".join(names)
+
+
+def _read_answer(raw: bytes) -> tuple[int, str, bytes]:
+    """Error code, message and token of SaslAuthenticate. Raises OSError."""
+    try:
+        error_code, length = struct.unpack_from(">hh", raw)
+        at = 4 + max(length, 0)
+        words = raw[4:at].decode()
+        (size,) = struct.unpack_from(">i", raw, at)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError(f"an answer that is no SaslAuthenticate: {error}") from None
+    return error_code, words or f"error {error_code}", raw[at + 4 : at + 4 + size]
 
 
 def _failed(login: ClientLogin, address: str, why: str) -> Unreachable:

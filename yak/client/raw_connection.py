@@ -6,6 +6,7 @@
 import io
 import socket
 import struct
+from functools import partial
 from typing import Any, Final, Self
 
 from yak.client.login import current_login, log_in
@@ -31,7 +32,7 @@ class RawConnection:
         self._correlation_id = 0
         if (login := current_login()) is not None:
             try:
-                log_in(login, self.call, address)
+                log_in(login, partial(self.ask, is_flexible=False), address)
             except BaseException:
                 self._socket.close()
                 raise

@@ -15,13 +15,14 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
-from yak.config.listeners import Listener
+from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -88,7 +89,7 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
-        self._bound = listener.bind_all([Listener(options.security_protocol, options.security_protocol, options.host, options.port)])
+        self._bound = listener.bind_all([replace(PLAINTEXT_LISTENER, host=options.host, port=options.port)])
         self._port = self._bound[0].listener.port
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
@@ -326,6 +327,7 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
         memory = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return ConnectionLimits(
         request_bytes_max=config.socket_request_max_bytes,
+        login_request_bytes_max=config.sasl_server_max_receive_size,
         idle_ms_max=config.connections_max_idle_ms,
         connections_max=min(config.max_connections, max(16, handles)),
         connections_per_ip_max=config.max_connections_per_ip,

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from yak.config.listeners import SecurityProtocol
 from yak.errors import UsageError
 
 if TYPE_CHECKING:  # the command line has no use for them
@@ -34,8 +33,6 @@ class ServeOptions:
     role: Role = "leader"
     host: str = "127.0.0.1"
     port: int = 9092
-    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    """That of the listener: PLAINTEXT or SASL_PLAINTEXT."""
     http_port: int | None = None
     """The HTTP port, on the same host; 0: any free port; None: no HTTP."""
     http_port_may_move: bool = False
@@ -105,8 +102,8 @@ class ServeOptions:
             **rack,
             **http,
             "node.id": str(self.node_id),
-            "listeners": f"{self.security_protocol}://{bracketed(self.host)}:{bound_port}",
-            "advertised.listeners": f"{self.security_protocol}://{bracketed(host)}:{port}",
+            "listeners": f"PLAINTEXT://{bracketed(self.host)}:{bound_port}",
+            "advertised.listeners": f"PLAINTEXT://{bracketed(host)}:{port}",
             "log.dirs": ",".join(self.data_dirs),
         }
 
@@ -240,18 +237,18 @@ def usual_renew_ms(lease_ms: int) -> int:
 
 
 def split_address(text: str, what: str) -> tuple[str, int | None]:
-    """Parse `host`, `host:port` or `[ipv6]:port`, also after Kafka's `PLAINTEXT://` or `SASL_PLAINTEXT://`.
+    """Parse `host`, `host:port` or `[ipv6]:port`, also after Kafka's `PLAINTEXT://`.
 
     Raises UsageError (`bad-address`).
     """
     address = text
     if "://" in text:
         protocol, _, address = text.partition("://")
-        if protocol.upper() not in ("PLAINTEXT", "SASL_PLAINTEXT"):
+        if protocol.upper() != "PLAINTEXT":
             raise UsageError(
                 "bad-address",
                 f"{what}={text} cannot be used",
-                why=f"the listener is PLAINTEXT or SASL_PLAINTEXT; there is no {protocol} yet",
+                why=f"the listener is PLAINTEXT; there is no {protocol} yet",
                 try_=(f"PLAINTEXT://{address}",),
             )
     host, port_text = address, ""

@@ -30,13 +30,23 @@ from yak.ports.metadata_store import TailedRecord
 from yak.views.metadata_json import HIDDEN, PLAINTEXT, STATUS, Json, seconds
 
 
+def shown_payload(record: TailedRecord) -> Json:
+    """A record's payload, without the credentials of users."""
+    payload = dict(record.payload)
+    if payload.get("resource_type") == USER:
+        payload["configs"] = dict.fromkeys(payload.get("configs") or (), HIDDEN)
+    if "user_credentials" in payload:
+        payload["user_credentials"] = HIDDEN
+    return payload
+
+
 def record_json(record: TailedRecord) -> Json:
     """A record's offset, time, kind, hash and content; an unreadable record, from a newer YAK, keeps its payload."""
     try:
         content = parse(record)
         fields = _FIELDS[type(content)](content)
     except BadRecord:
-        fields = {} if record.payload.get("resource_type") == USER else dict(record.payload)
+        fields = shown_payload(record)
     return {
         "offset": record.offset,
         "timestamp": seconds(record.timestamp_ms),
