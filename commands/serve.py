@@ -13,6 +13,7 @@ from yak.commands.options import Globals
         "yak serve",
         "yak serve --role follower --node-id 2 --port 9093 --data-dir ./yak-data-2",
         "yak serve --host 0.0.0.0 --advertised broker1.example:9092 -c num.partitions=6",
+        "yak serve --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",
         "yak serve --properties server.properties --dry-run",
     )
 )
@@ -82,6 +83,24 @@ def serve(
         str | None,
         typer.Option(
             "--advertised", metavar="HOST[:PORT]", help="Address that clients connect to.", rich_help_panel=CONNECTION
+        ),
+    ] = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listen",
+            metavar="NAME://HOST:PORT",
+            help="A named listener; repeat for more. Instead of --host and --port.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--advertise",
+            metavar="NAME://HOST:PORT",
+            help="Address for clients of that listener.  [as --listen]",
+            rich_help_panel=CONNECTION,
         ),
     ] = None,
     metadata: Annotated[
@@ -202,6 +221,8 @@ def serve(
             http_port=http_port,
             no_http=no_http,
             advertised=advertised,
+            listen=listen or [],
+            advertise=advertise or [],
             metadata=metadata,
             voters=voters,
             cluster_secret_file=cluster_secret_file,

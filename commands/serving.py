@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
 from yak.commands.options import Globals
 from yak.errors import UsageError
 
@@ -38,6 +39,8 @@ class ServeFlags:
     http_port: str | None = None
     no_http: bool = False
     advertised: str | None = None
+    listen: list[str] = field(default_factory=list)
+    advertise: list[str] = field(default_factory=list)
     metadata: str | None = None
     voters: str | None = None
     cluster_secret_file: str | None = None
@@ -56,7 +59,13 @@ class ServeFlags:
     log_level: str | None = None
 
 
-_LISTS = {"--data-dir": "data_dir", "--config-override": "configs", "-c": "configs"}
+_LISTS = {
+    "--data-dir": "data_dir",
+    "--config-override": "configs",
+    "-c": "configs",
+    "--listen": "listen",
+    "--advertise": "advertise",
+}
 _SWITCHES = {"--dry-run": "dry_run", "--allow-unsafe-redis": "allow_unsafe_redis", "--no-http": "no_http"}
 WORDS = {
     **{
@@ -129,6 +138,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
             "min.insync.replicas": flags.min_insync_replicas,
             "default.replication.factor": flags.default_replication_factor,
         },
+        ListenerFlags(flags.listen, flags.advertise),
     )
     options = resolved.options(
         flags.advertised,
@@ -160,11 +170,14 @@ class Resolution:
         self._from_configs: dict[str, tuple[object, str]] = {}
         self.configs: dict[str, tuple[str, str]] = {}
         self.values: list[Resolved] = []
+        self.has_named_listeners = False
 
-    def take_configs(self, properties: str | None, pairs: list[str], short: dict[str, str | None]) -> None:
+    def take_configs(
+        self, properties: str | None, pairs: list[str], short: dict[str, str | None], listen: ListenerFlags
+    ) -> None:
         """Read the broker configs; `short` holds those with a flag of their own.
 
-        Raises UsageError (`config-file`, `bad-config`).
+        Raises UsageError (`config-file`, `bad-config`, `bad-listeners`, `usage`).
         """
         if properties is not None:
             for name, value in _read_properties(properties).items():
@@ -182,6 +195,9 @@ class Resolution:
         for name, given in short.items():
             if given is not None:
                 self.configs[name] = (given, f"flag --{name.replace('.', '-')}")
+        for name, text in listen.configs({name: value for name, (value, _) in self.configs.items()}).items():
+            self.configs[name] = (text, "flag --listen")
+        self.has_named_listeners = bool(listen.listen) or has_named_listeners(self.configs)
         self._take_names_of_ours()
 
     def _take_names_of_ours(self) -> None:
@@ -192,10 +208,8 @@ class Resolution:
                 self._from_configs.setdefault(setting, (value, origin))
 
         for name, settings in (("listeners", ("host", "port")), ("advertised.listeners", _ADVERTISED)):
-            if name in self.configs:
+            if name in self.configs and not self.has_named_listeners:
                 value, origin = self.configs[name]
-                if "," in value:
-                    raise UsageError("bad-config", f"{name}={value} cannot be used", why="there is one listener")
                 host, port = split_address(value, name)
                 say(settings[0], host or "0.0.0.0", origin)  # noqa: S104 - what an empty host means in Kafka
                 say(settings[1], port, origin)
@@ -242,8 +256,11 @@ class Resolution:
         """The complete options. Raises UsageError for invalid values."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
-        from yak.server.options import ServeOptions, parse_followers, split_address
+        from yak.config.listeners import Listeners
+        from yak.server.options import ServeOptions, bracketed, parse_followers, split_address
 
+        if "listeners" in self.configs and self.has_named_listeners:
+            check_one_form(host=self._flags["host"], port=self._flags["port"], advertised=advertised)
         if advertised is not None:
             advertised_host, advertised_port = split_address(advertised, "--advertised")
             self._flags["advertised_host"] = advertised_host or None
@@ -281,9 +298,16 @@ class Resolution:
             configs={name: value for name, (value, _) in self.configs.items() if name not in _SAID_BY_OPTIONS},
             ready_file=ready_file,
         )
+        if self.has_named_listeners:
+            host, port = options.advertised(options.port)
+            one = {"listeners": f"PLAINTEXT://{bracketed(options.host)}:{options.port}"}
+            if "listeners" not in self.configs:
+                one["advertised.listeners"] = f"PLAINTEXT://{bracketed(host)}:{port}"
+            settings = one | {name: value for name, (value, _) in self.configs.items()}
+            options = options.of_listeners(Listeners.from_settings(settings))
         for warning in options.check():
             self._g.out.warn_once([warning])
-        BrokerConfig.from_settings(options.broker_settings(options.port))
+        BrokerConfig.from_settings(options.broker_settings())
         return options
 
 
@@ -362,14 +386,20 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         "advertised_port": port,
         "followers": ",".join(options.followers),
     }
+    said: tuple[str, ...] = _SAID_BY_OPTIONS
+    unused: tuple[str, ...] = ()
+    if resolved.has_named_listeners:
+        said = tuple(name for name in said if name not in ("listeners", "advertised.listeners"))
+        unused = ("host", "port", *_ADVERTISED)
     rows = [
         {"name": each.name, "value": shown.get(each.name, each.value), "origin": each.origin}
         for each in sorted(resolved.values, key=lambda each: each.name)
+        if each.name not in unused
     ]
     rows += [
         {"name": name, "value": value, "origin": origin}
         for name, (value, origin) in sorted(resolved.configs.items())
-        if name not in _SAID_BY_OPTIONS
+        if name not in said
     ]
     if g.output in ("json", "yaml"):
         g.out.object({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows})

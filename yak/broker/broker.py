@@ -787,7 +787,7 @@ class Broker:
             event.peer,
             event.round_trip_ms,
             is_in_process=event.is_in_process,
-            listener=event.listener,
+            listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
         )
         if event.listener.security_protocol.uses_sasl and not event.is_in_process:
             self.logins.begin(connection)

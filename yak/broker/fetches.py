@@ -503,7 +503,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         answer = self._without_records(partition, item, log)
         if self._rack_id and partition.is_leader:
             image = self._fetches.context.image
-            answer.preferred_read_replica = preferred_replica(image, partition, self._rack_id, item.fetch_offset)
+            listener = self.call.connection.listener.name
+            answer.preferred_read_replica = preferred_replica(
+                image, partition, self._rack_id, item.fetch_offset, listener
+            )
             if answer.preferred_read_replica != LEADER_ONLY:
                 return answer
         if item.last_fetched_epoch >= 0:
@@ -606,7 +609,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         topics = _by_topic(answers)
         if not reading.has_error or self.call.version < _LEADER_VERSION:
             return session_id, topics, ()
-        return session_id, topics, add_hints(self._fetches.context.image, self._fetches.node_id, topics)
+        listener = self.call.connection.listener.name
+        return session_id, topics, add_hints(self._fetches.context.image, self._fetches.node_id, listener, topics)
 
     def _only_changes(
         self, session: ConsumerSession, answers: list[tuple[ConsumerItem, FetchPartitionAnswer]]

@@ -21,11 +21,11 @@ _NO_NODE: NodeId = -1
 
 
 def add_hints(
-    image: Image, node_id: NodeId, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]
+    image: Image, node_id: NodeId, listener: str, topics: Iterable[tuple[Any, Sequence[HintedAnswer]]]
 ) -> tuple[NodeEndpoint, ...]:
     """Put the current leader into each error answer that needs it; return the leaders' endpoints.
 
-    `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known. This broker names
+    The endpoints are those of the client's `listener` (KIP-103). `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known. This broker names
     itself (`node_id`) only when the client's leader epoch is old.
     """
     leaders: dict[NodeId, None] = {}
@@ -37,7 +37,7 @@ def add_hints(
                 if hint is not None:
                     answer.current_leader = hint
                     leaders[hint.leader_id] = None
-    return tuple(endpoint for leader_id in leaders if (endpoint := _endpoint(image, leader_id)) is not None)
+    return tuple(endpoint for leader_id in leaders if (endpoint := _endpoint(image, leader_id, listener)) is not None)
 
 
 def _hint(topic: TopicInfo | None, node_id: NodeId, answer: HintedAnswer) -> LeaderHint | None:
@@ -50,8 +50,9 @@ def _hint(topic: TopicInfo | None, node_id: NodeId, answer: HintedAnswer) -> Lea
     return LeaderHint(info.leader, info.leader_epoch)
 
 
-def _endpoint(image: Image, node_id: NodeId) -> NodeEndpoint | None:
+def _endpoint(image: Image, node_id: NodeId, listener: str) -> NodeEndpoint | None:
     info = image.brokers.get(node_id)
     if info is None or not is_serving(info):
         return None
-    return NodeEndpoint(info.node_id, info.host, info.port, info.rack)
+    endpoint = info.endpoint(listener)
+    return None if endpoint is None else NodeEndpoint(node_id, endpoint.host, endpoint.port, info.rack)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from yak.cluster.records import BrokerState
 from yak.config.broker_configs import dynamic_value
 from yak.config.definitions import Value
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.config.log_config import LogConfig
 from yak.config.topic_configs import resolve_log_config
 from yak.ids import (
@@ -56,8 +57,17 @@ class BrokerInfo:
     emptied_epoch: BrokerEpoch = 0
     was_active: bool = False
     http_port: int = 0
+    endpoints: tuple[Listener, ...] = ()
+    """The advertised listeners; empty: PLAINTEXT at `host` and `port`."""
     changed_ms: int = field(default=0, compare=False)
     """Timestamp of the record that set this state, by the store's clock; also in the classes below."""
+
+    def endpoint(self, name: str) -> Listener | None:
+        """The address for clients of the listener with this name, None without that listener (KIP-103)."""
+        if not self.endpoints:
+            plain = PLAINTEXT_LISTENER
+            return replace(plain, host=self.host, port=self.port) if name == plain.name else None
+        return next((each for each in self.endpoints if each.name == name), None)
 
     @property
     def must_register_again(self) -> bool:

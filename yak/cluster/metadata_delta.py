@@ -258,6 +258,7 @@ class MetadataDelta:
             lossy_epoch=lossy_epoch,
             emptied_epoch=emptied_epoch,
             http_port=record.http_port,
+            endpoints=record.endpoints,
             changed_ms=self._timestamp_ms,
         )
         self._brokers_changed[record.node_id] = None

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from yak.cluster.payload import BadRecord, Fields, IsrMember
+from yak.config.listeners import Listener, read_endpoints
 from yak.ids import BrokerEpoch, ControllerEpoch, LeaderEpoch, NodeId, PartitionEpoch, ProducerId
 from yak.ports.metadata_store import TailedRecord
 
@@ -62,7 +63,8 @@ class RegisterBroker:
     """A registration: a broker's start, or its return after a fencing. Its offset is the broker epoch.
 
     The broker starts FENCED. `lossy` says that the store decided that acknowledged data may be gone. `http_port` is 0
-    without HTTP.
+    without HTTP. `host` and `port` are for other brokers; `endpoints` are all advertised listeners, and empty for a
+    broker whose only listener is PLAINTEXT, as in records of an older YAK.
     """
 
     node_id: NodeId
@@ -75,6 +77,7 @@ class RegisterBroker:
     role: str
     lossy: bool
     http_port: int = 0
+    endpoints: tuple[Listener, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -257,7 +260,15 @@ def register_broker(f: Fields) -> RegisterBroker:
         role=f.text("role"),
         lossy=f.flag("lossy"),
         http_port=f.integer("http_port") if f.has("http_port") else 0,
+        endpoints=_endpoints(f),
     )
+
+
+def _endpoints(f: Fields) -> tuple[Listener, ...]:
+    try:
+        return read_endpoints(f.text("endpoints")) if f.has("endpoints") else ()
+    except ValueError as error:
+        raise BadRecord(str(error)) from None
 
 
 def _of_a_broker(parser: Callable[[Fields], Record]) -> Callable[[Fields], Record]:

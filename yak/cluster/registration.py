@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from yak.cluster.store_session import StoreSession
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener, write_endpoints
 from yak.ids import BrokerEpoch, NodeId
 from yak.ports.metadata_store import StoreOutcome
 
@@ -33,6 +34,10 @@ class Identity:
     min_isr: int = 1
     http_port: int = 0
     """The port for HTTP, on the same host; 0 for none."""
+    inter_broker: Listener = PLAINTEXT_LISTENER
+    """The listener that other brokers connect to, and whose addresses requests in this process get."""
+    endpoints: tuple[Listener, ...] = ()
+    """The advertised listeners; empty: PLAINTEXT at `host` and `port`."""
 
 
 class Registration:
@@ -57,6 +62,7 @@ class Registration:
             "rack": identity.rack,
             "role": identity.role,
             "http_port": identity.http_port,
+            "endpoints": write_endpoints(identity.endpoints),
             "lossy": identity.lossy and not renew,
             "last_epoch": self._session.broker_epoch or self._last_epoch,
             "renew": renew,

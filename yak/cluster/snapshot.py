@@ -21,6 +21,7 @@ from yak.cluster.records import (
     broker_state,
     register_broker,
 )
+from yak.config.listeners import write_endpoints
 from yak.ports.disk import Disk
 from yak.ports.metadata_store import TailedRecord
 
@@ -154,6 +155,7 @@ def _write_broker(broker: BrokerInfo) -> dict[str, object]:
         "emptied_epoch": broker.emptied_epoch,
         "was_active": broker.was_active,
         "http_port": broker.http_port,
+        "endpoints": write_endpoints(broker.endpoints),
         "changed_ms": broker.changed_ms,
     }
 
@@ -174,6 +176,7 @@ def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
         emptied_epoch=f.integer("emptied_epoch") if f.has("emptied_epoch") else 0,
         was_active=f.flag("was_active"),
         http_port=registration.http_port,
+        endpoints=registration.endpoints,
         changed_ms=_time(f, at_ms),
     )
 

@@ -74,8 +74,32 @@ def _no_linger(_name: str, value: Value) -> None:
 _WITH_EFFECT: Final = (
     _static("node.id", _INT, -1, "The broker id in the cluster.", at_least(-1)),
     _static("broker.id", _INT, -1, "The old name of node.id. If both are set, they must be equal.", at_least(-1)),
-    _static("listeners", _LIST, "PLAINTEXT://:9092", "The address that the broker listens on."),
-    _static("advertised.listeners", _LIST, None, "The address that clients connect to; default: listeners."),
+    _static("listeners", _LIST, "PLAINTEXT://:9092", "The addresses that the broker listens on: NAME://HOST:PORT,..."),
+    _static("advertised.listeners", _LIST, None, "The addresses that clients connect to; default: listeners."),
+    _static(
+        "listener.security.protocol.map",
+        _STRING,
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "The security protocol of each listener: NAME:PROTOCOL,...",
+    ),
+    _static(
+        "inter.broker.listener.name",
+        _STRING,
+        None,
+        "The listener that other brokers connect to; default: the first advertised one.",
+    ),
+    _static(
+        "security.inter.broker.protocol",
+        _STRING,
+        None,
+        "Selects the listener that other brokers connect to by its protocol's name, if it has no name of its own.",
+    ),
+    _static(
+        "controller.listener.names",
+        _LIST,
+        None,
+        "Listeners for the metadata quorum only: they are not advertised to clients.",
+    ),
     _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
     _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108

@@ -19,6 +19,7 @@ _NAMED: Final = re.compile(r"([^=,:/]+)=([A-Z_]+)://(.*):([0-9]+)")
 _PORT_MAX: Final = 65_535
 _WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are refused, not bound
 _IPV4, _IPV6 = 4, 6
+ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - what an empty host means in Kafka
 
 
 class SecurityProtocol(StrEnum):

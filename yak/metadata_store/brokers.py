@@ -96,6 +96,7 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "broker_epoch": epoch,
         "lossy": lossy,
         "http_port": a.get("http_port", 0),
+        "endpoints": a.get("endpoints", ""),
     }
     state.append("RegisterBroker", record, now_ms)
     return {"broker_epoch": epoch, "lossy": lossy, "secret": _agree_on_secret(state, a)}

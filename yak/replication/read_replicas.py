@@ -25,10 +25,10 @@ def chooses_by_rack(config: BrokerConfig, rack_id: str) -> bool:
     return bool(rack_id) and config.replica_selector_class == RACK_AWARE_SELECTOR
 
 
-def preferred_replica(image: Image, partition: Partition, rack_id: str, fetch_offset: Offset) -> NodeId:
+def preferred_replica(image: Image, partition: Partition, rack_id: str, fetch_offset: Offset, listener: str) -> NodeId:
     """The follower to read from instead of this leader, LEADER_ONLY for none.
 
-    It is ACTIVE, in the ISR, in the consumer's rack, and has the offset. Of several, the largest log end offset wins,
+    It is ACTIVE, in the ISR, in the consumer's rack, has the offset and the consumer's `listener`. Of several, the largest log end offset wins,
     then the latest caught-up time, then the largest id. A leader in that rack keeps the consumer.
     """
     brokers = image.brokers
@@ -39,6 +39,8 @@ def preferred_replica(image: Image, partition: Partition, rack_id: str, fetch_of
     for node_id in partition.isr:
         info, replica = brokers.get(node_id), partition.replica_states.get(node_id)
         if replica is None or info is None or info.rack != rack_id or info.state is not BrokerState.ACTIVE:
+            continue
+        if info.endpoint(listener) is None:
             continue
         if replica.log_start_offset <= fetch_offset <= replica.log_end_offset:
             rank = (replica.log_end_offset, replica.last_caught_up_ms, node_id)

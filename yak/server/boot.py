@@ -132,24 +132,26 @@ def make_broker(
     options: ServeOptions,
     config: BrokerConfig,
     clock: Clock,
-    advertised: tuple[str, int],
     http_port: int = 0,
 ) -> Broker:
     """The core, on the opened data."""
     rng = SystemRandomSource()
-    quorum = None if opened.quorum is None else opened.quorum.parts(options, opened.log_store, advertised)
+    listeners, (host, port) = options.all_listeners(), options.advertised(options.port)
+    quorum = None if opened.quorum is None else opened.quorum.parts(options, opened.log_store, (host, port))
     identity = Identity(
         node_id=options.node_id,
         boot_id=str(rng.uuid4()),
         directories=tuple(id_to_text(each) for each in opened.log_store.directory_ids()),
-        host=advertised[0],
-        port=advertised[1],
+        host=host,
+        port=port,
         rack=config.broker_rack,
         role=options.role,
         cluster_id=opened.log_store.cluster_id if quorum is None else quorum.config.cluster_id,
         lossy=opened.log_store.report.lossy,
         min_isr=config.min_insync_replicas,
         http_port=http_port,
+        inter_broker=listeners.inter_broker,
+        endpoints=() if options.listeners is None else listeners.advertised,
     )
     parts = Parts(
         apis=API_TABLE,

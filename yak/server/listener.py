@@ -11,14 +11,13 @@ from typing import Final
 
 import trio
 
-from yak.config.listeners import Listener
+from yak.config.listeners import ANY_HOST, Listener
 from yak.errors import UsageError
 from yak.server.connection import Connection
 from yak.server.peer_reserve import PeerReserve
 from yak.server.shell import Shell
 
 _BACKLOG: Final = 1024
-_ANY_HOST: Final = "0.0.0.0"  # noqa: S104 - what an empty host means in Kafka
 _ACCEPTS_PER_TURN: Final = 64
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
@@ -37,7 +36,7 @@ def bind_all(listeners: Sequence[Listener]) -> list[Bound]:
     every: list[Bound] = []
     try:
         for each in listeners:
-            sockets = bind(each.host or _ANY_HOST, each.port)
+            sockets = bind(each.host or ANY_HOST, each.port)
             every.append(Bound(replace(each, port=bound_port(sockets)), sockets))
     except UsageError:
         close_all(every)

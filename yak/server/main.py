@@ -15,14 +15,12 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
-from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -57,7 +55,7 @@ def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
     log.set_up(options.log_format, options.log_level, stream)
     for warning in options.check():
         log.write("warning", "options", {"what": warning})
-    BrokerConfig.from_settings(options.broker_settings(options.port))
+    BrokerConfig.from_settings(options.broker_settings())
     # A signal before Trio's receiver runs would end the process halfway.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     gc.disable()
@@ -76,7 +74,6 @@ class Server:
 
     def __init__(self, options: ServeOptions, stderr: TextIO) -> None:
         self.failure: YakError | None = None
-        self._options = options
         self._stderr = stderr
         self._clock = Clock()
         self._shell: Shell | None = None
@@ -89,11 +86,11 @@ class Server:
             self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
-        self._bound = listener.bind_all([replace(PLAINTEXT_LISTENER, host=options.host, port=options.port)])
-        self._port = self._bound[0].listener.port
+        self._bound = listener.bind_all(options.all_listeners().bound)
+        self._options = options = options.with_bound([each.listener for each in self._bound])
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
-        self._config = BrokerConfig.from_settings(options.broker_settings(self._port, self._http_port))
+        self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
         self._http: http_server.HttpServer | None = None
@@ -127,12 +124,9 @@ class Server:
             nursery.start_soon(keep_store_running, self._store, self._post_early)
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
-        advertised = options.advertised(self._port)
         handles = limit - pool_size - _OTHER_HANDLES
         self._http_handles = handles_of_http(handles) if self._http_sockets else 0
-        self._broker = broker = boot.make_broker(
-            opened, options, self._config, self._clock, advertised, self._http_port
-        )
+        self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, self._http_port)
         self._shell = shell = Shell(
             broker,
             nursery,
@@ -253,8 +247,8 @@ class Server:
         if broker.quorum is None:
             self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
         self._is_ready = True
-        advertised_host, advertised_port = options.advertised(self._port)
-        address = f"{bracketed(advertised_host)}:{advertised_port}"
+        host, port = options.advertised(options.port)
+        address = f"{bracketed(host)}:{port}"
         epoch = broker.metadata.lifecycle.broker_epoch
         if options.ready_file is not None:
             ready = {
@@ -265,12 +259,15 @@ class Server:
                 "http_port": self._http_port or None,
             }
             _write_ready_file(options.ready_file, ready)
-        listening = f"{bracketed(options.host)}:{self._port}"
-        http = f"http://{bracketed(advertised_host)}:{self._http_port}" if self._http_port else None
+        listening, advertised = f"{bracketed(options.host)}:{options.port}", address
+        if options.listeners is not None:
+            listening = ", ".join(map(str, options.listeners.bound))
+            advertised = ", ".join(map(str, options.listeners.advertised))
+        http = f"http://{bracketed(host)}:{self._http_port}" if self._http_port else None
         if options.log_format == "text":
-            self._stderr.writelines(_banner(options, listening, address, http, epoch))
+            self._stderr.writelines(_banner(options, listening, advertised, address, http, epoch))
             self._stderr.flush()
-        said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": address}
+        said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": advertised}
         if options.http_port not in (None, 0, self._http_port):
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
@@ -335,14 +332,16 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
     )
 
 
-def _banner(options: ServeOptions, listening: str, advertised: str, http: str | None, epoch: int) -> Iterator[str]:
+def _banner(
+    options: ServeOptions, listening: str, advertised: str, address: str, http: str | None, epoch: int
+) -> Iterator[str]:
     yield f"yak broker: node {options.node_id}, role {options.role}, broker epoch {epoch}\n"
     yield f"listening:  {listening}\n"
     yield f"advertised: {advertised}\n"
     if http is not None:
         yield f"http:       {http}\n"
     yield f"data:       {', '.join(map(os.path.abspath, options.data_dirs))}\n"
-    yield f'try:        yak produce -b {advertised} -m "hello"\n'
+    yield f'try:        yak produce -b {address} -m "hello"\n'
 
 
 def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:

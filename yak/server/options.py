@@ -1,9 +1,10 @@
 """The resolved options of `yak serve`, as a plain value for the command line, `yak up` and tests."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners, SecurityProtocol
 from yak.errors import UsageError
 
 if TYPE_CHECKING:  # the command line has no use for them
@@ -39,6 +40,8 @@ class ServeOptions:
     """Use any free port if `http_port` is taken, since the user did not choose it."""
     advertised_host: str | None = None
     advertised_port: int | None = None
+    listeners: Listeners | None = None
+    """Named listeners; None: PLAINTEXT at the four fields above. Else these are of the inter-broker listener."""
     metadata: Metadata = "redis"
     """`both`: Redis and a node of the quorum, while the metadata are moved from one to the other."""
     voters: "VoterSet | None" = None
@@ -92,9 +95,39 @@ class ServeOptions:
         """The address that clients connect to, once the port is bound."""
         return self.advertised_host or self.host, self.advertised_port or bound_port
 
-    def broker_settings(self, bound_port: int, http_port: int = 0) -> dict[str, str]:
+    def with_bound(self, bound: Sequence[Listener]) -> "ServeOptions":
+        """The options once the listeners are bound to their ports."""
+        if self.listeners is None:
+            return replace(self, port=bound[0].port)
+        return self.of_listeners(self.listeners.with_ports([each.port for each in bound]))
+
+    def of_listeners(self, listeners: Listeners) -> "ServeOptions":
+        """These options with named listeners."""
+        own = next(each for each in listeners.bound if each.name == listeners.inter_broker_name)
+        advertised = listeners.inter_broker
+        return replace(
+            self,
+            listeners=listeners,
+            host=own.host or ANY_HOST,
+            port=own.port,
+            advertised_host=advertised.host,
+            advertised_port=advertised.port or None,
+        )
+
+    def all_listeners(self) -> Listeners:
+        """The listeners, also of a broker that has only the one of `host` and `port`."""
+        if self.listeners is not None:
+            return self.listeners
+        host, port = self.advertised(self.port)
+        own = replace(PLAINTEXT_LISTENER, host=self.host, port=self.port)
+        return Listeners((own,), (replace(own, host=host, port=port),), own.name)
+
+    def broker_settings(self, http_port: int = 0) -> dict[str, str]:
         """The effective broker configs: the given ones, and the flags under Kafka's names."""
-        host, port = self.advertised(bound_port)
+        host, _port = self.advertised(self.port)
+        listeners = self.all_listeners().settings
+        if self.listeners is None:
+            listeners = {name: listeners[name] for name in ("listeners", "advertised.listeners")}
         http = {"yak.http.listeners": f"http://{bracketed(host)}:{http_port}"} if http_port else {}
         rack = {} if self.rack is None else {"broker.rack": self.rack}
         return {
@@ -102,8 +135,7 @@ class ServeOptions:
             **rack,
             **http,
             "node.id": str(self.node_id),
-            "listeners": f"PLAINTEXT://{bracketed(self.host)}:{bound_port}",
-            "advertised.listeners": f"PLAINTEXT://{bracketed(host)}:{port}",
+            **listeners,
             "log.dirs": ",".join(self.data_dirs),
         }
 
@@ -135,7 +167,18 @@ class ServeOptions:
             )
         self._check_metadata()
         self._check_lease()
+        self._check_protocols()
         return self._check_advertised() + self._check_followers()
+
+    def _check_protocols(self) -> None:
+        for each in self.all_listeners().bound:
+            if each.security_protocol is not SecurityProtocol.PLAINTEXT:
+                raise UsageError(
+                    "listener-protocol",
+                    f"listener {each.name} cannot be {each.security_protocol}",
+                    why="this version of YAK serves PLAINTEXT only",
+                    try_=(f"yak serve -c listener.security.protocol.map={each.name}:PLAINTEXT",),
+                )
 
     def _check_metadata(self) -> None:
         if self.metadata not in METADATA:

@@ -102,7 +102,15 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("-c", "num.partition=4"), "bad-config"),
         (("-c", "num.partitions=many"), "bad-config"),
         (("-c", "nonsense"), "bad-config"),
-        (("-c", "listeners=SSL://:9093"), "bad-address"),
+        (("-c", "listeners=SSL://:9093"), "bad-advertised"),
+        (("-c", "listeners=SSL://h:9093"), "listener-protocol"),
+        (("-c", "listeners=OTHER://h:9093"), "bad-listeners"),
+        (("--listen", "A://h:1", "--listen", "A://h:2"), "bad-listeners"),
+        (("--listen", "A://0.0.0.0:1"), "bad-advertised"),
+        (("--listen", "A://h:1", "--advertise", "B://h:1"), "bad-listeners"),
+        (("--listen", "A://h:1", "--port", "9092"), "usage"),
+        (("-c", "listeners=PLAINTEXT://h:1,SSL://h:2", "--advertised", "h:1"), "usage"),
+        (("--advertise", "A://h:1"), "usage"),
         (("--properties", "absent"), "config-file"),
         (("--role", "boss"), "bad-role"),
         (("--host", "no-such-host.invalid", "--port", "0"), "bad-address"),
@@ -188,3 +196,24 @@ def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_invalid_secret_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text)
     assert "error[cluster-secret]" in refused(capsys, "--metadata", "raft", "--cluster-secret-file", "file")
+
+
+def test_listen_and_advertise_name_the_listeners(capsys: pytest.CaptureFixture[str]) -> None:
+    listen = ("--listen", "INTERNAL://10.0.0.1:9092", "--listen", "EXTERNAL://0.0.0.0:19092")
+    found = dry_run(capsys, *listen, "--advertise", "EXTERNAL://localhost:19092")
+    assert found["listeners"]["value"] == "INTERNAL://10.0.0.1:9092,EXTERNAL://0.0.0.0:19092"
+    assert found["advertised.listeners"]["value"] == "INTERNAL://10.0.0.1:9092,EXTERNAL://localhost:19092"
+    assert found["listener.security.protocol.map"]["value"].endswith(",INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT")
+    assert "port" not in found
+
+
+def test_listeners_in_server_properties_are_kafkas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text(
+        "listeners=INTERNAL://127.0.0.1:9092,EXTERNAL://:19092\n"
+        "advertised.listeners=INTERNAL://127.0.0.1:9092,EXTERNAL://localhost:19092\n"
+        "listener.security.protocol.map=INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT\n"
+        "inter.broker.listener.name=INTERNAL\n"
+    )
+    found = dry_run(capsys, "--properties", str(tmp_path / "server.properties"))
+    assert found["listeners"]["value"] == "INTERNAL://127.0.0.1:9092,EXTERNAL://:19092"
+    assert found["inter.broker.listener.name"]["value"] == "INTERNAL"

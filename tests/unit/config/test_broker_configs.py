@@ -155,7 +155,7 @@ def test_every_config_that_claims_an_effect_is_read_outside_the_table():
     sources = "\n".join(
         path.read_text(encoding="utf-8")
         for path in (Path(__file__).resolve().parents[3] / "yak").rglob("*.py")
-        if path.parent.name != "config"
+        if path.parent.name != "config" or path.name == "listeners.py"
     )
     behind_topics = {synonym.name for topic_config in TOPIC_CONFIGS.values() for synonym in topic_config.synonyms}
     own = [name for name, each in BROKER_CONFIGS.items() if each.has_effect and name not in behind_topics]

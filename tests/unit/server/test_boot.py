@@ -13,11 +13,11 @@ from yak.server.options import ServeOptions
 
 def start(folder: Path, **options: object) -> tuple[boot.Opened, object]:
     asked = ServeOptions(data_dirs=(str(folder),), **options)  # type: ignore[arg-type]
-    config = BrokerConfig.from_settings(asked.broker_settings(9092))
+    config = BrokerConfig.from_settings(asked.broker_settings())
     clock = Clock()
     opened = boot.open_data(RealDisk(), asked, config, clock, lambda *_: None)
     try:
-        return opened, boot.make_broker(opened, asked, config, clock, ("127.0.0.1", 9092)).identity
+        return opened, boot.make_broker(opened, asked, config, clock).identity
     finally:
         opened.log_store.release()
 

@@ -1,15 +1,16 @@
 import pytest
 
 from yak.config.broker_configs import BrokerConfig
+from yak.config.listeners import Listeners
 from yak.errors import UsageError
 from yak.server.options import ServeOptions, parse_followers, parse_properties_file, split_address
 
 
 def test_the_defaults_can_be_served() -> None:
-    options = ServeOptions()
+    options = ServeOptions(port=19092)
     assert options.check() == ()
     assert (options.lease_ms, options.renew_interval_ms) == (6_000, 500)
-    config = BrokerConfig.from_settings(options.broker_settings(19092))
+    config = BrokerConfig.from_settings(options.broker_settings())
     assert config.node_id == 1
     assert config.advertised_listeners == ("PLAINTEXT://127.0.0.1:19092",)
 
@@ -69,8 +70,8 @@ def test_a_follower_that_is_given_followers_is_warned() -> None:
 
 
 def test_the_rack_is_said_in_kafkas_words() -> None:
-    assert ServeOptions(rack="zone-a").broker_settings(1)["broker.rack"] == "zone-a"
-    assert "broker.rack" not in ServeOptions().broker_settings(1)
+    assert ServeOptions(rack="zone-a").broker_settings()["broker.rack"] == "zone-a"
+    assert "broker.rack" not in ServeOptions().broker_settings()
 
 
 def test_an_advertised_loopback_behind_an_open_listener_is_warned_of() -> None:
@@ -80,11 +81,11 @@ def test_an_advertised_loopback_behind_an_open_listener_is_warned_of() -> None:
 
 
 def test_ipv6_hosts_are_bracketed_in_kafkas_words() -> None:
-    assert ServeOptions(host="::1").broker_settings(9)["listeners"] == "PLAINTEXT://[::1]:9"
+    assert ServeOptions(host="::1", port=9).broker_settings()["listeners"] == "PLAINTEXT://[::1]:9"
 
 
 def test_flags_win_over_configs_that_say_the_same() -> None:
-    settings = ServeOptions(node_id=4, configs={"num.partitions": "6"}).broker_settings(1)
+    settings = ServeOptions(node_id=4, configs={"num.partitions": "6"}).broker_settings()
     assert settings["node.id"] == "4"
     assert settings["num.partitions"] == "6"
 
@@ -119,3 +120,28 @@ def test_properties_files_are_read_as_java_does() -> None:
         "empty": "",
         "last": "x",
     }
+
+
+def test_named_listeners_are_served_under_kafkas_names_with_bound_ports() -> None:
+    named = Listeners.from_settings(
+        {
+            "listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://:0",
+            "advertised.listeners": "INTERNAL://127.0.0.1:0,EXTERNAL://localhost:29092",
+            "listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT",
+        }
+    )
+    options = ServeOptions().of_listeners(named)
+    assert options.check() == ()
+    bound = options.with_bound(named.with_ports([7, 8]).bound)
+    assert bound.advertised(bound.port) == ("127.0.0.1", 7)
+    settings = bound.broker_settings()
+    assert settings["listeners"] == "INTERNAL://127.0.0.1:7,EXTERNAL://:8"
+    assert settings["advertised.listeners"] == "INTERNAL://127.0.0.1:7,EXTERNAL://localhost:29092"
+    assert settings["inter.broker.listener.name"] == "INTERNAL"
+
+
+def test_listener_with_a_protocol_that_is_not_served_is_refused() -> None:
+    named = Listeners.from_settings({"listeners": "PLAINTEXT://127.0.0.1:1,SASL_SSL://127.0.0.1:2"})
+    with pytest.raises(UsageError, match="SASL_SSL") as refused:
+        ServeOptions().of_listeners(named).check()
+    assert refused.value.code == "listener-protocol"

@@ -25,7 +25,7 @@ _NOT_ASKED = -(2**31)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe the cluster as this broker knows it."""
-    request, image = call.request, broker.image
+    request, image, listener = call.request, broker.image, call.connection.listener.name
     endpoint_type = getattr(request, "endpoint_type", _BROKERS)
     if endpoint_type != _BROKERS:
         return Now(
@@ -47,17 +47,17 @@ def handle(broker: Broker, call: Call) -> Outcome:
             "error_message": None,
             "endpoint_type": _BROKERS,
             "cluster_id": image.cluster_id,
-            "controller_id": controller_of(image),
+            "controller_id": controller_of(image, listener),
             "brokers": [
                 {
                     "broker_id": info.node_id,
-                    "host": info.host,
-                    "port": info.port,
+                    "host": endpoint.host,
+                    "port": endpoint.port,
                     "rack": info.rack,
                     "is_fenced": not is_serving(info),
                 }
                 for _node_id, info in sorted(image.brokers.items())
-                if is_serving(info) or info.state in fenced
+                if (is_serving(info) or info.state in fenced) and (endpoint := info.endpoint(listener)) is not None
             ],
             "cluster_authorized_operations": CLUSTER_OPERATIONS
             if request.include_cluster_authorized_operations

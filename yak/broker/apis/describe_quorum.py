@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return _refusal(call, ErrorCode.unknown_topic_or_partition, "this broker does not host this partition")
     if broker.quorum is not None:
         return _of_quorum(broker, call, broker.quorum)
-    leader = controller_of(broker.image)
+    leader = controller_of(broker.image, call.connection.listener.name)
     if leader < 0:
         return _refusal(call, ErrorCode.not_leader_or_follower, "there is no live controller now")
     return Now(_of_redis(broker, leader, broker.wall_ms))

@@ -46,7 +46,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         if room <= 0:
             cursor = {"topic_name": name, "partition_index": 0}
             break
-        answer = _describe(broker, name, start, room)
+        answer = _describe(broker, call, name, start, room)
         info = broker.image.topics.get(name)
         topics.append(answer)
         if len(topics) % SLICE_ELEMENTS == 0:
@@ -65,7 +65,7 @@ def _refused(name: str) -> Fields:
     return {"error_code": ErrorCode.invalid_request, "name": name, "topic_id": None, "partitions": []}
 
 
-def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
+def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> Fields:
     topic = broker.image.topics.get(name)
     if topic is None:
         code = ErrorCode.unknown_topic_or_partition
@@ -80,7 +80,7 @@ def _describe(broker: Broker, name: str, start: int, room: int) -> Fields:
             "partitions": [],
             "topic_authorized_operations": TOPIC_OPERATIONS,
         }
-    partitions = describe_partitions(broker, topic)[start : start + room]
+    partitions = describe_partitions(broker, call, topic)[start : start + room]
     for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []

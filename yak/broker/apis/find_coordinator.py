@@ -132,10 +132,13 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
         or broker.isolation.is_isolated_leader(name, partition)
     ):
         return _refused(ErrorCode.coordinator_not_available, "the partition of the key has no leader now")
+    endpoint = info.endpoint(call.connection.listener.name)
+    if endpoint is None:
+        return _refused(ErrorCode.coordinator_not_available, "the coordinator does not have this listener")
     return {
         "node_id": info.node_id,
-        "host": info.host,
-        "port": info.port,
+        "host": endpoint.host,
+        "port": endpoint.port,
         "error_code": ErrorCode.none,
         "error_message": "" if call.version >= _SEVERAL_KEYS_VERSION else ErrorCode.none.name.upper(),
     }

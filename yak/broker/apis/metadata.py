@@ -142,16 +142,18 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:
-    image = broker.image
+    image, listener = broker.image, call.connection.listener.name
     operations = (
         CLUSTER_OPERATIONS if getattr(call.request, "include_cluster_authorized_operations", False) else _NOT_ASKED
     )
     return {
         "brokers": [
-            {"node_id": info.node_id, "host": info.host, "port": info.port, "rack": info.rack} for info in brokers
+            {"node_id": info.node_id, "host": endpoint.host, "port": endpoint.port, "rack": info.rack}
+            for info in brokers
+            if (endpoint := info.endpoint(listener)) is not None
         ],
         "cluster_id": image.cluster_id,
-        "controller_id": controller_of(image),
+        "controller_id": controller_of(image, listener),
         "topics": topics,
         "cluster_authorized_operations": operations,
         "error_code": ErrorCode.none,
@@ -168,9 +170,10 @@ def _refused(wanted: _Wanted) -> Fields:
     }
 
 
-def controller_of(image: Image) -> int:
-    """The controller's node id if it is alive, else -1."""
-    return image.controller_id if is_serving(image.brokers.get(image.controller_id)) else -1
+def controller_of(image: Image, listener: str) -> int:
+    """The controller's node id if it is alive and has this listener, else -1."""
+    info = image.brokers.get(image.controller_id)
+    return -1 if info is None or not is_serving(info) or info.endpoint(listener) is None else image.controller_id
 
 
 def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results) -> Fields:
@@ -219,14 +222,20 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
-        "partitions": describe_partitions(broker, topic),
+        "partitions": describe_partitions(broker, call, topic),
         "topic_authorized_operations": topic_operations(call),
     }
 
 
-def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
-    """Every partition of a topic: its leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader."""
-    alive = {info.node_id for info in serving_brokers(broker.image)}
+def describe_partitions(broker: Broker, call: Call, topic: TopicInfo) -> list[Fields]:
+    """Every partition of a topic: its leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
+
+    A broker without the client's listener counts as offline, and as leader it is LISTENER_NOT_FOUND
+    (KRaftMetadataCache.partitionMetadata).
+    """
+    serving, listener = serving_brokers(broker.image), call.connection.listener.name
+    alive = {info.node_id for info in serving if info.endpoint(listener) is not None}
+    elsewhere = {info.node_id for info in serving} - alive
     answers = []
     for info in topic.partitions:
         offline = [node for node in info.replicas if node not in alive]
@@ -238,9 +247,10 @@ def describe_partitions(broker: Broker, topic: TopicInfo) -> list[Fields]:
             and not broker.suspected_brokers.has(info.leader)
             and not broker.isolation.is_isolated_leader(topic.name, info)
         )
+        without_leader = ErrorCode.listener_not_found if info.leader in elsewhere else ErrorCode.leader_not_available
         answers.append(
             {
-                "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+                "error_code": ErrorCode.none if has_leader else without_leader,
                 "partition_index": info.partition,
                 "leader_id": info.leader if has_leader else -1,
                 "leader_epoch": info.leader_epoch,

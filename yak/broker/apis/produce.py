@@ -20,7 +20,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.partitions.batch_validation import record_errors_of
-from yak.protocol.hot import ProducePartitionAnswer, produce_response, produce_response_in_slices
+from yak.protocol.hot import NodeEndpoint, ProducePartitionAnswer, produce_response, produce_response_in_slices
 from yak.replication.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             if passed >= SLICE_ELEMENTS:
                 passed = 0
                 yield
-    endpoints = add_hints(broker.image, broker.node_id, topics) if has_error and call.version >= _LEADER_VERSION else ()
+    endpoints = _hints(broker, call, topics) if has_error and call.version >= _LEADER_VERSION else ()
     yield
     return Prebuilt([(yield from produce_response_in_slices(call.version, call.correlation_id, topics, endpoints))])
 
@@ -156,9 +156,13 @@ def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> 
         for _topic, answers in topics:
             _count(broker, answers)
     if has_error and call.version >= _LEADER_VERSION:
-        endpoints = add_hints(broker.image, broker.node_id, topics)
+        endpoints = _hints(broker, call, topics)
         return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
     return Prebuilt(produce_response(call.version, call.correlation_id, topics))
+
+
+def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, ...]:
+    return add_hints(broker.image, broker.node_id, call.connection.listener.name, topics)
 
 
 def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
