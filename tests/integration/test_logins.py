@@ -32,7 +32,7 @@ def start(folder, *arguments, name="broker"):
     users, ready = folder / "users", folder / f"{name}.json"
     users.write_text(f"{ADMIN}:{PASSWORD}\n")
     users.chmod(0o600)
-    words = ["--port", "0", "--no-http", "--data-dir", str(folder / name), "--users-file", str(users)]
+    words = ["--no-http", "--data-dir", str(folder / name), "--users-file", str(users)]
     words += ["--ready-file", str(ready), "-c", "listeners=SASL_PLAINTEXT://127.0.0.1:0"]
     words += ["-c", f"sasl.enabled.mechanisms={','.join(MECHANISMS)}", *arguments]
     with open(folder / f"{name}.log", "ab") as log:

@@ -138,9 +138,7 @@ class Broker:
         )
         self._failure: FailStop | None = None
         quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
-        self.logins = Logins(
-            self.context, parts.rng, self.purgatory, self.close_connection, self._login_secret, parts.own_users
-        )
+        self.logins = self._make_logins(parts)
         self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -467,6 +465,11 @@ class Broker:
 
     def _suspect(self, node_id: NodeId) -> None:
         self.failure_watch.suspect(node_id)
+
+    def _make_logins(self, parts: Parts) -> Logins:
+        return Logins(
+            self.context, parts.rng, self.purgatory, self.close_connection, self._login_secret, parts.own_users
+        )
 
     def _login_secret(self) -> bytes:
         """The secret from which the salts of unknown users come: all brokers have the same."""

@@ -34,7 +34,8 @@ def shown_payload(record: TailedRecord) -> Json:
     """A record's payload, without the credentials of users."""
     payload = dict(record.payload)
     if payload.get("resource_type") == USER:
-        payload["configs"] = dict.fromkeys(payload.get("configs") or (), HIDDEN)
+        configs = payload.get("configs")
+        payload["configs"] = dict.fromkeys(configs, HIDDEN) if isinstance(configs, dict) else HIDDEN
     if "user_credentials" in payload:
         payload["user_credentials"] = HIDDEN
     return payload
