@@ -182,6 +182,7 @@ def test_users_are_added_listed_used_and_removed(broker):
     rows = json.loads(yak(broker, "users", "list", "-o", "json").stdout)
     assert rows == [{"user": "ann", "mechanism": name, "iterations": 4096} for name in MECHANISMS[:2]]
     ann = {"user": "ann", "password": "ann-secret"}
+    yak(broker, "topics", "create", "of-ann", **ann)
     for mechanism in MECHANISMS:
         yak(broker, "produce", "of-ann", "-m", "x", YAK_SASL_MECHANISM=mechanism, **ann)
     yak(broker, "isr", **ann)  # over a connection without librdkafka

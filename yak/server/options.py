@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners, SecurityProtocol
+from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners
 from yak.errors import UsageError
 
 if TYPE_CHECKING:  # the command line has no use for them
@@ -172,11 +172,11 @@ class ServeOptions:
 
     def _check_protocols(self) -> None:
         for each in self.all_listeners().bound:
-            if each.security_protocol is not SecurityProtocol.PLAINTEXT:
+            if each.security_protocol.uses_tls:
                 raise UsageError(
                     "listener-protocol",
                     f"listener {each.name} cannot be {each.security_protocol}",
-                    why="this version of YAK serves PLAINTEXT only",
+                    why="this version of YAK serves PLAINTEXT and SASL_PLAINTEXT only",
                     try_=(f"yak serve -c listener.security.protocol.map={each.name}:PLAINTEXT",),
                 )
 
