@@ -7,8 +7,6 @@ import typer
 from yak.commands.app import OUTPUT, CommandGroup
 from yak.commands.options import Globals
 
-_HIDDEN = ("http_token", "ssl_key_password")
-
 config = CommandGroup(
     "config",
     "Show settings and their origins.",
@@ -30,14 +28,14 @@ def show(
     yak up runs in the data directory.
     """
     from yak.commands.local_cluster import bootstrap_servers
-    from yak.commands.settings import BY_NAME
+    from yak.commands.settings import BY_NAME, SECRETS
 
     servers = bootstrap_servers(g.settings)
 
     rows = [
         {
             "name": each.name,
-            "value": "(set)" if each.name in _HIDDEN and each.value else each.value,
+            "value": "(set)" if each.name in SECRETS and each.value else each.value,
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

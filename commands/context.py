@@ -17,7 +17,14 @@ context = CommandGroup(
 Name = Annotated[str, typer.Argument(help="Context.", autocompletion=complete_context, metavar="NAME")]
 
 
-@context.command("add", examples=("yak context add local -b 127.0.0.1:9092", "yak context add prod -b k:9092 --use"))
+@context.command(
+    "add",
+    examples=(
+        "yak context add local -b 127.0.0.1:9092",
+        "yak context add prod -b k:9092 --use",
+        "yak context add prod -b k:9092 --login ann --password-file ann.secret",
+    ),
+)
 def add(
     g: Globals,
     name: Annotated[str, typer.Argument(help="Its name.", metavar="NAME")],
@@ -25,15 +32,34 @@ def add(
         list[str] | None,
         typer.Option("--set", help="Another setting; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
     ] = None,
+    login: Annotated[
+        str | None,
+        typer.Option(
+            "--login", help="Log in as this user; asks for the password.", metavar="USER", rich_help_panel=WHAT
+        ),
+    ] = None,
+    password_file: Annotated[
+        str | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            help="Read the password from this file; - is the standard input.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     use: Annotated[bool, typer.Option("--use", help="Make it the current context.", rich_help_panel=WHAT)] = False,
 ) -> None:
     """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context
     from yak.commands.settings import BY_NAME, closest
     from yak.commands.topic_arguments import key_values
+    from yak.commands.users import read_password
     from yak.errors import UsageError
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
+    if login is not None:
+        password = read_password(password_file, f"Password of {login}: ")
+        values |= {"security_protocol": "SASL_PLAINTEXT", "sasl_username": login, "sasl_password": password}
     for setting, value in key_values(set_).items():
         plain = setting.replace("-", "_")
         if plain not in BY_NAME or plain == "context":
@@ -43,6 +69,9 @@ def add(
                 why=f'closest: "{closest(plain, list(BY_NAME))}"',
                 try_=("yak config show",),
             )
+        if plain == "sasl_password":
+            why = "other users of this machine see the command line"
+            raise UsageError("usage", "a password cannot be given with --set", why=why, try_=("--login USER",))
         values[plain] = value
     is_used = add_context(g.settings.config_file, name, values, use=use)
     g.out.note(f"context {name}: {values['bootstrap_servers']}" + (" (in use)" if is_used else ""))
@@ -51,9 +80,11 @@ def add(
 @context.command("list", examples=("yak context list",))
 def list_contexts(g: Globals) -> None:
     """List contexts."""
+    from yak.commands.settings import without_secrets
+
     current = g.settings.current
     rows = [
-        {"current": "*" if name == current else "", "name": name, **values}
+        {"current": "*" if name == current else "", "name": name, **without_secrets(values)}
         for name, values in sorted(g.settings.contexts.items())
     ]
     if not g.out.for_people:
@@ -88,6 +119,7 @@ def show(
 ) -> None:
     """Show one context."""
     from yak.client.contexts import unknown_context
+    from yak.commands.settings import without_secrets
 
     chosen = name or g.settings.context_name()
     if chosen is None:
@@ -95,7 +127,7 @@ def show(
         return
     if chosen not in g.settings.contexts:
         raise unknown_context(chosen, sorted(g.settings.contexts), g.settings.config_file)
-    values = {"name": chosen, **g.settings.contexts[chosen]}
+    values = {"name": chosen, **without_secrets(g.settings.contexts[chosen])}
     if g.output in ("json", "yaml"):
         g.out.object(values)
     else:

@@ -90,6 +90,8 @@ class _Printer:
 
     def show(self, record: "TailedRecord") -> None:
         """Print a record: its sentence for people, else its payload."""
+        from yak.views.metadata_records_json import shown_payload
+
         out = self._g.out
         time = format_time(record.timestamp_ms, self._g.zone)
         document = {
@@ -97,7 +99,7 @@ class _Printer:
             "time": time,
             "kind": str(record.kind),
             "hash": record.chain_hash,
-            "payload": record.payload,
+            "payload": shown_payload(record),
         }
         if out.format == "json":
             out.line(to_json(document))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.settings import Settings
+from yak.commands.settings import Resolved, Settings
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -235,6 +235,7 @@ class Globals:
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
+        self.use_login()
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
@@ -245,7 +246,7 @@ class Globals:
     def _secure(self) -> None:
         """Connect to these brokers as the settings say. Those of `yak up` on this machine are plain."""
         get = self.settings.value
-        if get("security_protocol") == "PLAINTEXT":
+        if not get("security_protocol").endswith("SSL"):
             return
         from yak.client.security import ClientSecurity, use
 
@@ -260,6 +261,18 @@ class Globals:
             )
         )
 
+    def use_login(self) -> None:
+        """Log in at the brokers, if the settings say so and the password is meant for them (`_is_meant_for`)."""
+        from yak.client.login import login_of, use_login
+        from yak.commands.local_cluster import bootstrap_servers
+
+        brokers = bootstrap_servers(self.settings)
+        password = self.settings.get("sasl_password")
+        if password.value is not None and not self._is_meant_for(brokers, password, "password"):
+            password = Resolved(password.name, None, password.origin)
+        protocol, mechanism = self.settings.value("security_protocol"), self.settings.value("sasl_mechanism")
+        use_login(login_of(protocol, mechanism, self.settings.value("sasl_username"), password.value))
+
     def http_token(self) -> str:
         """The token for HTTP requests to these brokers; empty if there is none, or it is not meant for them.
 
@@ -268,20 +281,28 @@ class Globals:
         folder. The state of `yak up` is an exception for the environment's token, because its brokers were started with
         it.
         """
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
+        from yak.commands.local_cluster import bootstrap_servers
 
         token, brokers = self.settings.get("http_token"), bootstrap_servers(self.settings)
-        if token.value is None or token.origin == brokers.origin:
-            return str(token.value or "")
-        is_contexts, is_environments = token.origin.startswith("context "), token.origin.startswith("env ")
+        if token.value is None or not self._is_meant_for(brokers, token, "token"):
+            return ""
+        return str(token.value)
+
+    def _is_meant_for(self, brokers: "Resolved", secret: "Resolved", noun: str) -> bool:
+        """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not."""
+        from yak.commands.local_cluster import is_from_directory
+
+        if secret.origin == brokers.origin:
+            return True
+        is_contexts, is_environments = secret.origin.startswith("context "), secret.origin.startswith("env ")
         if (is_contexts and is_from_directory(self.settings, brokers)) or (
             is_environments and self.settings.is_from_directory(brokers)
         ):
-            whose = f"the token of {token.origin}" if is_contexts else token.origin.removeprefix("env ")
+            whose = f"the {noun} of {secret.origin}" if is_contexts else secret.origin.removeprefix("env ")
             named = f"to send it, name the brokers: -b {brokers.value}"
             self.out.warn_once([f"{whose} is not sent to {brokers.value} ({brokers.origin}); {named}"])
-            return ""
-        return str(token.value or "")
+            return False
+        return True
 
     def now_ms(self) -> int:
         """This machine's clock."""

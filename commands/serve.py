@@ -129,6 +129,15 @@ def serve(
             rich_help_panel=CONNECTION,
         ),
     ] = None,
+    users_file: Annotated[
+        str | None,
+        typer.Option(
+            "--users-file",
+            metavar="FILE",
+            help="Users of this broker alone, NAME:PASSWORD a line; mode 0600.",
+            rich_help_panel=CONNECTION,
+        ),
+    ] = None,
     project_redis: Annotated[
         str | None,
         typer.Option(
@@ -217,6 +226,7 @@ def serve(
             metadata=metadata,
             voters=voters,
             cluster_secret_file=cluster_secret_file,
+            users_file=users_file,
             project_redis=project_redis,
             redis_url=redis_url,
             redis_timeout=redis_timeout,

@@ -7,6 +7,7 @@ the command, mistakes) go through Typer, so options, help and errors are the sam
 
 import argparse
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -43,6 +44,7 @@ class ServeFlags:
     metadata: str | None = None
     voters: str | None = None
     cluster_secret_file: str | None = None
+    users_file: str | None = None
     project_redis: str | None = None
     redis_url: str | None = None
     redis_timeout: str = "30s"
@@ -144,6 +146,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
         flags.ready_file,
         allow_unsafe_redis=flags.allow_unsafe_redis,
         no_http=flags.no_http,
+        users_file=flags.users_file,
     )
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
@@ -248,6 +251,7 @@ class Resolution:
         *,
         allow_unsafe_redis: bool,
         no_http: bool,
+        users_file: str | None,
     ) -> "ServeOptions":
         """The complete options. Raises UsageError for invalid values."""
         from yak.commands.units import parse_duration_ms
@@ -278,6 +282,7 @@ class Resolution:
             voters=_voters(self.value("voters")),
             cluster_secret=secret,
             cluster_id=cluster_id,
+            users=_users(users_file),
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
@@ -350,6 +355,15 @@ def _secret(path: str | None) -> "tuple[ClusterSecret | None, str]":
             try_=("yak quorum secret > cluster.secret",),
         )
     return secret, "".join(words[1:])
+
+
+def _users(path: str | None) -> Mapping[str, Mapping[str, str]]:
+    """The users of this broker alone. Raises UsageError (`users-file`)."""
+    if not path:
+        return {}
+    from yak.server.users_file import read_users_file
+
+    return read_users_file(path)
 
 
 def _read_properties(path: str) -> dict[str, str]:

@@ -17,13 +17,13 @@ from typing import Any
 
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
+from yak.client.login import CLIENT_MECHANISMS, PROTOCOLS
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.private_files import distrust
 
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -61,19 +61,24 @@ def parse_bool(text: str) -> bool:
     raise ValueError(f'"{text}" is neither true nor false')
 
 
-def parse_security_protocol(text: str) -> str:
-    """Kafka's name of a security protocol. Raises ValueError."""
-    if text.strip().upper() not in SECURITY_PROTOCOLS:
-        raise ValueError(f'"{text}" is none of {", ".join(SECURITY_PROTOCOLS)}')
-    return text.strip().upper()
-
-
 def parse_accent(text: str) -> str:
     """A colour: a terminal colour's name, or `#rrggbb`. Raises ValueError."""
     word = text.strip().lower()
     if word not in ACCENTS and not re.fullmatch(r"#[0-9a-f]{6}", word):
         raise ValueError(f'"{text}" is none of {", ".join(ACCENTS)}, nor #rrggbb')
     return word
+
+
+def one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+    """A parser that takes one of these words, in any case. Raises ValueError."""
+
+    def parse(text: str) -> str:
+        word = text.strip().upper()
+        if word not in words:
+            raise ValueError(f'"{text}" is none of {", ".join(words)}')
+        return word
+
+    return parse
 
 
 def parse_port(text: str) -> int:
@@ -136,10 +141,20 @@ SETTINGS: tuple[Setting, ...] = (
         "security_protocol",
         "",
         "YAK_SECURITY_PROTOCOL",
-        "PLAINTEXT",
-        "how commands connect to brokers: PLAINTEXT or SSL",
-        parse_security_protocol,
+        PROTOCOLS[0],
+        "how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+        one_of(PROTOCOLS),
     ),
+    Setting(
+        "sasl_mechanism",
+        "",
+        "YAK_SASL_MECHANISM",
+        CLIENT_MECHANISMS[0],
+        "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN",
+        one_of(CLIENT_MECHANISMS),
+    ),
+    Setting("sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as"),
+    Setting("sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user; never a flag"),
     Setting(
         "ssl_ca_location", "", "YAK_SSL_CA_LOCATION", None, "PEM file of trusted certificates; default: the system's"
     ),
@@ -236,7 +251,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log_level", "--log-level", "YAK_LOG_LEVEL", "info", "least level of the broker's log"),
     Setting("log_format", "--log-format", "YAK_LOG_FORMAT", "text", "text or json"),
 )
+SECRETS = ("http_token", "sasl_password", "ssl_key_password")
+"""Settings whose values no command prints."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by setting, with `(set)` in place of secrets."""
+    return {name: "(set)" if name in SECRETS and value else value for name, value in values.items()}
 
 
 def closest(word: str, known: list[str]) -> str:

@@ -8,6 +8,7 @@
     └── NothingInTime           the time-out passed without a result (exit 5)
     PeerError                   one item of a request fails: answered with a Kafka error code
     ProtocolViolation           the peer's bytes violate the protocol: the connection is closed
+    LoginRefused                a client did not prove who it is: SASL_AUTHENTICATION_FAILED, and the connection is closed
     LogDirectoryFailure         a disk failed: the log directory goes offline; the broker halts with the last one (exit 7)
     FailStop                    a bug in YAK, during a change of state: the broker ends at once (exit 6)
 
@@ -26,6 +27,7 @@ __all__ = [
     "ErrorCode",
     "FailStop",
     "LogDirectoryFailure",
+    "LoginRefused",
     "NothingInTime",
     "PeerError",
     "ProtocolViolation",
@@ -104,6 +106,10 @@ class PeerError(Exception):
 
 class ProtocolViolation(Exception):
     """The peer's bytes violate the protocol: the connection is closed, with this reason in the log."""
+
+
+class LoginRefused(Exception):
+    """An exchange of SCRAM or PLAIN failed. The text is for this end's log: the other end learns only that it failed."""
 
 
 class TooManyElements(ProtocolViolation):

@@ -27,6 +27,10 @@ FRAME_MS_MAX: Final = 30_000
 """Time for a whole frame to arrive; its size adds to it."""
 FRAME_BYTES_PER_SECOND_MIN: Final = 64 * KIB
 """Throughput of a slow but honest link; each such portion adds a second to the time for a frame."""
+LOGIN_MS_MAX: Final = 30_000
+"""Time for a client's login on a listener with SASL: a connection without one holds a file handle and can ask for nothing."""
+LOGIN_REQUEST_BYTES_MAX: Final = 512 * KIB
+"""Kafka's default for `sasl.server.max.receive.size`: a larger request before the login closes its connection."""
 IDLE_MS_MAX: Final = 600_000
 """Kafka's `connections.max.idle.ms`: clients expect the close of an idle connection, and reconnect silently."""
 CONNECTIONS_PER_IP_MAX: Final = 1000
@@ -191,6 +195,7 @@ assert REQUEST_BYTES_MAX + 64 * FETCH_SESSION_PARTITIONS_MAX < PEER_ANSWER_BYTES
 assert FETCH_SESSION_PARTITIONS_MAX <= BROKER_REQUEST_ELEMENTS_MAX
 assert FETCH_SESSION_PARTITIONS_MAX <= FETCH_PARTITIONS_REMEMBERED_MAX
 assert TLS_HANDSHAKE_MS_MAX < FIRST_BYTE_MS_MAX
+assert FIRST_BYTE_MS_MAX < LOGIN_MS_MAX < IDLE_MS_MAX
 assert FIRST_BYTE_MS_MAX < FRAME_MS_MAX < IDLE_MS_MAX
 assert REQUEST_BYTES_MAX <= RECOMPRESSED_BYTES_MAX, "an uncompressed batch of the largest request can be looked at"
 assert TOPICS_PER_CREATE_MAX < PARTITIONS_PER_TOPIC_MAX <= PARTITIONS_PER_REQUEST_MAX <= REQUEST_ELEMENTS_MAX

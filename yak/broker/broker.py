@@ -9,8 +9,8 @@ file dispatches events and keeps each connection's requests in order. `yak.broke
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -23,6 +23,7 @@ from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
+from yak.broker.login import Logins
 from yak.broker.purgatory import Answer, Purgatory
 from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
 from yak.broker.topic_creation import TopicCreation
@@ -106,6 +107,8 @@ class Parts:
     rng: RandomSource
     quorum: QuorumParts | None = None
     """The quorum whose node this broker is; None if the metadata store is outside."""
+    own_users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """SCRAM credentials, by user and mechanism, of users of this broker alone (`yak serve --users-file`)."""
     has_redis: bool = True
     """Whether the shell has a metadata store in Redis; beside a quorum as well, from which the metadata may be moved."""
     expected_followers: tuple[str, ...] = ()
@@ -135,6 +138,7 @@ class Broker:
         )
         self._failure: FailStop | None = None
         quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
+        self.logins = self._make_logins(parts)
         self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -462,6 +466,16 @@ class Broker:
     def _suspect(self, node_id: NodeId) -> None:
         self.failure_watch.suspect(node_id)
 
+    def _make_logins(self, parts: Parts) -> Logins:
+        return Logins(
+            self.context, parts.rng, self.purgatory, self.close_connection, self._login_secret, parts.own_users
+        )
+
+    def _login_secret(self) -> bytes:
+        """The secret from which the salts of unknown users come: all brokers have the same."""
+        assert self.peers.secret is not None, "a broker that serves clients is registered"
+        return self.peers.secret.derive("salts of unknown users")
+
     def _incarnation(self) -> Incarnation:
         return Incarnation(self.node_id, self.metadata.lifecycle.broker_epoch, self.identity.boot_id)
 
@@ -677,6 +691,8 @@ class Broker:
         if not self._takes_clients and api_key not in SERVED_EARLY:
             self.close_connection(connection, "this broker has not joined the cluster yet")
             return
+        if (login := connection.login) is not None and not self.logins.admits(connection, login, api_key, len(frame)):
+            return
         handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
         if handle is None:
@@ -769,7 +785,7 @@ class Broker:
         return [*encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)]
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
-        self.connections[event.connection_id] = Connection(
+        self.connections[event.connection_id] = connection = Connection(
             event.connection_id,
             event.peer,
             event.round_trip_ms,
@@ -777,6 +793,8 @@ class Broker:
             principal=event.principal,
             listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
         )
+        if event.listener.security_protocol.uses_sasl and not event.is_in_process:
+            self.logins.begin(connection)
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
         connection = self.connections.pop(event.connection_id, None)
@@ -787,6 +805,7 @@ class Broker:
             if call.delayed is not None:
                 self.purgatory.cancel(call.delayed)
         connection.calls.clear()
+        self.logins.forget(connection)
         self.follower_sessions.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:

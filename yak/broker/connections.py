@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 
 from yak.broker.call import Call
+from yak.broker.login import Login
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
 from yak.replication.fetch_sessions import FollowerSession
-from yak.security.principals import ANONYMOUS
+from yak.security import ANONYMOUS
 
 
 class Proving:
@@ -43,6 +44,7 @@ class Connection:
         "is_in_process",
         "is_open",
         "listener",
+        "login",
         "peer",
         "principal",
         "proven",
@@ -72,6 +74,10 @@ class Connection:
         self.client_software = ""
         self.delayed_partitions = 0
         """Number of partitions in its delayed fetches."""
+        self.login: Login | None = None
+        """The state of the client's login; None where none is needed: the listener is without SASL, or a broker proved itself."""
+        self.principal = ANONYMOUS
+        """The user at the other end (Kafka's KafkaPrincipal), as far as it has proven who it is."""
         self.proving: Proving | None = None
         self.proven: Incarnation | None = None
         """The broker at the other end, once it has proven its identity."""

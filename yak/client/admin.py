@@ -85,6 +85,11 @@ class Admin:
         except kafka_exceptions() as error:
             raise from_exception(error, "the connection's settings are refused") from None
 
+    @property
+    def client(self) -> Any:
+        """librdkafka's admin client."""
+        return self._client
+
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
         return read_metadata(self._client, timeout_s=self.timeout_s)

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from yak.client.login import current_login
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.client.security import in_force
+from yak.errors import Unreachable
 
 QUIET_LEVEL = 0
 TRACE_VERBOSITY = 2
@@ -35,6 +37,8 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
         "log_level": QUIET_LEVEL,
         "error_cb": _ignore,
     } | in_force().librdkafka()
+    if (login := current_login()) is not None:
+        config |= login.librdkafka()
     if verbose >= TRACE_VERBOSITY:
         config["log_level"] = 7
         config["debug"] = "protocol,broker,topic" if verbose == TRACE_VERBOSITY else "all"
@@ -53,6 +57,16 @@ def is_plain(config: Mapping[str, Any]) -> bool:
 def check_reachable(servers: str, timeout_ms: int) -> str:
     """The first bootstrap address that speaks Kafka; waits at most 3 s, or the timeout if that is less.
 
-    Raises Unreachable (`unreachable`, `wrong-protocol`).
+    A login is tried there, because librdkafka would repeat a wrong one until its timeout. Raises Unreachable
+    (`unreachable`, `wrong-protocol`, `login-failed`).
     """
-    return require_kafka(servers, budget_s=min(BUDGET_S, timeout_ms / 1000))
+    answered = require_kafka(servers, budget_s=min(BUDGET_S, timeout_ms / 1000))
+    if current_login() is not None:
+        from yak.client.raw_connection import RawConnection
+
+        try:
+            RawConnection(answered, timeout_s=timeout_ms / 1000).close()
+        except OSError as error:
+            words = "the broker closed the connection, or did not answer, during the login"
+            raise Unreachable("login-failed", words, why=f"{answered}: {error}", try_=("yak doctor",)) from None
+    return answered

@@ -6,8 +6,10 @@
 import io
 import socket
 import struct
+from functools import partial
 from typing import Any, Final, Self
 
+from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
 
@@ -19,7 +21,10 @@ _NO_TAGS = b"\x00"
 
 
 class RawConnection:
-    """A connection and a context manager. Every method raises OSError when the broker is gone or times out."""
+    """A connection and a context manager, logged in if the process has a login.
+
+    Every method raises OSError when the broker is gone or times out; the constructor Unreachable (`login-failed`) too.
+    """
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         self.address = address
@@ -27,11 +32,21 @@ class RawConnection:
         self._socket = in_force().secured(socket.create_connection((host, port), timeout=timeout_s), host)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
+        if (login := current_login()) is not None:
+            try:
+                log_in(login, partial(self.ask, is_flexible=False), address)
+            except BaseException:
+                self._socket.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:

@@ -13,14 +13,12 @@ from yak.errors import UsageError
 if TYPE_CHECKING:
     import ssl  # imported when it is needed: commands start without it
 
-PLAINTEXT, SSL = "PLAINTEXT", "SSL"
-
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
     """Kafka's security protocol, and files in PEM."""
 
-    protocol: str = PLAINTEXT
+    protocol: str = "PLAINTEXT"
     ca_location: str | None = None
     """Trusted certificates; None: the system's."""
     certificate_location: str | None = None
@@ -32,7 +30,7 @@ class ClientSecurity:
     @property
     def uses_tls(self) -> bool:
         """Whether connections are encrypted."""
-        return self.protocol == SSL
+        return self.protocol.endswith("SSL")
 
     def librdkafka(self) -> dict[str, Any]:
         """The settings under librdkafka's names; none for plain connections."""
@@ -111,7 +109,7 @@ def explain_tls(error: OSError) -> str:
         return ""
     reason = getattr(error, "reason", None) or str(error)
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE") or isinstance(error, ssl.SSLEOFError):
-        return "it does not speak TLS, and security_protocol=SSL is set"
+        return "it does not speak TLS, which security_protocol asks for"
     return f"the TLS handshake fails: {reason.lower().replace('_', ' ')}"
 
 

@@ -188,6 +188,8 @@ class Image:
     default_broker_configs: Mapping[str, str] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The configs of the groups that have their own, by group id."""
+    user_credentials: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """The SCRAM credentials of the users, by name and mechanism (`ScramCredential.to_text`): secrets that no view shows."""
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations of the cluster from which restores led to this one."""

@@ -19,6 +19,8 @@ from yak.ports.metadata_store import TailedRecord
 RECORD_VERSION = 1
 """The newest payload version this code reads. A record is written in the oldest version that can express it."""
 NO_LEADER = -1
+USER = "user"
+"""The resource type of a user's credentials, which no view shows."""
 
 
 class Kind(StrEnum):
@@ -172,7 +174,10 @@ class PartitionChange:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group."""
+    """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group, a user.
+
+    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode.
+    """
 
     resource_type: str
     resource_name: str

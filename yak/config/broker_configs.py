@@ -33,6 +33,11 @@ class BrokerConfig:
     socket_request_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     connections_max_idle_ms: int
+    connection_failed_authentication_delay_ms: int
+    connections_max_reauth_ms: int
+    """0: a login has no end."""
+    sasl_enabled_mechanisms: tuple[str, ...]
+    sasl_server_max_receive_size: int
     max_connections: int
     max_connections_per_ip: int
     queued_max_request_bytes: int
@@ -101,6 +106,7 @@ class BrokerConfig:
             listeners=listeners,
             advertised_listeners=_list(static, "advertised.listeners") or listeners,
             log_dirs=log_dirs,
+            sasl_enabled_mechanisms=_list(static, "sasl.enabled.mechanisms"),
             group_consumer_assignors=_list(static, "group.consumer.assignors"),
             static=static,
             **values,
@@ -120,6 +126,9 @@ _PLAIN_FIELDS: Final = (
     "socket_request_max_bytes",
     "max_incremental_fetch_session_cache_slots",
     "connections_max_idle_ms",
+    "connection_failed_authentication_delay_ms",
+    "connections_max_reauth_ms",
+    "sasl_server_max_receive_size",
     "max_connections",
     "max_connections_per_ip",
     "queued_max_request_bytes",

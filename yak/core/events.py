@@ -13,7 +13,7 @@ from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
 from yak.ports.disk import Disk, Part
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
-from yak.security.principals import ANONYMOUS
+from yak.security import ANONYMOUS
 
 # --------------------------------------------------------------------------------------------------------- events
 
@@ -185,8 +185,15 @@ class PeerProven:
     connection_id: ConnectionId
 
 
+@dataclass(slots=True)
+class LoggedIn:
+    """The client has proven who it is: its requests may be as large as all others."""
+
+    connection_id: ConnectionId
+
+
 JobKind: TypeAlias = Literal[
-    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum"
+    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum", "login"
 ]
 
 
@@ -293,6 +300,7 @@ Effect: TypeAlias = (
     Reply
     | CloseConnection
     | PeerProven
+    | LoggedIn
     | RunJob
     | CallStore
     | TailStore

@@ -107,6 +107,10 @@ class ClusterSecret:
         """Whether the server holds the secret; takes the same time for every wrong proof."""
         return hmac.compare_digest(proof, self._sign(_SERVER, exchange))
 
+    def derive(self, purpose: str) -> bytes:
+        """Another secret of the same brokers, from which this one cannot be computed."""
+        return hmac.digest(self._key, f"{MECHANISM} {purpose}".encode(), hashlib.sha256)
+
     def _sign(self, side: bytes, exchange: Exchange) -> bytes:
         signer = hmac.new(self._key, digestmod=hashlib.sha256)
         parts = (MECHANISM.encode(), side, exchange.cluster_id.encode(), exchange.caller, exchange.server)

@@ -1,1 +1,16 @@
-"""Who a client is and what protects its connection: TLS contexts, certificates, principals."""
+"""Who a client is, and what protects its connection: TLS contexts, certificates and principals, and logins.
+
+`yak.security.scram` has the mechanisms of SCRAM, the stored credentials and both ends of an exchange, and
+`yak.security.plain` the one message of PLAIN, pure and without sockets. The broker's side of a login is
+`yak.broker.login`. No text of an error, log line or `repr` of this package contains a password or a key.
+"""
+
+from typing import Final
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a connection that proves nothing (KafkaPrincipal.ANONYMOUS)."""
+
+
+def principal_of(user: str) -> str:
+    """The principal of a user (Kafka's KafkaPrincipal)."""
+    return f"User:{user}"

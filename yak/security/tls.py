@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.errors import StartRefused, UsageError
+from yak.security import ANONYMOUS
 from yak.security.distinguished_names import rfc2253
 from yak.security.key_stores import PEM, KeyStore, StoreSettings, read_key_store, read_trust_store
 from yak.security.principal_mapping import PrincipalMapping
-from yak.security.principals import ANONYMOUS
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}

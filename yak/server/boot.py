@@ -170,6 +170,7 @@ def make_broker(
         secret_file=opened.secret_file,
         rng=rng,
         quorum=quorum,
+        own_users=options.users,
         has_redis=options.has_redis,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,

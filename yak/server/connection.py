@@ -11,7 +11,7 @@ from yak.config.listeners import Listener
 from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
 from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
-from yak.security.principals import ANONYMOUS
+from yak.security import ANONYMOUS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
@@ -61,6 +61,7 @@ class Connection(Outgoing):
         "peer_ip",
         "principal",
         "relief",
+        "request_bytes_max",
         "trial",
     )
 
@@ -79,6 +80,10 @@ class Connection(Outgoing):
         self.peer = peer
         self.principal = ANONYMOUS
         self.listener = listener
+        self.request_bytes_max = shell.limits.request_bytes_max
+        """A client that has not logged in may send small requests only."""
+        if listener.security_protocol.uses_sasl:
+            self.request_bytes_max = min(self.request_bytes_max, shell.limits.login_request_bytes_max)
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
@@ -226,7 +231,7 @@ class Connection(Outgoing):
         unpack_length = FRAME_LENGTH.unpack_from
         connection_id = self.connection_id
         limits = shell.limits
-        length_min, length_max = limits.request_bytes_min, limits.request_bytes_max
+        length_min, length_max = limits.request_bytes_min, self.request_bytes_max
         unsent_max = limits.unsent_reply_bytes_max
         start = frames = 0
         try:
@@ -245,6 +250,7 @@ class Connection(Outgoing):
                 frames += 1
                 if effects:
                     carry_out(effects)
+                    length_max = self.request_bytes_max
                     if self.closing or self.unsent_bytes > unsent_max:
                         break
                 elif length > LARGE_REQUEST_ELEMENTS and shell.core.backlog(connection_id) >= limits.in_flight_max:
@@ -277,7 +283,7 @@ class Connection(Outgoing):
 
     def _refuse_length(self, length: int, head: bytes) -> None:
         shell = self._shell
-        kind, hint = describe_bad_length(length, head, shell.limits.request_bytes_max)
+        kind, hint = describe_bad_length(length, head, self.request_bytes_max)
         shell.counters.bad(kind)
         shell.rate_limit.write("warning", "bad-request", {"peer": self.peer, "kind": kind, "hint": hint})
         self.close(kind)

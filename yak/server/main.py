@@ -348,6 +348,7 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
         memory = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return ConnectionLimits(
         request_bytes_max=config.socket_request_max_bytes,
+        login_request_bytes_max=config.sasl_server_max_receive_size,
         idle_ms_max=config.connections_max_idle_ms,
         connections_max=min(config.max_connections, max(16, handles)),
         connections_per_ip_max=config.max_connections_per_ip,

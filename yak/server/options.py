@@ -50,6 +50,8 @@ class ServeOptions:
     """The secret that the brokers of a quorum share before they know any metadata; None: the one on disk, or a new one."""
     cluster_id: str = ""
     """The cluster id that the secret's file names; empty: the one on disk, or the one that follows from the secret."""
+    users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """SCRAM credentials of the users of this broker alone (`yak.server.users_file`)."""
     project_redis: str | None = None
     """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -165,18 +167,7 @@ class ServeOptions:
             )
         self._check_metadata()
         self._check_lease()
-        self._check_protocols()
         return self._check_advertised() + self._check_followers()
-
-    def _check_protocols(self) -> None:
-        for each in self.all_listeners().bound:
-            if each.security_protocol.uses_sasl:
-                raise UsageError(
-                    "listener-protocol",
-                    f"listener {each.name} cannot be {each.security_protocol}",
-                    why="this version of YAK serves PLAINTEXT and SSL only",
-                    try_=(f"yak serve -c listener.security.protocol.map={each.name}:PLAINTEXT",),
-                )
 
     def _check_metadata(self) -> None:
         if self.metadata not in METADATA:

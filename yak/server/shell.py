@@ -27,6 +27,7 @@ from yak.core.events import (
     DisksLost,
     Effect,
     Event,
+    LoggedIn,
     Notice,
     PeerProven,
     Ready,
@@ -102,6 +103,7 @@ class ConnectionLimits:
 
     request_bytes_min: int = bounds.REQUEST_BYTES_MIN
     request_bytes_max: int = bounds.REQUEST_BYTES_MAX
+    login_request_bytes_max: int = bounds.LOGIN_REQUEST_BYTES_MAX
     unsent_reply_bytes_max: int = bounds.UNSENT_REPLY_BYTES_MAX
     in_flight_max: int = bounds.REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
     first_byte_ms_max: int = bounds.FIRST_BYTE_MS_MAX
@@ -196,6 +198,7 @@ class Shell:
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
             PeerProven: self._peer_proven,
+            LoggedIn: self._logged_in,
             RunJob: self.jobs.submit,
             ConnectPeer: self.peers.connect,
             SendPeer: self.peers.send,
@@ -321,8 +324,15 @@ class Shell:
 
     def _peer_proven(self, effect: PeerProven) -> None:
         connection = self.connections.get(effect.connection_id)
-        if connection is not None and connection.trial is not None:
-            connection.trial.keep(connection)
+        if connection is not None:
+            connection.request_bytes_max = self.limits.request_bytes_max
+            if connection.trial is not None:
+                connection.trial.keep(connection)
+
+    def _logged_in(self, effect: LoggedIn) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None:
+            connection.request_bytes_max = self.limits.request_bytes_max
 
     def _call_store(self, effect: CallStore) -> None:
         if self.store is None:

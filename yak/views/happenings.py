@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER, BrokerState
+from yak.cluster.records import NO_LEADER, USER, BrokerState
 from yak.ids import NodeId
+from yak.views.metadata_json import HIDDEN
 
 _STATES = {
     BrokerState.ACTIVE: ("broker-unfenced", "serves"),
@@ -162,6 +163,8 @@ def _config(before: Image, after: Image, resource_type: str, name: str) -> Itera
     old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
     if old is None or new is None or old == new:
         return  # unchanged, or the topic is new or deleted
+    if resource_type == USER:
+        old, new = dict.fromkeys(old, HIDDEN), dict.fromkeys(new, HIDDEN)
     changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
     words = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
     what = f"{resource_type} {name}" if name else "all brokers"
@@ -175,6 +178,8 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
         return None if topic is None else topic.configs
     if resource_type == "group":
         return image.group_configs.get(name, {})
+    if resource_type == USER:
+        return image.user_credentials.get(name, {})
     if not name:
         return image.default_broker_configs
     return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None

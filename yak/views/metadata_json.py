@@ -28,6 +28,8 @@ CLOCKS_MS: Final = 5_000
 """Clock skew between brokers, metadata store and clients at which a client still misses no change."""
 PLAINTEXT: Final = "PLAINTEXT"
 """The security protocol of YAK brokers."""
+HIDDEN: Final = "(hidden)"
+"""Shown in place of a secret."""
 STATUS: Final = {
     BrokerState.ACTIVE: "ALIVE",
     BrokerState.STOPPING: "ALIVE",

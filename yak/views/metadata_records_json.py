@@ -7,6 +7,7 @@ from typing import Any
 
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import (
+    USER,
     BrokerChange,
     BrokerState,
     ChangedPartition,
@@ -26,7 +27,18 @@ from yak.cluster.records import (
     parse,
 )
 from yak.ports.metadata_store import TailedRecord
-from yak.views.metadata_json import PLAINTEXT, STATUS, Json, seconds
+from yak.views.metadata_json import HIDDEN, PLAINTEXT, STATUS, Json, seconds
+
+
+def shown_payload(record: TailedRecord) -> Json:
+    """A record's payload, without the credentials of users."""
+    payload = dict(record.payload)
+    if payload.get("resource_type") == USER:
+        configs = payload.get("configs")
+        payload["configs"] = dict.fromkeys(configs, HIDDEN) if isinstance(configs, dict) else HIDDEN
+    if "user_credentials" in payload:
+        payload["user_credentials"] = HIDDEN
+    return payload
 
 
 def record_json(record: TailedRecord) -> Json:
@@ -35,7 +47,7 @@ def record_json(record: TailedRecord) -> Json:
         content = parse(record)
         fields = _FIELDS[type(content)](content)
     except BadRecord:
-        fields = dict(record.payload)
+        fields = shown_payload(record)
     return {
         "offset": record.offset,
         "timestamp": seconds(record.timestamp_ms),
@@ -127,7 +139,8 @@ def _partition_change(said: PartitionChange) -> Json:
 
 
 def _config(said: Config) -> Json:
-    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": dict(said.configs)}
+    configs = dict.fromkeys(said.configs, HIDDEN) if said.resource_type == USER else dict(said.configs)
+    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": configs}
 
 
 def _producer_ids(said: ProducerIds) -> Json:

@@ -104,7 +104,6 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("-c", "nonsense"), "bad-config"),
         (("-c", "ssl.key.password=" + "x" * 40_000), "bad-config"),
         (("-c", "listeners=SSL://:9093"), "bad-advertised"),
-        (("-c", "listeners=SASL_SSL://h:9093"), "listener-protocol"),
         (("-c", "listeners=OTHER://h:9093"), "bad-listeners"),
         (("--listen", "A://h:1", "--listen", "A://h:2"), "bad-listeners"),
         (("--listen", "A://0.0.0.0:1"), "bad-advertised"),

@@ -140,12 +140,5 @@ def test_named_listeners_are_served_under_kafkas_names_with_bound_ports() -> Non
     assert settings["inter.broker.listener.name"] == "INTERNAL"
 
 
-def test_listener_with_a_protocol_that_is_not_served_is_refused() -> None:
-    named = Listeners.from_settings({"listeners": "PLAINTEXT://127.0.0.1:1,SASL_SSL://127.0.0.1:2"})
-    with pytest.raises(UsageError, match="SASL_SSL") as refused:
-        ServeOptions().of_listeners(named).check()
-    assert refused.value.code == "listener-protocol"
-
-
 def test_options_show_no_password() -> None:
     assert "hush" not in repr(ServeOptions(configs={"ssl.key.password": "hush"}))

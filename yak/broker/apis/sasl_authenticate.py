@@ -1,6 +1,7 @@
-"""SaslAuthenticate (key 36, v0-2): the two steps that authenticate another broker (`yak.protocol.peer_proof`).
+"""SaslAuthenticate (key 36, v0-2): a step of a client's login (`yak.broker.login`), or of another broker's proof.
 
-v1: session lifetime, 0 here: a proof is valid as long as its connection. v2: flexible. Without a handshake the answer
+A proof has two steps (`yak.protocol.peer_proof`), and is valid as long as its connection: its session lifetime is 0.
+v1: session lifetime, KIP-368. v2: flexible. Without a handshake the answer
 is ILLEGAL_SASL_STATE, as in Kafka. A wrong proof gets SASL_AUTHENTICATION_FAILED without the reason, which is in this
 broker's log. The connection remains a client's.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Now, Outcome
 from yak.broker.connections import Connection
+from yak.broker.login import LoginState
 from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.protocol.peer_proof import NONCE_BYTES, Exchange, Hello, Incarnation
@@ -19,14 +21,16 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 36, "SaslAuthenticate", range(3)
-ABSENT = ("client authentication",)
+ABSENT = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer the caller's hello, then its proof."""
+    """Answer a client's token; or the caller's hello, then its proof."""
     connection, said = call.connection, bytes(call.request.auth_bytes)
     proving = connection.proving
     if proving is None:
+        if connection.login is not None and connection.login.state is LoginState.AUTHENTICATE:
+            return broker.logins.authenticate(call, connection.login)
         return _answer(ErrorCode.illegal_sasl_state, b"", "SaslAuthenticate needs a SaslHandshake first")
     try:
         if proving.exchange is None:
@@ -38,6 +42,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         fields: dict[str, object] = {"peer": connection.peer, "reason": str(violation)}
         broker.emit(events.Notice("warning", "peer-proof-refused", fields, is_provoked=True))
         connection.proving = None
+        if connection.login is not None:
+            connection.login.state = LoginState.HANDSHAKE
         return _answer(ErrorCode.sasl_authentication_failed, b"", "the broker's authentication failed")
 
 
@@ -67,6 +73,7 @@ def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: 
     if caller.node_id == broker.node_id or is_outdated:
         raise ProtocolViolation(f"broker {caller.node_id} is registered in a later incarnation")
     connection.proving, connection.proven = None, caller
+    broker.logins.forget(connection)
     broker.emit(events.PeerProven(connection.connection_id))
     return secret.prove_server(exchange)
 

@@ -1,6 +1,7 @@
-"""SaslHandshake (key 17, v0-1): choose a mechanism; only brokers authenticate (`yak.protocol.peer_proof`).
+"""SaslHandshake (key 17, v0-1): choose a mechanism: one for clients, or that of brokers (`yak.protocol.peer_proof`).
 
-A client gets ILLEGAL_SASL_STATE, as from a Kafka listener without SASL (KafkaApis.handleSaslHandshakeRequest).
+Brokers authenticate on every listener, clients on those with SASL (`yak.broker.login`). On other listeners, and after a
+login without an end, a client gets ILLEGAL_SASL_STATE, as in Kafka (KafkaApis.handleSaslHandshakeRequest).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, Now, Outcome
 from yak.broker.connections import Proving
+from yak.broker.login import LoginState
 from yak.errors import ErrorCode
 from yak.protocol.peer_proof import MECHANISM
 
@@ -16,18 +18,21 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 17, "SaslHandshake", range(2)
-ABSENT = ("mechanisms for clients: YAK has no client authentication yet",)
+ABSENT = ("GSSAPI and OAUTHBEARER", "a client's login after v0, whose tokens have no Kafka header")
 
 _FRAMED_VERSION = 1
 """Before v1, the bytes after the handshake have no Kafka header (KIP-152)."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Begin the authentication of a broker."""
-    del broker
-    connection = call.connection
+    """Begin the authentication of a broker or of a client."""
+    connection, login = call.connection, call.connection.login
+    if login is not None and call.request.mechanism != MECHANISM:
+        return broker.logins.handshake(call, login)
     is_first = connection.proving is None and connection.proven is None
     if not is_first or call.version < _FRAMED_VERSION or call.request.mechanism != MECHANISM:
         return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
     connection.proving = Proving()
+    if login is not None:
+        login.state = LoginState.AUTHENTICATE
     return Now({"error_code": ErrorCode.none, "mechanisms": [MECHANISM]})

@@ -1,58 +1,118 @@
-"""DescribeUserScramCredentials, AlterUserScramCredentials (keys 50 and 51, v0): no user has SCRAM credentials.
+"""DescribeUserScramCredentials, AlterUserScramCredentials (keys 50 and 51, v0; KIP-554): the users that may log in.
 
-The errors are those of Kafka's ScramImage, and of its ScramControlManager at a metadata version without SCRAM.
+The credentials are configs of a user in the metadata (`yak.cluster.records.USER`). A description names mechanisms and
+iterations, never keys. Kafka's ScramImage and ScramControlManager have the errors. A wrong change of a user refuses its
+other changes too; each user has its own result.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Api, Call, Fields, Now, Outcome
-from yak.errors import ErrorCode
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.cluster.topic_changes import plan_alter_user
+from yak.errors import ErrorCode, PeerError
+from yak.security.scram import BY_CODE, MECHANISMS, Mechanism, ScramCredential, bad_upsertion, bad_user
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+_TIMEOUT_MS = 10_000
+
 
 def describe_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
-    """Answer RESOURCE_NOT_FOUND for each user; nothing when all users are requested."""
-    del broker
-    times = Counter(user.name for user in call.request.users or ())
-    results = [
-        _result(user, ErrorCode.resource_not_found, f"user {user!r} has no SCRAM credentials")
-        if number == 1
-        else _result(user, ErrorCode.duplicate_resource, f"user {user!r} is named more than once")
-        for user, number in times.items()
+    """Describe these users; all when none is named."""
+    known = broker.image.user_credentials
+    times = Counter(user.name for user in call.request.users or ()) or dict.fromkeys(sorted(known), 1)
+    return Now({"results": [_described(user, known.get(user), number) for user, number in times.items()]})
+
+
+def _described(user: str, texts: Any, times: int) -> Fields:
+    if times > 1:
+        words = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return _result(user, PeerError(ErrorCode.duplicate_resource, words)) | {"credential_infos": []}
+    if texts is None:
+        words = f"Attempt to describe a user credential that does not exist: {user}"
+        return _result(user, PeerError(ErrorCode.resource_not_found, words)) | {"credential_infos": []}
+    parsed = ((MECHANISMS.get(name), ScramCredential.parse(text)) for name, text in sorted(texts.items()))
+    infos = [
+        {"mechanism": mechanism.code, "iterations": credential.iterations}
+        for mechanism, credential in parsed
+        if mechanism is not None and credential is not None
     ]
-    return Now({"results": [{**result, "credential_infos": []} for result in results]})
+    return _result(user, None) | {"credential_infos": infos}
 
 
 def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
-    """Refuse the changes of each user."""
-    del broker
-    users = dict.fromkeys(change.name for change in (*call.request.deletions, *call.request.upsertions))
-    refused = "this version of YAK does not support SCRAM"
-    return Now({"results": [_result(user, ErrorCode.unsupported_version, refused) for user in users]})
+    """Set and delete credentials; the answer follows when they are in force on this broker."""
+    request = call.request
+    users = list(dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions)))
+
+    def build(results: dict[str, PeerError | None]) -> Outcome:
+        return Now({"results": [_result(user, results.get(user)) for user in users]})
+
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    for user in users:
+        try:
+            changes = _changes(broker, request, user)
+        except PeerError as error:
+            waiting.refuse(user, error)
+        else:
+            waiting.change(user, plan_alter_user(user, changes))
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 
-def _result(user: str, error_code: ErrorCode, message: str) -> Fields:
-    return {"user": user, "error_code": error_code, "error_message": message}
+def _changes(broker: Broker, request: Any, user: str) -> dict[str, str | None]:
+    """The user's credentials by mechanism, None for a deletion. Raises PeerError."""
+    deletions = [change for change in request.deletions if change.name == user]
+    upsertions = [change for change in request.upsertions if change.name == user]
+    codes = [change.mechanism for change in (*deletions, *upsertions)]
+    if len(set(codes)) < len(codes):
+        words = "A user credential cannot be altered twice in the same request"
+        raise PeerError(ErrorCode.duplicate_resource, words)
+    present = broker.image.user_credentials.get(user, {})
+    changes: dict[str, str | None] = {}
+    for change in deletions:
+        mechanism = _mechanism(user, change.mechanism)
+        if mechanism.name not in present:
+            raise PeerError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
+        changes[mechanism.name] = None
+    for change in upsertions:
+        mechanism = _mechanism(user, change.mechanism)
+        salt, salted, iterations = bytes(change.salt), bytes(change.salted_password), change.iterations
+        if problem := bad_upsertion(user, salt, salted, iterations):
+            raise PeerError(ErrorCode.unacceptable_credential, problem)
+        changes[mechanism.name] = mechanism.credential(salted, salt, iterations).to_text()
+    return changes
+
+
+def _mechanism(user: str, code: int) -> Mechanism:
+    """The mechanism of a change. Raises PeerError; an empty name comes first, as in Kafka."""
+    if not user:
+        raise PeerError(ErrorCode.unacceptable_credential, str(bad_user(user)))
+    mechanism = BY_CODE.get(int(code))
+    if mechanism is None:
+        raise PeerError(ErrorCode.unsupported_sasl_mechanism, "Unknown SCRAM mechanism")
+    return mechanism
+
+
+def _result(user: str, error: PeerError | None) -> Fields:
+    return {
+        "user": user,
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }
 
 
 APIS = (
-    Api(
-        50,
-        "DescribeUserScramCredentials",
-        range(1),
-        ("SCRAM: no user has credentials",),
-        describe_user_scram_credentials,
-    ),
+    Api(50, "DescribeUserScramCredentials", range(1), (), describe_user_scram_credentials),
     Api(
         51,
         "AlterUserScramCredentials",
         range(1),
-        ("SCRAM: changes are refused with UNSUPPORTED_VERSION, as in Kafka at a metadata version without it",),
+        ("authorization: every client that may connect may change users, as there are no ACLs",),
         alter_user_scram_credentials,
     ),
 )

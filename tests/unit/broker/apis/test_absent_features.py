@@ -118,31 +118,7 @@ def test_alter_client_quotas_with_a_wrong_entity_or_quota_returns_invalid_reques
     assert altered_quota(rig, entity, *changes) == ErrorCode.invalid_request
 
 
-# ------------------------------------------------------------------------------------------ SCRAM, delegation tokens
-
-
-def test_describe_user_scram_credentials_of_all_users_returns_none(rig):
-    for users in (None, []):
-        answer = rig.ask(50, 0, users=users)
-        assert (answer.error_code, answer.results) == (ErrorCode.none, ())
-
-
-def test_describe_user_scram_credentials_of_named_users_returns_resource_not_found(rig):
-    answer = rig.ask(50, 0, users=[{"name": name} for name in ("ann", "bob", "ann")])
-    assert [(row.user, row.error_code, row.credential_infos) for row in answer.results] == [
-        ("ann", ErrorCode.duplicate_resource, ()),
-        ("bob", ErrorCode.resource_not_found, ()),
-    ]
-
-
-def test_alter_user_scram_credentials_returns_unsupported_version_once_for_each_user(rig):
-    upsertion = {"name": "ann", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}
-    deletions = [{"name": name, "mechanism": 2} for name in ("bob", "ann")]
-    answer = rig.ask(51, 0, deletions=deletions, upsertions=[upsertion])
-    assert [(row.user, row.error_code) for row in answer.results] == [
-        ("bob", ErrorCode.unsupported_version),
-        ("ann", ErrorCode.unsupported_version),
-    ]
+# ------------------------------------------------------------------------------------------------- delegation tokens
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -1,0 +1,119 @@
+"""`yak users`: the users that may log in on listeners with SASL."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup
+from yak.commands.options import Globals
+
+users = CommandGroup(
+    "users",
+    "List, add and remove the users that may log in.",
+    examples=("yak users add ann", "yak users add ann --password-file ann.secret", "yak users list"),
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the user.", metavar="NAME")]
+Mechanism = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable.  [both]", rich_help_panel=WHAT),
+]
+_BOTH = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@users.command("list", examples=("yak users list", "yak users list -o json"))
+def list_users(g: Globals) -> None:
+    """List users with their mechanisms; never their keys."""
+    from yak.client.admin import Admin
+    from yak.client.users import user_rows
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    g.out.table(user_rows(admin), ("user", "mechanism", "iterations"), empty="No users. yak users add NAME adds one.")
+
+
+@users.command(
+    "add", examples=("yak users add ann", "yak users add ann --mechanism SCRAM-SHA-512 --password-file ann.secret")
+)
+def add(
+    g: Globals,
+    name: Name,
+    mechanism: Mechanism = None,
+    iterations: Annotated[
+        int,
+        typer.Option("--iterations", help="4096 to 16384; more make guesses slower.", rich_help_panel=WHAT),
+    ] = 4096,
+    password_file: Annotated[
+        str | None,
+        typer.Option(
+            "--password-file",
+            metavar="FILE",
+            help="Read the password from this file; - is the standard input.  [asked for]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+) -> None:
+    """Add a user, or change its password."""
+    from yak.client.admin import Admin
+    from yak.client.users import set_password
+
+    g.must_not_be_readonly(f"add user {name}")
+    mechanisms = _mechanisms(mechanism)
+    password = read_password(password_file, f"Password of {name}: ", twice=True)
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    set_password(admin, name, password, mechanisms, iterations)
+    g.out.note(f"user {name} can log in with {' and '.join(mechanisms)}")
+
+
+@users.command("remove", examples=("yak users remove ann", "yak users remove ann --mechanism SCRAM-SHA-256"))
+def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
+    """Remove a user; its open connections stay."""
+    from yak.client.admin import Admin
+    from yak.client.users import remove_user, user_rows
+    from yak.errors import YakError
+
+    g.must_not_be_readonly(f"remove user {name}")
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    present = [row["mechanism"] for row in user_rows(admin) if row["user"] == name]
+    chosen = _mechanisms(mechanism) if mechanism else present
+    if not present:
+        raise YakError("unknown-user", f"user {name} does not exist", try_=("yak users list",))
+    g.confirm(f"Remove user {name}?")
+    remove_user(admin, name, chosen)
+    g.out.note(f"removed user {name}")
+
+
+def _mechanisms(given: list[str] | None) -> tuple[str, ...]:
+    """The mechanisms of an option. Raises UsageError (`usage`)."""
+    from yak.errors import UsageError
+
+    for name in given or ():
+        if name not in _BOTH:
+            raise UsageError("usage", f'"{name}" is no SCRAM mechanism', why=f"they are {' and '.join(_BOTH)}")
+    return tuple(given or _BOTH)
+
+
+def read_password(path: str | None, prompt: str, *, twice: bool = False) -> str:
+    """A password from a file, from the standard input (`-`, or when it is no terminal), or asked for without echo.
+
+    Raises UsageError (`password`).
+    """
+    from yak.errors import UsageError
+
+    try:
+        if path is None and sys.stdin.isatty():
+            import getpass
+
+            password = getpass.getpass(prompt)
+            if twice and getpass.getpass("The same again: ") != password:
+                raise UsageError("password", "the two passwords differ", try_=("type it again",))
+        elif path in (None, "-"):
+            password = sys.stdin.readline().rstrip("\r\n")
+        else:
+            with open(str(path), encoding="utf-8") as file:
+                password = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("password", f"no password in {path}", why=str(error), try_=(f"ls -l {path}",)) from None
+    if not password:
+        raise UsageError("password", "the password is empty", try_=("yak users add NAME --password-file FILE",))
+    return password

@@ -1,0 +1,267 @@
+"""Logins of real clients on a listener with SASL: each mechanism, wrong passwords, no login, and the commands of `yak users`."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from types import SimpleNamespace
+
+import aiokafka
+import kafka
+import kafka.errors
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+from kio.schema.errors import ErrorCode
+from support.raw import Closed, RawClient
+from support.tls import Certificates, consume, failure, produce
+from support.waiting import wait_until
+
+from yak.client.login import ClientLogin, use_login
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable
+from yak.local.spawn import yak_argv
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+ADMIN, PASSWORD, WRONG = "admin", "admin-secret:,=", "wrong-secret"
+PATIENCE_SECONDS = 30.0
+
+
+def start(folder, *arguments, name="broker"):
+    """One broker with a listener with SASL, and its address."""
+    users, ready = folder / "users", folder / f"{name}.json"
+    users.write_text(f"{ADMIN}:{PASSWORD}\n")
+    users.chmod(0o600)
+    words = ["--no-http", "--data-dir", str(folder / name), "--users-file", str(users)]
+    words += ["--ready-file", str(ready), "-c", "listeners=SASL_PLAINTEXT://127.0.0.1:0"]
+    words += ["-c", f"sasl.enabled.mechanisms={','.join(MECHANISMS)}", *arguments]
+    with open(folder / f"{name}.log", "ab") as log:
+        process = subprocess.Popen(yak_argv("serve", *words), cwd=folder, stdout=log, stderr=log)
+    wait_until(lambda: ready.exists() or process.poll() is not None, "the broker is ready")
+    assert process.poll() is None, (folder / f"{name}.log").read_text()
+    address = json.loads(ready.read_text())["address"]
+    return SimpleNamespace(
+        process=process, address=address, port=int(address.rpartition(":")[2]), folder=folder, log=log.name
+    )
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    started = start(tmp_path_factory.mktemp("logins"), "--metadata", "raft", "-c", "num.partitions=1")
+    yield started
+    started.process.kill()
+    started.process.wait()
+
+
+def librdkafka(broker, mechanism="SCRAM-SHA-256", user=ADMIN, password=PASSWORD):
+    login = ClientLogin(mechanism, user, password)
+    return {"bootstrap.servers": broker.address, "log_level": 0} | login.librdkafka()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_logs_in_produces_and_consumes(broker, mechanism):
+    topic = f"librdkafka-{mechanism}"
+    producer = Producer(librdkafka(broker, mechanism))
+    delivered = []
+    producer.produce(topic, b"hello", on_delivery=lambda error, _message: delivered.append(error))
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    assert delivered == [None]
+    consumer = Consumer(librdkafka(broker, mechanism) | {"group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    message = wait_until(lambda: consumer.poll(1.0), "a record")
+    assert message.value() == b"hello"
+    consumer.close()
+
+
+def test_login_inside_tls_serves_librdkafka_and_commands(tmp_path):
+    certificates = Certificates(tmp_path / "certs")
+    configs = {name.replace("_", "."): value for name, value in certificates.configs().items()}
+    configs["listeners"] = "SASL_SSL://127.0.0.1:0"
+    pairs = [word for name, value in configs.items() for word in ("-c", f"{name}={value}")]
+    broker = start(tmp_path, "--metadata", "raft", *pairs)
+    try:
+        tls = certificates.client(broker.address)
+        config = librdkafka(broker) | tls | {"security.protocol": "SASL_SSL"}
+        produce(config, "encrypted", [b"hello"])
+        assert consume(config, "encrypted", 1) == [b"hello"]
+        settings = {"SECURITY_PROTOCOL": "SASL_SSL", "SASL_USERNAME": ADMIN, "SASL_PASSWORD": PASSWORD}
+        settings["SSL_CA_LOCATION"] = str(certificates.folder / "ca.pem")
+        environment = {**os.environ, **{f"YAK_{name}": value for name, value in settings.items()}}
+        ran = subprocess.run(
+            yak_argv("brokers", "list", "-b", broker.address),
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert broker.address.rpartition(":")[2] in ran.stdout
+        assert "Invalid username or password" in failure(config | {"sasl.password": WRONG})
+    finally:
+        broker.process.kill()
+        broker.process.wait()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python_logs_in_produces_and_consumes(broker, mechanism):
+    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism,
+             "sasl_plain_username": ADMIN, "sasl_plain_password": PASSWORD}  # fmt: skip
+    topic = f"kafka-python-{mechanism}"
+    producer = kafka.KafkaProducer(**login)
+    assert producer.send(topic, b"hello").get(PATIENCE_SECONDS).offset == 0
+    producer.close()
+    consumer = kafka.KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000, **login)
+    assert next(iter(consumer)).value == b"hello"
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka_logs_in_produces_and_consumes(broker, mechanism):
+    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism,
+             "sasl_plain_username": ADMIN, "sasl_plain_password": PASSWORD}  # fmt: skip
+    topic = f"aiokafka-{mechanism}"
+
+    async def round_trip():
+        async with aiokafka.AIOKafkaProducer(**login) as producer:
+            await producer.send_and_wait(topic, b"hello")
+        async with aiokafka.AIOKafkaConsumer(topic, auto_offset_reset="earliest", **login) as consumer:
+            return (await asyncio.wait_for(consumer.getone(), PATIENCE_SECONDS)).value
+
+    assert asyncio.run(round_trip()) == b"hello"
+
+
+@pytest.mark.parametrize(("user", "password"), [(ADMIN, WRONG), ("unknown", PASSWORD)])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_wrong_password_fails_soon_with_an_authentication_error(broker, mechanism, user, password):
+    errors = []
+    config = librdkafka(broker, mechanism, user, password) | {"error_cb": errors.append}
+    begun = time.monotonic()
+    client = AdminClient(config)
+
+    def failed():
+        client.poll(0.05)
+        return errors
+
+    wait_until(failed, "an error", 10)
+    assert errors[0].code() == KafkaError._AUTHENTICATION
+    assert mechanism in errors[0].str() or "Invalid username or password" in errors[0].str()
+    assert time.monotonic() - begun < 5  # a loaded machine; a second on an idle one
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_wrong_password_of_our_own_connection_is_named(broker, mechanism):
+    use_login(ClientLogin(mechanism, ADMIN, WRONG))
+    try:
+        with pytest.raises(Unreachable) as caught:
+            RawConnection(broker.address, timeout_s=PATIENCE_SECONDS)
+    finally:
+        use_login(None)
+    assert caught.value.code == "login-failed"
+    assert WRONG not in f"{caught.value} {caught.value.why}"
+
+
+def test_request_without_a_login_is_refused(broker):
+    with RawClient(broker.port) as client, pytest.raises(Closed):
+        client.ask(3, 9, topics=[], allow_auto_topic_creation=False, include_cluster_authorized_operations=False,
+                   include_topic_authorized_operations=False)  # fmt: skip
+
+
+def test_large_request_before_the_login_is_refused_before_it_has_arrived(broker):
+    with RawClient(broker.port) as client:
+        client.send((50 << 20).to_bytes(4, "big"))
+        with pytest.raises(Closed):
+            client.receive_frame()
+
+
+def test_large_request_after_the_login_is_served(broker):
+    producer = Producer(librdkafka(broker) | {"message.max.bytes": 2_000_000})
+    errors = []
+    producer.produce("large", os.urandom(900_000), on_delivery=lambda error, _message: errors.append(error))
+    producer.flush(PATIENCE_SECONDS)
+    assert errors == [None]
+
+
+def test_unknown_mechanism_is_refused_with_the_enabled_ones(broker):
+    with RawClient(broker.port) as client:
+        answer = client.ask(17, 1, mechanism="GSSAPI")
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.unsupported_sasl_mechanism, MECHANISMS)
+        with pytest.raises(Closed):
+            client.receive_frame()
+
+
+def yak(broker, *words, user=ADMIN, password=PASSWORD, stdin="", check=True, **environment):
+    login = {"YAK_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "YAK_SASL_USERNAME": user, "YAK_SASL_PASSWORD": password}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("YAK_")}
+    ran = subprocess.run(
+        yak_argv(*words, "-b", broker.address),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=broker.folder,
+        env={**kept, **login, "HOME": str(broker.folder), "XDG_CONFIG_HOME": str(broker.folder), **environment},
+        timeout=90,
+        check=False,
+    )
+    assert not check or ran.returncode == 0, ran.stderr
+    return ran
+
+
+def test_users_are_added_listed_used_and_removed(broker):
+    yak(broker, "users", "add", "ann", "--password-file", "-", stdin="ann-secret\n")
+    rows = json.loads(yak(broker, "users", "list", "-o", "json").stdout)
+    assert rows == [{"user": "ann", "mechanism": name, "iterations": 4096} for name in MECHANISMS[:2]]
+    ann = {"user": "ann", "password": "ann-secret"}
+    yak(broker, "topics", "create", "of-ann", **ann)
+    for mechanism in MECHANISMS:
+        yak(broker, "produce", "of-ann", "-m", "x", YAK_SASL_MECHANISM=mechanism, **ann)
+    yak(broker, "isr", **ann)  # over a connection without librdkafka
+    yak(broker, "users", "add", "ann", stdin="another\n")
+    assert yak(broker, "topics", "list", check=False, **ann).returncode == 3
+    refused = yak(broker, "topics", "list", user="ann", password="guessed-secret", check=False)
+    assert "login-failed" in refused.stderr
+    assert "guessed-secret" not in refused.stderr
+    yak(broker, "users", "remove", "ann", "--yes")
+    assert json.loads(yak(broker, "users", "list", "-o", "json").stdout) == []
+    assert yak(broker, "users", "remove", "ann", "--yes", check=False).returncode == 1
+
+
+def test_no_output_of_a_broker_or_of_the_metadata_commands_has_a_key_or_a_password(broker):
+    yak(broker, "users", "add", "bob", "--password-file", "-", stdin="bob-secret\n")
+    folder = str(broker.folder / "broker")
+    files = [os.path.join(root, name) for root, _, names in os.walk(folder) for name in names]
+    stored = b"".join(open(path, "rb").read() for path in files)  # noqa: SIM115
+    keys = {part.split(b'"')[0].split(b",")[0] for part in stored.split(b"stored_key=")[1:]}
+    keys |= {part.split(b'"')[0].split(b",")[0] for part in stored.split(b"server_key=")[1:]}
+    assert len(keys) >= 4, "the broker's own copy has them"
+    assert not [secret for secret in (b"bob-secret", PASSWORD.encode()) if secret in stored]
+    shown = open(broker.log).read()  # noqa: SIM115
+    for words in (("log",), ("log", "-o", "json"), ("snapshot",), ("snapshot", "-o", "json")):
+        ran = yak(broker, "metadata", *words, "--data-dir", folder)
+        shown += ran.stdout + ran.stderr
+    for words in (("users", "list"), ("config", "show"), ("brokers", "describe", "1", "--all-configs"), ("doctor",)):
+        ran = yak(broker, *words, check=False)
+        shown += ran.stdout + ran.stderr
+    assert "bob" in shown
+    for secret in (*(key.decode() for key in keys), "bob-secret", PASSWORD, WRONG):
+        assert secret not in shown
+
+
+def test_brokers_replicate_over_listeners_with_sasl(tmp_path, redis_databases):
+    with redis_databases.borrow() as url:
+        brokers = [start(tmp_path, "--redis-url", url, "--node-id", str(n), name=f"b{n}") for n in (1, 2)]
+        try:
+            yak(brokers[0], "topics", "create", "both", "-p", "4", "--replication-factor", "2")
+            producer = Producer(librdkafka(brokers[1]) | {"acks": "all"})
+            errors = []
+            for number in range(40):
+                producer.produce("both", b"x", partition=number % 4, on_delivery=lambda error, _: errors.append(error))
+            producer.flush(PATIENCE_SECONDS)
+            assert errors == [None] * 40
+            yak(brokers[0], "users", "add", "ann", "--password-file", "-", stdin="ann-secret\n")
+            # a user of the metadata may log in at every broker
+            yak(brokers[1], "produce", "both", "-m", "x", user="ann", password="ann-secret")
+        finally:
+            for each in brokers:
+                each.process.kill()
+                each.process.wait()

@@ -1,0 +1,153 @@
+"""Users and their SCRAM credentials: set, described, deleted, kept, restored, and shown nowhere."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.cluster.image import Image
+from yak.cluster.records import USER
+from yak.cluster.snapshot import read_snapshot, write_snapshot
+from yak.metadata_store.seeding import _write_configs
+from yak.metadata_store.state import StoreState
+from yak.security.scram import SCRAM_SHA_256, ScramCredential
+from yak.sim.rig import Rig
+from yak.views.happenings import of_image
+from yak.views.metadata_json import HIDDEN, cluster_json
+from yak.views.metadata_records_json import record_json
+
+SALT, SALTED = b"salt", b"the salted password"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def upsertion(name, mechanism=1, iterations=4096, salt=SALT):
+    return {"name": name, "mechanism": mechanism, "iterations": iterations, "salt": salt, "salted_password": SALTED}
+
+
+def altered(rig, *upsertions, deletions=()):
+    answer = rig.ask(51, 0, deletions=[{"name": n, "mechanism": m} for n, m in deletions], upsertions=list(upsertions))
+    return {row.user: row.error_code for row in answer.results}
+
+
+def described(rig, *names):
+    answer = rig.ask(50, 0, users=[{"name": name} for name in names] or None)
+    assert answer.error_code == ErrorCode.none
+    return {
+        row.user: row.error_code or [(info.mechanism, info.iterations) for info in row.credential_infos]
+        for row in answer.results
+    }
+
+
+def test_a_new_cluster_has_no_users(rig):
+    assert described(rig) == {}
+
+
+def test_users_are_described_with_mechanisms_and_iterations(rig):
+    assert altered(rig, upsertion("ann"), upsertion("ann", 2, 8192), upsertion("a,b=c")) == {"ann": 0, "a,b=c": 0}
+    assert described(rig) == {"a,b=c": [(1, 4096)], "ann": [(1, 4096), (2, 8192)]}
+    assert described(rig, "ann", "bob") == {"ann": [(1, 4096), (2, 8192)], "bob": ErrorCode.resource_not_found}
+    assert described(rig, "ann", "ann") == {"ann": ErrorCode.duplicate_resource}
+
+
+def test_stored_credential_has_the_keys_of_the_salted_password(rig):
+    altered(rig, upsertion("ann"))
+    text = rig.node.broker.image.user_credentials["ann"]["SCRAM-SHA-256"]
+    assert ScramCredential.parse(text) == SCRAM_SHA_256.credential(SALTED, SALT, 4096)
+
+
+def test_deletion_of_one_mechanism_keeps_the_other_and_the_last_one_removes_the_user(rig):
+    altered(rig, upsertion("ann"), upsertion("ann", 2))
+    assert altered(rig, deletions=[("ann", 1)]) == {"ann": 0}
+    assert described(rig) == {"ann": [(2, 4096)]}
+    assert altered(rig, deletions=[("ann", 1)]) == {"ann": ErrorCode.resource_not_found}
+    assert altered(rig, upsertion("ann"), deletions=[("ann", 2)]) == {"ann": 0}
+    assert altered(rig, deletions=[("ann", 1)]) == {"ann": 0}
+    assert described(rig) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (upsertion(""), ErrorCode.unacceptable_credential),
+        (upsertion("", 9), ErrorCode.unacceptable_credential),
+        (upsertion("u" * 1000), ErrorCode.unacceptable_credential),
+        (upsertion("u", iterations=4095), ErrorCode.unacceptable_credential),
+        (upsertion("u", iterations=16_385), ErrorCode.unacceptable_credential),
+        (upsertion("u", salt=b""), ErrorCode.unacceptable_credential),
+        (upsertion("u", 0), ErrorCode.unsupported_sasl_mechanism),
+        (upsertion("u", 3), ErrorCode.unsupported_sasl_mechanism),
+    ],
+)
+def test_bad_upsertion_is_refused_and_others_are_made(rig, change, error):
+    assert altered(rig, change, upsertion("ok")) == {change["name"]: error, "ok": 0}
+    assert described(rig) == {"ok": [(1, 4096)]}
+
+
+def test_two_changes_of_one_credential_are_refused(rig):
+    assert altered(rig, upsertion("u"), upsertion("u")) == {"u": ErrorCode.duplicate_resource}
+    assert altered(rig, upsertion("u"), deletions=[("u", 1)]) == {"u": ErrorCode.duplicate_resource}
+
+
+def test_one_bad_change_of_a_user_refuses_the_good_one(rig):
+    assert altered(rig, upsertion("u"), upsertion("u", 2, 1)) == {"u": ErrorCode.unacceptable_credential}
+    assert altered(rig, deletions=[("", 9), ("x", 9)]) == {
+        "": ErrorCode.unacceptable_credential,
+        "x": ErrorCode.unsupported_sasl_mechanism,
+    }
+    assert described(rig) == {}
+
+
+def test_a_restart_keeps_the_users(rig):
+    altered(rig, upsertion("ann"))
+    rig.restart()
+    rig.run_for(100)
+    assert described(rig) == {"ann": [(1, 4096)]}
+
+
+def test_a_snapshot_and_a_restored_store_keep_the_users():
+    image = Image(user_credentials={"ann": {"SCRAM-SHA-256": "keys"}})
+    record = write_snapshot(image)
+    assert read_snapshot(record) == image
+    older = {name: value for name, value in record.payload.items() if name != "user_credentials"}
+    assert read_snapshot(replace(record, payload=older)).user_credentials == {}
+    state = StoreState()
+    _write_configs(state, record.payload)
+    assert state.configs == {"user:ann": {"SCRAM-SHA-256": "keys"}}
+    _write_configs(StoreState(), older)
+
+
+def test_no_view_shows_a_key(rig):
+    before = rig.node.broker.image
+    offset = before.offset
+    altered(rig, upsertion("ann"))
+    after = rig.node.broker.image
+    keys = [part.split("=", 1)[1] for part in after.user_credentials["ann"]["SCRAM-SHA-256"].split(",")[:3]]
+    (record,) = [
+        each for each in rig.store.state.log if each.offset > offset and each.payload.get("resource_type") == USER
+    ]
+    assert HIDDEN in repr(record_json(record))
+    _, delta = before.apply_all(each for each in rig.store.state.log if each.offset > before.offset)
+    happened = list(of_image(before, after, delta))
+    assert "ann" in repr(happened)
+    described_configs = rig.ask(
+        32, 4, resources=[{"resource_type": kind, "resource_name": "ann", "configuration_keys": None} for kind in (2, 4, 32)],
+        include_synonyms=True, include_documentation=True,
+    )  # fmt: skip
+    shown = [
+        json.dumps(cluster_json(after, ()), default=str),
+        json.dumps(record_json(write_snapshot(after)), default=str),
+        repr(happened),
+        repr(record_json(record)),
+        repr(record_json(replace(record, payload={**record.payload, "version": 99}))),
+        repr(after),
+        repr(described_configs),
+        repr(rig.ask(50, 0, users=None)),
+        repr([(notice.event, notice.fields) for notice in rig.node.notices]),
+    ]
+    for key in keys:
+        assert not [text for text in shown if key in text]

@@ -1,0 +1,128 @@
+"""`yak users` and the logins of contexts: where passwords come from, and that no command prints one."""
+
+import io
+import os
+import stat
+
+import pytest
+
+from yak.client.login import ClientLogin, current_login, login_of, use_login
+from yak.commands.options import Flags, Globals
+from yak.commands.users import read_password
+from yak.errors import UsageError
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(autouse=True)
+def no_login():
+    yield
+    use_login(None)
+
+
+def write(tmp_path, text=PASSWORD + "\n"):
+    path = tmp_path / "secret"
+    path.write_text(text)
+    return str(path)
+
+
+def test_password_is_the_first_line_of_a_file_or_of_the_standard_input(tmp_path, monkeypatch):
+    assert read_password(write(tmp_path), "") == PASSWORD
+    for path in ("-", None):
+        monkeypatch.setattr("sys.stdin", io.StringIO("from stdin\r\nmore\n"))
+        assert read_password(path, "") == "from stdin"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\nsecond line"])
+def test_empty_password_is_refused(tmp_path, text):
+    with pytest.raises(UsageError) as caught:
+        read_password(write(tmp_path, text), "")
+    assert caught.value.code == "password"
+
+
+def test_two_typed_passwords_must_be_equal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    typed = iter(["one", "two", "same", "same"])
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: next(typed))
+    with pytest.raises(UsageError, match="differ"):
+        read_password(None, "", twice=True)
+    assert read_password(None, "", twice=True) == "same"
+
+
+def test_context_with_a_login_keeps_the_password_in_a_private_file_and_no_command_prints_it(yak, tmp_path):
+    config = str(tmp_path / "config.toml")
+    at = ("--config", config)
+    added = yak("context", "add", "prod", "-b", "k:9092", "--login", "ann", "--password-file", write(tmp_path), *at)
+    assert added.code == 0, added.err
+    assert stat.S_IMODE(os.stat(config).st_mode) == 0o600
+    with open(config, encoding="utf-8") as file:
+        assert PASSWORD in file.read()
+    for words in (("context", "list"), ("context", "show"), ("config", "show", "--origin")):
+        for output in ("table", "json"):
+            ran = yak(*words, "-o", output, *at)
+            assert ran.code == 0
+            assert PASSWORD not in ran.out + ran.err
+    assert "(set)" in yak("context", "show", *at).out
+
+
+def test_password_on_the_command_line_is_refused(yak):
+    ran = yak("context", "add", "prod", "--set", f"sasl_password={PASSWORD}")
+    assert ran.code == 2
+    assert PASSWORD not in ran.err
+
+
+def test_login_of_a_context_is_used_at_its_brokers(yak, tmp_path):
+    config = str(tmp_path / "config.toml")
+    yak(
+        "context",
+        "add",
+        "prod",
+        "-b",
+        "k:9092",
+        "--login",
+        "ann",
+        "--password-file",
+        write(tmp_path),
+        "--config",
+        config,
+    )
+    assert Globals.resolve(Flags(config=config)).bootstrap_servers == "k:9092"
+    assert current_login() == ClientLogin("SCRAM-SHA-256", "ann", PASSWORD)
+    assert PASSWORD not in repr(current_login())
+
+
+def test_password_of_a_context_is_not_sent_to_brokers_that_a_folder_names(yak, tmp_path):
+    config = str(tmp_path / "config.toml")
+    yak(
+        "context",
+        "add",
+        "prod",
+        "-b",
+        "k:9092",
+        "--login",
+        "ann",
+        "--password-file",
+        write(tmp_path),
+        "--config",
+        config,
+    )
+    (tmp_path / "yak.toml").write_text('bootstrap_servers = "evil.example:1"\n')
+    with pytest.raises(UsageError) as caught:
+        _ = Globals.resolve(Flags(config=config)).bootstrap_servers
+    assert caught.value.code == "login-settings"
+
+
+def test_login_without_a_user_or_a_password_is_refused():
+    assert login_of("PLAINTEXT", "PLAIN", "ann", None) is None
+    for user, password in ((None, "x"), ("ann", None)):
+        with pytest.raises(UsageError) as caught:
+            login_of("SASL_PLAINTEXT", "PLAIN", user, password)
+        assert caught.value.code == "login-settings"
+
+
+def test_unknown_mechanism_of_a_user_is_refused(yak):
+    assert yak("users", "add", "ann", "--mechanism", "PLAIN").code == 2

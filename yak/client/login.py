@@ -1,0 +1,142 @@
+"""The login of this process's connections to brokers: librdkafka's and its own (`RawConnection`).
+
+A process talks to one cluster, so it has one login: `use_login` sets it when the settings are known. Settings that a
+caller gives to a librdkafka handle take precedence.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from yak.client.security import in_force
+from yak.errors import LoginRefused, Unreachable, UsageError
+from yak.security.plain import PlainToken
+from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CLIENT_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+Ask = Callable[[int, int, bytes], bytes]
+"""Sends a request by API key, version and body, and returns the body of the response. Raises OSError."""
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE, _VERSION = 17, 36, 1
+_ILLEGAL_SASL_STATE: Final = 34
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLogin:
+    """A user's login. Its `repr` hides the password."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+    def librdkafka(self) -> dict[str, str]:
+        """The login as settings of librdkafka."""
+        return {
+            "security.protocol": "SASL_SSL" if in_force().uses_tls else "SASL_PLAINTEXT",
+            "sasl.mechanism": self.mechanism,
+            "sasl.username": self.user,
+            "sasl.password": self.password,
+        }
+
+
+class _Process:
+    """The login of this process; None where brokers need none."""
+
+    login: ClientLogin | None = None
+
+
+def use_login(login: ClientLogin | None) -> None:
+    """Log in with this from now on."""
+    _Process.login = login
+
+
+def current_login() -> ClientLogin | None:
+    """The login of this process."""
+    return _Process.login
+
+
+def login_of(protocol: str, mechanism: str, user: str | None, password: str | None) -> ClientLogin | None:
+    """The login that these settings describe; None without SASL. Raises UsageError (`login-settings`)."""
+    if not protocol.startswith("SASL"):
+        return None
+    if not user or not password:
+        missing = "sasl_password" if user else "sasl_username"
+        raise UsageError(
+            "login-settings",
+            f"security_protocol is {protocol}, and {missing} is not set",
+            why="a login needs a user and a password",
+            try_=(
+                "export YAK_SASL_USERNAME=USER YAK_SASL_PASSWORD=...",
+                "yak context add NAME --login USER -b HOST:PORT",
+            ),
+        )
+    return ClientLogin(mechanism, user, password)
+
+
+def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
+    """Log in on a new connection. Raises Unreachable (`login-failed`), and OSError from `ask`.
+
+    The two requests are written by hand: to import kio takes longer than a broker waits for the first bytes of a client
+    on a loaded machine.
+    """
+
+    def send(token: bytes) -> bytes:
+        raw = ask(_SASL_AUTHENTICATE, _VERSION, struct.pack(">i", len(token)) + token)
+        error_code, words, answered = _read_answer(raw)
+        if error_code:
+            raise _failed(login, address, words)
+        return answered
+
+    name = login.mechanism.encode()
+    error_code, enabled = _read_handshake(ask(_SASL_HANDSHAKE, _VERSION, struct.pack(">h", len(name)) + name))
+    if error_code == _ILLEGAL_SASL_STATE:
+        raise _failed(login, address, "the listener there has no SASL: set security_protocol to PLAINTEXT")
+    if error_code:
+        raise _failed(login, address, f"{login.mechanism} is not enabled there; enabled: {enabled or 'none'}")
+    if login.mechanism not in MECHANISMS:
+        send(PlainToken(login.user, login.password).encode())
+        return
+    scram = ScramClient(MECHANISMS[login.mechanism], login.user, login.password, os.urandom(NONCE_BYTES))
+    try:
+        scram.check(send(scram.final(send(scram.first()))))
+    except LoginRefused as refused:
+        raise _failed(login, address, str(refused)) from None
+
+
+def _read_handshake(raw: bytes) -> tuple[int, str]:
+    """Error code and enabled mechanisms. Raises OSError."""
+    try:
+        error_code, count = struct.unpack_from(">hi", raw)
+        names, at = [], 6
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", raw, at)
+            names.append(raw[at + 2 : at + 2 + length].decode())
+            at += 2 + length
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError(f"an answer that is no SaslHandshake: {error}") from None
+    return error_code, ", ".join(names)
+
+
+def _read_answer(raw: bytes) -> tuple[int, str, bytes]:
+    """Error code, message and token of SaslAuthenticate. Raises OSError."""
+    try:
+        error_code, length = struct.unpack_from(">hh", raw)
+        at = 4 + max(length, 0)
+        words = raw[4:at].decode()
+        (size,) = struct.unpack_from(">i", raw, at)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise OSError(f"an answer that is no SaslAuthenticate: {error}") from None
+    return error_code, words or f"error {error_code}", raw[at + 4 : at + 4 + size]
+
+
+def _failed(login: ClientLogin, address: str, why: str) -> Unreachable:
+    return Unreachable(
+        "login-failed",
+        f"user {login.user} could not log in at {address}",
+        why=why,
+        try_=("yak config show    shows the user and where it comes from", "yak users list     as another user"),
+    )
