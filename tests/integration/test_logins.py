@@ -97,7 +97,7 @@ def test_login_inside_tls_serves_librdkafka_and_commands(tmp_path):
         )
         assert ran.returncode == 0, ran.stderr
         assert broker.address.rpartition(":")[2] in ran.stdout
-        assert "Invalid username or password" in failure(config | {"sasl.password": WRONG})
+        assert "invalid credentials" in failure(config | {"sasl.password": WRONG})
     finally:
         broker.process.kill()
         broker.process.wait()
