@@ -28,6 +28,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "cut": 10_000,
     "move": 60_000,
     "quorum": 10_000,
+    "login": 10_000,
 }
 """A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32
