@@ -42,7 +42,7 @@ class Suite(NamedTuple):
         return f"https://github.com/{self.repository}"
 
 
-_SECURITY: Final = "TLS and SASL, which YAK does not have yet"
+_SECURITY: Final = "TLS and SASL, which these runs do without"
 SUITES: Final = (
     Suite(
         "kafka-python",
