@@ -58,13 +58,17 @@ def create(
 
     clients = client or []
     names = [host.strip() for host in hosts.split(",") if host.strip()]
+    if not names:
+        why = "clients check that the broker's certificate names the host that they connect to"
+        raise UsageError("certs-name", "--hosts names no host", why=why, try_=("--hosts a,b",))
     try:
         files = create_certificates(directory, names, days, clients, force=force, now=datetime.now(UTC))
     except OSError as error:
         raise UsageError(
             "certs-not-written", f"the certificates cannot be written to {directory}", why=f"{error.strerror or error}"
         ) from error
-    broker, properties = _broker_lines(os.path.abspath(directory)), _client_lines(os.path.abspath(directory), clients)
+    folder = os.path.abspath(directory)
+    broker, properties = _broker_lines(folder, names[0]), _client_lines(folder, clients)
     if not g.out.for_people:
         g.out.object({"files": files, "broker": broker, "client_properties": properties})
         return
@@ -79,9 +83,11 @@ def create(
         g.out.line(line)
 
 
-def _broker_lines(directory: str) -> list[str]:
+def _broker_lines(directory: str, host: str) -> list[str]:
+    """`host`: the first name of the certificate, which clients connect to."""
     return [
         "listeners=SSL://0.0.0.0:9093",
+        f"advertised.listeners=SSL://{f'[{host}]' if ':' in host else host}:9093",
         "ssl.keystore.type=PEM",
         f"ssl.keystore.location={directory}/broker.pem",
         "ssl.truststore.type=PEM",

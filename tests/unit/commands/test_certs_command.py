@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 
 def test_certs_create_prints_the_configs_of_broker_and_clients(yak, tmp_path: Path):
     ran = yak("certs", "create", str(tmp_path / "c"), "--hosts", "a.example,10.0.0.1", "--client", "alice")
@@ -8,6 +10,20 @@ def test_certs_create_prints_the_configs_of_broker_and_clients(yak, tmp_path: Pa
     assert f"ssl.keystore.location={tmp_path}/c/broker.pem" in ran.out
     assert f"ssl.keystore.location={tmp_path}/c/alice.pem" in ran.out
     assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["alice.pem", "broker.pem", "ca.key", "ca.pem"]
+
+
+@pytest.mark.parametrize("hosts", ["a.example,10.0.0.1", "2001:db8::1"])
+def test_configs_that_certs_create_prints_start_a_broker(yak, tmp_path: Path, hosts: str):
+    made = json.loads(yak("certs", "create", str(tmp_path / "c"), "--hosts", hosts, "-o", "json").out)
+    (tmp_path / "broker.properties").write_text("\n".join(made["broker"]))
+    words = ("--metadata", "raft", "--properties", str(tmp_path / "broker.properties"), "--dry-run")
+    ran = yak("serve", *words)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_certs_create_without_a_host_is_refused(yak, tmp_path: Path):
+    ran = yak("certs", "create", str(tmp_path / "c"), "--hosts", ",")
+    assert (ran.code, "certs-name" in ran.err) == (2, True)
 
 
 def test_certs_create_refuses_files_that_are_there(yak, tmp_path: Path):
