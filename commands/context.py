@@ -14,6 +14,8 @@ context = CommandGroup(
     examples=("yak context add staging -b kafka.example:9092", "yak context use staging", "yak context use -"),
 )
 
+_PASSWORDS = {"sasl_password": "--login USER", "ssl_key_password": "export YAK_SSL_KEY_PASSWORD=..."}
+"""Settings that no command line may have, and what to use instead."""
 Name = Annotated[str, typer.Argument(help="Context.", autocompletion=complete_context, metavar="NAME")]
 
 
@@ -57,9 +59,6 @@ def add(
     from yak.errors import UsageError
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
-    if login is not None:
-        password = read_password(password_file, f"Password of {login}: ")
-        values |= {"security_protocol": "SASL_PLAINTEXT", "sasl_username": login, "sasl_password": password}
     for setting, value in key_values(set_).items():
         plain = setting.replace("-", "_")
         if plain not in BY_NAME or plain == "context":
@@ -69,10 +68,15 @@ def add(
                 why=f'closest: "{closest(plain, list(BY_NAME))}"',
                 try_=("yak config show",),
             )
-        if plain == "sasl_password":
+        if plain in _PASSWORDS:
             why = "other users of this machine see the command line"
-            raise UsageError("usage", "a password cannot be given with --set", why=why, try_=("--login USER",))
+            raise UsageError("usage", "a password cannot be given with --set", why=why, try_=(_PASSWORDS[plain],))
         values[plain] = value
+    if login is not None:
+        password = read_password(password_file, f"Password of {login}: ")
+        uses_tls = str(values.get("security_protocol", "")).upper().endswith("SSL")
+        values["security_protocol"] = "SASL_SSL" if uses_tls else "SASL_PLAINTEXT"
+        values |= {"sasl_username": login, "sasl_password": password}
     is_used = add_context(g.settings.config_file, name, values, use=use)
     g.out.note(f"context {name}: {values['bootstrap_servers']}" + (" (in use)" if is_used else ""))
 

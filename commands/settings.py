@@ -17,13 +17,14 @@ from typing import Any
 
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
-from yak.client.login import CLIENT_MECHANISMS, PROTOCOLS
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.private_files import distrust
 
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -141,17 +142,17 @@ SETTINGS: tuple[Setting, ...] = (
         "security_protocol",
         "",
         "YAK_SECURITY_PROTOCOL",
-        PROTOCOLS[0],
+        SECURITY_PROTOCOLS[0],
         "how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
-        one_of(PROTOCOLS),
+        one_of(SECURITY_PROTOCOLS),
     ),
     Setting(
         "sasl_mechanism",
         "",
         "YAK_SASL_MECHANISM",
-        CLIENT_MECHANISMS[0],
+        SASL_MECHANISMS[0],
         "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN",
-        one_of(CLIENT_MECHANISMS),
+        one_of(SASL_MECHANISMS),
     ),
     Setting("sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as"),
     Setting("sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user; never a flag"),

@@ -177,7 +177,7 @@ class Broker:
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
         self._handlers = self._handlers_by_event()
-        self._takes_clients = self.quorum is None
+        self.takes_clients = self.quorum is None  # a node of a quorum listens before it has joined the cluster
         """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
         self._begin()
 
@@ -634,7 +634,7 @@ class Broker:
 
     def became_ready(self) -> None:
         """The broker is registered and has caught up with the metadata: the shell may listen."""
-        self._takes_clients = True
+        self.takes_clients = True
         self._effects.append(events.Ready())
         self.producer_ids.refill()
 
@@ -688,7 +688,7 @@ class Broker:
             return
         header = read_request_header(frame)
         api_key, version = header.api_key, header.api_version
-        if not self._takes_clients and api_key not in SERVED_EARLY:
+        if not self.takes_clients and api_key not in SERVED_EARLY:
             self.close_connection(connection, "this broker has not joined the cluster yet")
             return
         if (login := connection.login) is not None and not self.logins.admits(connection, login, api_key, len(frame)):

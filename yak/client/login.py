@@ -17,8 +17,6 @@ from yak.errors import LoginRefused, Unreachable, UsageError
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-CLIENT_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 Ask = Callable[[int, int, bytes], bytes]
 """Sends a request by API key, version and body, and returns the body of the response. Raises OSError."""
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _VERSION = 17, 36, 1

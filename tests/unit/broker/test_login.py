@@ -126,6 +126,18 @@ def test_login_refused_is_logged_without_the_password(rig, client):
     assert "wrong password" not in repr(rig.node.notices)
 
 
+def test_login_before_the_broker_has_joined_the_cluster_closes_the_connection(rig, client):
+    rig.node.broker.takes_clients = False
+    assert client.handshake("SCRAM-SHA-256") is None
+    assert not client.is_open
+    assert "login-refused" not in [each.event for each in rig.node.notices]
+
+
+def test_broker_proves_itself_before_the_broker_has_joined_the_cluster(rig, client):
+    rig.node.broker.takes_clients = False
+    assert client.handshake(PEER_MECHANISM).error_code == ErrorCode.none
+
+
 def test_unknown_mechanism_gets_the_enabled_ones_and_a_close(rig, client):
     answer = client.handshake("GSSAPI")
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.unsupported_sasl_mechanism, tuple(ALL.split(",")))

@@ -1,6 +1,7 @@
 """`yak users` and the logins of contexts: where passwords come from, and that no command prints one."""
 
 import io
+import json
 import os
 import stat
 
@@ -69,27 +70,31 @@ def test_context_with_a_login_keeps_the_password_in_a_private_file_and_no_comman
     assert "(set)" in yak("context", "show", *at).out
 
 
-def test_password_on_the_command_line_is_refused(yak):
-    ran = yak("context", "add", "prod", "--set", f"sasl_password={PASSWORD}")
+@pytest.mark.parametrize("setting", ["sasl_password", "ssl-key-password"])
+def test_password_on_the_command_line_is_refused(yak, setting):
+    ran = yak("context", "add", "prod", "--set", f"{setting}={PASSWORD}")
     assert ran.code == 2
     assert PASSWORD not in ran.err
 
 
+def add_context(yak, tmp_path, config, *more):
+    words = ("prod", "-b", "k:9092", "--login", "ann", "--password-file", write(tmp_path), "--config", config, *more)
+    assert yak("context", "add", *words).code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"), [("ssl", "SASL_SSL"), ("SASL_SSL", "SASL_SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")]
+)
+def test_login_of_a_context_stays_inside_tls(yak, tmp_path, given, stored):
+    config = str(tmp_path / "config.toml")
+    add_context(yak, tmp_path, config, "--set", f"security_protocol={given}")
+    shown = yak("context", "show", "prod", "-o", "json", "--config", config)
+    assert json.loads(shown.out)["security_protocol"] == stored
+
+
 def test_login_of_a_context_is_used_at_its_brokers(yak, tmp_path):
     config = str(tmp_path / "config.toml")
-    yak(
-        "context",
-        "add",
-        "prod",
-        "-b",
-        "k:9092",
-        "--login",
-        "ann",
-        "--password-file",
-        write(tmp_path),
-        "--config",
-        config,
-    )
+    add_context(yak, tmp_path, config)
     assert Globals.resolve(Flags(config=config)).bootstrap_servers == "k:9092"
     assert current_login() == ClientLogin("SCRAM-SHA-256", "ann", PASSWORD)
     assert PASSWORD not in repr(current_login())
@@ -97,19 +102,7 @@ def test_login_of_a_context_is_used_at_its_brokers(yak, tmp_path):
 
 def test_password_of_a_context_is_not_sent_to_brokers_that_a_folder_names(yak, tmp_path):
     config = str(tmp_path / "config.toml")
-    yak(
-        "context",
-        "add",
-        "prod",
-        "-b",
-        "k:9092",
-        "--login",
-        "ann",
-        "--password-file",
-        write(tmp_path),
-        "--config",
-        config,
-    )
+    add_context(yak, tmp_path, config)
     (tmp_path / "yak.toml").write_text('bootstrap_servers = "evil.example:1"\n')
     with pytest.raises(UsageError) as caught:
         _ = Globals.resolve(Flags(config=config)).bootstrap_servers

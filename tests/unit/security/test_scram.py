@@ -141,10 +141,10 @@ def test_messages_of_one_exchange_do_not_fit_another():
 
 
 def test_unknown_user_gets_the_same_salt_each_time_and_is_refused_like_a_wrong_password():
-    one, two = (ScramCredential.unknown(SCRAM_SHA_256, "nobody", b"secret of the cluster") for _ in range(2))
+    one, two = (ScramCredential.unknown(SCRAM_SHA_256, "unknown", b"secret of the cluster") for _ in range(2))
     assert one == two != ScramCredential.unknown(SCRAM_SHA_256, "other", b"secret of the cluster")
-    assert one != ScramCredential.unknown(SCRAM_SHA_256, "nobody", b"secret of another cluster")
-    server, client = server_of(credential=one), ScramClient(SCRAM_SHA_256, "nobody", "secret", NONCE)
+    assert one != ScramCredential.unknown(SCRAM_SHA_256, "unknown", b"secret of another cluster")
+    server, client = server_of(credential=one), ScramClient(SCRAM_SHA_256, "unknown", "secret", NONCE)
     final = client.final(server.first(client.first()))
     with pytest.raises(LoginRefused, match=r"^Invalid client credentials$"):
         server.final(final)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from yak.broker.call import Call, Now, Outcome
 from yak.broker.connections import Proving
 from yak.broker.login import LoginState
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, ProtocolViolation
 from yak.protocol.peer_proof import MECHANISM
 
 if TYPE_CHECKING:
@@ -25,9 +25,15 @@ _FRAMED_VERSION = 1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Begin the authentication of a broker or of a client."""
+    """Begin the authentication of a broker or of a client.
+
+    Raises ProtocolViolation for a client when this broker has not joined the cluster: it may not know the user yet, and
+    clients give up after a failed login.
+    """
     connection, login = call.connection, call.connection.login
     if login is not None and call.request.mechanism != MECHANISM:
+        if not broker.takes_clients:
+            raise ProtocolViolation("this broker has not joined the cluster yet")
         return broker.logins.handshake(call, login)
     is_first = connection.proving is None and connection.proven is None
     if not is_first or call.version < _FRAMED_VERSION or call.request.mechanism != MECHANISM:
