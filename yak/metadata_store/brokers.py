@@ -96,8 +96,9 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "broker_epoch": epoch,
         "lossy": lossy,
         "http_port": a.get("http_port", 0),
-        "endpoints": a.get("endpoints", ""),
     }
+    if a.get("endpoints"):  # a command of an earlier version must have the same record when a quorum's log is replayed
+        record["endpoints"] = a["endpoints"]
     state.append("RegisterBroker", record, now_ms)
     return {"broker_epoch": epoch, "lossy": lossy, "secret": _agree_on_secret(state, a)}
 

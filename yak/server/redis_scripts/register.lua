@@ -52,5 +52,5 @@ if given(A.rack) then redis.call('HSET', id, 'rack', A.rack) else redis.call('HD
 redis.call('SADD', key('brokers'), text(A.node_id))
 append('RegisterBroker', {node_id = A.node_id, broker_epoch = epoch, boot_id = A.boot_id, directories = A.directories,
   host = A.host, port = A.port, rack = given(A.rack) and A.rack or cjson.null, role = A.role, lossy = lossy,
-  http_port = A.http_port or 0, endpoints = A.endpoints or ''})
+  http_port = A.http_port or 0, endpoints = A.endpoints ~= '' and A.endpoints or nil})
 return answer('OK', {broker_epoch = epoch, lossy = lossy, secret = agree_on_secret()})
