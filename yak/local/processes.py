@@ -82,8 +82,9 @@ def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
         except ProcessLookupError:
             return True
         try:
-            if not is_running(process):
-                return True
+            if _start_mark(process.pid) not in (None, process.mark):
+                return True  # the pid is another process's now
+            # a process whose main thread has ended is a zombie, and has its sockets until its last thread ends
             ends = select.poll()  # select() refuses descriptors of 1,024 and more
             ends.register(handle, select.POLLIN)
             ready = ends.poll(timeout_seconds * 1000)

@@ -78,3 +78,31 @@ def test_waiting_for_a_process_that_goes_on_gives_up(sleeper: subprocess.Popen[b
     process = identify(sleeper.pid)
     assert process is not None
     assert not wait_gone(process, 0.05)
+
+
+_ENDS_ITS_MAIN_THREAD = """
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("ready", flush=True)
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"), reason="Linux's exit(2)"
+)
+def test_waiting_for_a_process_lasts_until_its_last_thread_has_ended() -> None:
+    child = subprocess.Popen([sys.executable, "-c", _ENDS_ITS_MAIN_THREAD], stdout=subprocess.PIPE)
+    process = identify(child.pid)
+    assert process is not None
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        while is_running(process):  # until its main thread has ended
+            time.sleep(0.01)
+        assert not wait_gone(process, 0.2), "its other thread still has its sockets"
+    finally:
+        child.kill()
+    assert wait_gone(process, 10)
+    child.stdout.close()
+    child.wait()
