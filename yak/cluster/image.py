@@ -178,6 +178,8 @@ class Image:
     default_broker_configs: Mapping[str, str] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The configs of the groups that have their own, by group id."""
+    quotas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The quotas of clients: the value of each quota, by entity (`yak.quotas.entity`)."""
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations of the cluster from which restores led to this one."""

@@ -19,6 +19,7 @@ from yak.cluster.image import (
 )
 from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
+    QUOTA,
     BrokerChange,
     BrokerState,
     ChangedPartition,
@@ -295,7 +296,9 @@ class MetadataDelta:
         if record.resource_type == "topic":
             self._topic_config(record)
         elif record.resource_type == "group":
-            self._group_config(record)
+            self._replace_or_remove("group_configs", record)
+        elif record.resource_type == QUOTA:
+            self._replace_or_remove("quotas", record)
         elif record.resource_name == "":
             self._set["default_broker_configs"] = record.configs
         else:
@@ -309,11 +312,11 @@ class MetadataDelta:
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
 
-    def _group_config(self, record: Config) -> None:
-        groups = self._map("group_configs")
-        groups.pop(record.resource_name, None)
+    def _replace_or_remove(self, name: str, record: Config) -> None:
+        configs = self._map(name)
+        configs.pop(record.resource_name, None)
         if record.configs:
-            groups[record.resource_name] = record.configs
+            configs[record.resource_name] = record.configs
 
     def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id

@@ -18,6 +18,8 @@ from yak.ports.metadata_store import TailedRecord
 RECORD_VERSION = 1
 """The newest payload version this code reads. A record is written in the oldest version that can express it."""
 NO_LEADER = -1
+QUOTA = "quota"
+"""The resource type of the quotas of clients, by entity (`yak.quotas.entity`)."""
 
 
 class Kind(StrEnum):
@@ -169,7 +171,8 @@ class PartitionChange:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group."""
+    """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group,
+    or all quotas of an entity."""
 
     resource_type: str
     resource_name: str

@@ -171,4 +171,5 @@ def _write_configs(state: StoreState, image: Mapping[str, Any]) -> None:
     found |= {f"broker:{each['node_id']}": each["configs"] for each in image["broker_configs"]}
     found["broker:"] = image["default_broker_configs"]
     found |= {f"group:{each['group_id']}": each["configs"] for each in image["group_configs"]}
+    found |= {f"quota:{each['entity']}": each["configs"] for each in image.get("quotas", ())}
     state.configs |= {name: dict(configs) for name, configs in found.items() if configs}

@@ -27,6 +27,7 @@ from yak.core.events import (
     DisksLost,
     Effect,
     Event,
+    MuteConnection,
     Notice,
     PeerProven,
     Ready,
@@ -39,6 +40,7 @@ from yak.core.events import (
     TailStore,
     TimerDue,
     TurnEnd,
+    UnmuteConnection,
     WallClockMoved,
 )
 from yak.errors import FailStop, StartRefused
@@ -193,6 +195,8 @@ class Shell:
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
+            MuteConnection: self._mute,
+            UnmuteConnection: self._unmute,
             PeerProven: self._peer_proven,
             RunJob: self.jobs.submit,
             ConnectPeer: self.peers.connect,
@@ -316,6 +320,16 @@ class Shell:
             connection.close(effect.reason)
         elif connection is None:
             self.in_process.closed(effect.connection_id, effect.reason)
+
+    def _mute(self, effect: MuteConnection) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None:
+            connection.is_muted = True
+
+    def _unmute(self, effect: UnmuteConnection) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None:
+            connection.unmute()
 
     def _peer_proven(self, effect: PeerProven) -> None:
         connection = self.connections.get(effect.connection_id)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER, BrokerState
+from yak.cluster.records import NO_LEADER, QUOTA, BrokerState
 from yak.ids import NodeId
 
 _STATES = {
@@ -175,6 +175,8 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
         return None if topic is None else topic.configs
     if resource_type == "group":
         return image.group_configs.get(name, {})
+    if resource_type == QUOTA:
+        return image.quotas.get(name, {})
     if not name:
         return image.default_broker_configs
     return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None
