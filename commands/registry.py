@@ -64,6 +64,13 @@ ENTRIES: tuple[Entry, ...] = (
         "Show the cluster's metadata records, and its state as of a time.",
         "Cluster",
     ),
+    Entry(
+        "quotas",
+        "yak.commands.quotas",
+        "quotas",
+        "List, set and remove quotas of users, client ids and ips.",
+        "Cluster",
+    ),
     Entry("ui", "yak.commands.ui", "ui", "Monitor and test a cluster in a terminal or browser.", "Cluster"),
     Entry("spark", "yak.commands.spark", "spark", "Run Spark jobs, SQL and programs over topics.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),

@@ -256,7 +256,11 @@ _REPLICATION: Final = (
     _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
     _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
     _static(
-        "controller.quota.window.num", _INT, 11, "Samples whose worth a burst of controller mutations may have.", at_least(1)
+        "controller.quota.window.num",
+        _INT,
+        11,
+        "Samples whose worth a burst of controller mutations may have.",
+        at_least(1),
     ),
     _static(
         "controller.quota.window.size.seconds", _INT, 1, "Duration of a sample of controller mutations.", at_least(1)

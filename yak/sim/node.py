@@ -423,11 +423,8 @@ class SimNode:
                 self.peers.close(peer_id)
             case events.CloseConnection(connection_id, reason):
                 self._close(connection_id, reason)
-            case events.MuteConnection(connection_id):
-                self._muted.setdefault(connection_id, [])
-            case events.UnmuteConnection(connection_id):
-                for frames in self._muted.pop(connection_id, ()):
-                    self._later(0, partial(self._receive, connection_id, frames))
+            case events.MuteConnection() | events.UnmuteConnection():
+                self._mute(effect)
             case events.RunJob():
                 self.jobs.start(effect)
             case events.CallStore(nonce, request):
@@ -469,6 +466,15 @@ class SimNode:
         else:
             self.on_close(connection_id)
         self.disconnect(connection_id)
+
+    def _mute(self, effect: events.MuteConnection | events.UnmuteConnection) -> None:
+        """Leave the requests of a connection in its socket, or read those that are there."""
+        connection_id = effect.connection_id
+        if isinstance(effect, events.MuteConnection):
+            self._muted.setdefault(connection_id, [])
+            return
+        for frames in self._muted.pop(connection_id, ()):
+            self._later(0, partial(self._receive, connection_id, frames))
 
     def _renew_marks(self) -> None:
         """As `yak.server.background` does it, in a thread."""

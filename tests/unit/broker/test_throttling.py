@@ -36,9 +36,7 @@ def throttling(rig):
 
 def produce_frame(rig, correlation_id=1, client_id="sim", acks=-1, version=9):
     fields = produce_fields("orders", record_batch(RECORDS, rig.world.now_ms), acks=acks)
-    return memoryview(
-        request_frame(0, version, correlation_id, build(request_class(0, version), fields), client_id)
-    )
+    return memoryview(request_frame(0, version, correlation_id, build(request_class(0, version), fields), client_id))
 
 
 def produced(rig, **more):
@@ -239,7 +237,13 @@ def test_mutations_beyond_the_quota_are_refused_or_throttled_by_version(rig):
     assert "b" not in rig.node.broker.image.topics
     deleted = rig.ask(20, 6, topics=[{"name": "a", "topic_id": None}], timeout=dt.timedelta(seconds=5))
     assert deleted.responses[0].error_code == ErrorCode.throttling_quota_exceeded
-    grown = rig.ask(37, 3, topics=[{"name": "a", "count": 31, "assignments": None}], timeout=dt.timedelta(seconds=5), validate_only=False)
+    grown = rig.ask(
+        37,
+        3,
+        topics=[{"name": "a", "count": 31, "assignments": None}],
+        timeout=dt.timedelta(seconds=5),
+        validate_only=False,
+    )
     assert grown.results[0].error_code == ErrorCode.throttling_quota_exceeded
     error, throttle_ms = create(rig, "b", 5, partitions=1)
     assert error == ErrorCode.none
@@ -257,7 +261,9 @@ def test_brokers_and_this_process_are_not_throttled(rig, kind):
     for quota in ("producer_byte_rate", "consumer_byte_rate", "request_percentage"):
         set_quota(rig, {"user": None}, quota, 1)
     broker, connection_id = rig.node.broker, 1_000
-    broker.step(events.ConnectionOpened(connection_id, "10.0.0.1:1", is_in_process=kind == "in process"), rig.world.now_ms)
+    broker.step(
+        events.ConnectionOpened(connection_id, "10.0.0.1:1", is_in_process=kind == "in process"), rig.world.now_ms
+    )
     if kind == "broker":
         broker.connections[connection_id].proven = Incarnation(2, 1, "boot")
     effects = broker.step(events.FrameReceived(connection_id, produce_frame(rig)), rig.world.now_ms)

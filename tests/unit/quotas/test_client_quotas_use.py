@@ -43,7 +43,9 @@ def test_a_changed_limit_counts_what_was_used_before(rig):
 
 
 def test_request_time_and_connections_throttle_for_one_sample_at_most(rig):
-    quotas = quotas_of(rig, {"user=ann": {"request_percentage": "1"}, "ip=<default>": {"connection_creation_rate": "1"}})
+    quotas = quotas_of(
+        rig, {"user=ann": {"request_percentage": "1"}, "ip=<default>": {"connection_creation_rate": "1"}}
+    )
     assert quotas.record(REQUEST, "ann", "a", 10) == 0
     assert quotas.record(REQUEST, "ann", "a", 1_000) == 1_000
     assert [quotas.connection("10.0.0.1") for _ in range(12)] == [0] * 10 + [1_000] * 2

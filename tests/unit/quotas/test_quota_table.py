@@ -18,7 +18,12 @@ LEVELS = [
     ({"client-id": None}, (ABSENT, "app")),
 ]
 """An entity, and who shares its quota, from the first that applies to ann's app to the last."""
-OTHERS = [{"user": "bob"}, {"user": "bob", "client-id": "app"}, {"client-id": "other"}, {"user": "ann", "client-id": "x"}]
+OTHERS = [
+    {"user": "bob"},
+    {"user": "bob", "client-id": "app"},
+    {"client-id": "other"},
+    {"user": "ann", "client-id": "x"},
+]
 
 
 def name(entity):
@@ -37,7 +42,9 @@ def test_first_level_that_is_set_applies(levels, others):
 
 
 def test_levels_are_of_each_quota_for_itself():
-    table = QuotaTable({name(LEVELS[0][0]): {"consumer_byte_rate": "1"}, name(LEVELS[7][0]): {"producer_byte_rate": "2"}})
+    table = QuotaTable(
+        {name(LEVELS[0][0]): {"consumer_byte_rate": "1"}, name(LEVELS[7][0]): {"producer_byte_rate": "2"}}
+    )
     assert table.find(QuotaType.PRODUCE, "ann", "app").limit == 2
     assert table.find(QuotaType.FETCH, "ann", "app").limit == 1
     assert table.find(QuotaType.FETCH, "bob", "app") is None
@@ -46,12 +53,16 @@ def test_levels_are_of_each_quota_for_itself():
 def test_client_without_a_client_id_has_the_quotas_of_users_and_of_any_client_id():
     table = QuotaTable({"user=ann": {"producer_byte_rate": "1"}})
     assert table.find(QuotaType.PRODUCE, "ann", "") == (1, ("ann", ABSENT))
-    table = QuotaTable({"user=ann": {"producer_byte_rate": "1"}, "user=ann,client-id=<default>": {"producer_byte_rate": "2"}})
+    table = QuotaTable(
+        {"user=ann": {"producer_byte_rate": "1"}, "user=ann,client-id=<default>": {"producer_byte_rate": "2"}}
+    )
     assert table.find(QuotaType.PRODUCE, "ann", "") == (2, ("ann", ""))
 
 
 def test_ip_has_its_own_limit_in_any_spelling_or_the_default():
-    table = QuotaTable({"ip=2001:0db8::0001": {"connection_creation_rate": "1"}, "ip=<default>": {"connection_creation_rate": "2"}})
+    table = QuotaTable(
+        {"ip=2001:0db8::0001": {"connection_creation_rate": "1"}, "ip=<default>": {"connection_creation_rate": "2"}}
+    )
     assert table.limit_of_ip("2001:db8::1") == 1
     assert table.limit_of_ip("10.0.0.1") == 2
     assert QuotaTable({"user=ann": {"producer_byte_rate": "1"}}).limit_of_ip("10.0.0.1") is None

@@ -80,15 +80,19 @@ def slices(broker: Broker, call: Call) -> Slices:
             gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
-            try:
-                broker.throttling.mutates(call, len(topic.partitions), strict_since=_STRICT_QUOTA_VERSION)
-            except PeerError as error:
-                waiting.refuse(index, error)
-            else:
-                waiting.change(index, plan_delete_topic(broker.image, topic))
+            _delete(broker, call, waiting, index, topic)
     if not waiting.is_done():
         return Later(waiting)
     return (yield from describe(waiting.results))
+
+
+def _delete(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], index: int, topic: TopicInfo) -> None:
+    try:
+        broker.throttling.mutates(call, len(topic.partitions), strict_since=_STRICT_QUOTA_VERSION)
+    except PeerError as error:
+        waiting.refuse(index, error)
+    else:
+        waiting.change(index, plan_delete_topic(broker.image, topic))
 
 
 def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:

@@ -36,9 +36,7 @@ def described(rig, *components, version=1, strict=False):
 def altered(rig, entity, *changes, version=1, validate_only=False):
     parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity]
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in changes]
-    (entry,) = rig.ask(
-        49, version, entries=[{"entity": parts, "ops": ops}], validate_only=validate_only
-    ).entries
+    (entry,) = rig.ask(49, version, entries=[{"entity": parts, "ops": ops}], validate_only=validate_only).entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == entity
     return entry.error_code
 
