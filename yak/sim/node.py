@@ -421,10 +421,8 @@ class SimNode:
                 self.peers.connect(peer_id, host, port)
             case events.ClosePeer(peer_id):
                 self.peers.close(peer_id)
-            case events.CloseConnection(connection_id, reason):
-                self._close(connection_id, reason)
-            case events.MuteConnection() | events.UnmuteConnection():
-                self._mute(effect)
+            case events.CloseConnection() | events.MuteConnection() | events.UnmuteConnection():
+                self._change_connection(effect)
             case events.RunJob():
                 self.jobs.start(effect)
             case events.CallStore(nonce, request):
@@ -467,14 +465,18 @@ class SimNode:
             self.on_close(connection_id)
         self.disconnect(connection_id)
 
-    def _mute(self, effect: events.MuteConnection | events.UnmuteConnection) -> None:
-        """Leave the requests of a connection in its socket, or read those that are there."""
+    def _change_connection(
+        self, effect: events.CloseConnection | events.MuteConnection | events.UnmuteConnection
+    ) -> None:
+        """Close a connection, leave its requests in its socket, or read those that are there."""
         connection_id = effect.connection_id
-        if isinstance(effect, events.MuteConnection):
+        if isinstance(effect, events.CloseConnection):
+            self._close(connection_id, effect.reason)
+        elif isinstance(effect, events.MuteConnection):
             self._muted.setdefault(connection_id, [])
-            return
-        for frames in self._muted.pop(connection_id, ()):
-            self._later(0, partial(self._receive, connection_id, frames))
+        else:
+            for frames in self._muted.pop(connection_id, ()):
+                self._later(0, partial(self._receive, connection_id, frames))
 
     def _renew_marks(self) -> None:
         """As `yak.server.background` does it, in a thread."""
