@@ -58,7 +58,9 @@ def alter_quotas(
 
     entry = EntryData(
         entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
-        ops=tuple(OpData(key=key, value=f64(float(value or 0)), remove=value is None) for key, value in changes.items()),
+        ops=tuple(
+            OpData(key=key, value=f64(float(value or 0)), remove=value is None) for key, value in changes.items()
+        ),
     )
     request = AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only)
     (answer,) = _call(address, request, "the quotas were not changed", timeout_s).entries
