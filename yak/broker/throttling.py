@@ -138,8 +138,11 @@ class Throttling:
         return self._throttle(call.connection, QuotaType.FETCH, bytes_ms, request_ms)
 
     def throttled_fields(self, call: Call, fields: Fields) -> Fields:
-        """The fields of any other answer, with its throttle time."""
-        if _is_exempt(call.connection):
+        """The fields of any other answer, with its throttle time.
+
+        Logins have none, as in Kafka: a broker proves itself by the same requests.
+        """
+        if _is_exempt(call.connection) or call.api_key in _OF_THE_PROOF:
             return fields
         request_ms, mutation_ms, is_refused = self._request_ms(call), 0, False
         quota = getattr(call, "mutation_quota", None)

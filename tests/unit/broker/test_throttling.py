@@ -1,11 +1,16 @@
 """Quotas in force: answers have a throttle time, channels are muted, brokers and this process are not throttled."""
 
 import datetime as dt
+import itertools
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.apis import API_TABLE
+from yak.broker.call import Call
+from yak.broker.connections import Connection
 from yak.core import events
+from yak.protocol.codec import encode_response
 from yak.protocol.peer_proof import Incarnation
 from yak.quotas.quota_types import QuotaType
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
@@ -217,6 +222,24 @@ def test_time_of_a_request_that_another_completes_is_counted_once(rig):
 
     throttling(rig).serve(connection, frame, outer)
     assert recorded == pytest.approx([0.2, 0.5])
+
+
+def test_every_answer_can_be_throttled_in_every_version(rig):
+    connection = Connection(1, "10.0.0.1:1")
+    throttling(rig).set_quotas({"user=ANONYMOUS": {"request_percentage": "0.001"}})
+    clock_ns = itertools.count(0, 10**9)
+    throttling(rig).processor_ns = lambda: next(clock_ns)
+    throttled = set()
+    for api_key, version in API_TABLE.handlers:
+        call = Call(connection, api_key, version, 1, "sim", rig.world.now_ms)
+        fields = throttling(rig).throttled_fields(call, {})
+        encode_response(api_key, version, 1, fields)
+        throttled |= {api_key} if fields else set()
+    assert throttled >= {0, 1, 2, 3, 8, 9, 10, 11, 18, 19, 20, 22, 48, 49, 60, 68}
+    assert not throttled & {17, 36}
+    handshake = Call(other := Connection(2, "10.0.0.2:1"), 17, 1, 1, "sim", rig.world.now_ms)
+    throttling(rig).throttled_fields(handshake, {})
+    assert other not in throttling(rig)._muted
 
 
 # --------------------------------------------------------------------------------------------- controller mutations
