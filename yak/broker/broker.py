@@ -125,8 +125,7 @@ class Broker:
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
         self.identity, self.node_id = parts.identity, parts.identity.node_id
-        self.rng, self.log_store = parts.rng, parts.log_store
-        self.now_ms = now_ms
+        self.rng, self.log_store, self.now_ms = parts.rng, parts.log_store, now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self._effects: list[events.Effect] = []
@@ -821,8 +820,7 @@ class Broker:
                 self.purgatory.cancel(call.delayed)
         connection.calls.clear()
         self.logins.forget(connection)
-        if self.throttling.is_active:
-            self.throttling.opened(connection)
+        self.throttling.closed(connection)
         self.follower_sessions.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
