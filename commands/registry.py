@@ -65,6 +65,13 @@ ENTRIES: tuple[Entry, ...] = (
         "Cluster",
     ),
     Entry("users", "yak.commands.users", "users", "List, add and remove the users that may log in.", "Cluster"),
+    Entry(
+        "quotas",
+        "yak.commands.quotas",
+        "quotas",
+        "List, set and remove quotas of users, client ids and ips.",
+        "Cluster",
+    ),
     Entry("ui", "yak.commands.ui", "ui", "Monitor and test a cluster in a terminal or browser.", "Cluster"),
     Entry("spark", "yak.commands.spark", "spark", "Run Spark jobs, SQL and programs over topics.", "Cluster"),
     Entry("doctor", "yak.commands.doctor", "doctor", "Check that clients can reach and use a cluster.", "Cluster"),

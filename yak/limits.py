@@ -157,6 +157,13 @@ FETCH_SESSIONS_MAX: Final = 1000
 FETCH_SESSION_KEPT_MS_MIN: Final = 120_000
 """A session idle for less time is not evicted for another (Kafka's FetchSession.MIN_INCREMENTAL_FETCH_SESSION_EVICTION)."""
 
+# ------------------------------------------------------------------------------------------------------------- quotas
+
+QUOTA_CLIENTS_MAX: Final = 10_000
+"""Clients whose use of a quota is remembered, some 2 KiB each: a client may send any number of client ids."""
+QUOTA_NAME_LENGTH_MAX: Final = 256
+"""Characters by which users and client ids are told apart there."""
+
 # ---------------------------------------------------------------------------------------------------------- producers
 
 PRODUCERS_PER_PARTITION_MAX: Final = 100_000

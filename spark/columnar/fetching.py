@@ -23,6 +23,7 @@ from yak.spark.columnar.wire import (
     LIST_OFFSETS,
     METADATA,
     NO_EPOCH,
+    THROTTLED,
     FetchAnswer,
     Leader,
     Malformed,
@@ -138,7 +139,9 @@ class PartitionFetch:
             error_code = answer.head.error_code
             if not error_code:
                 return answer
-            if error_code == _OFFSET_OUT_OF_RANGE:
+            if error_code == THROTTLED:
+                self.progressed()  # the broker reads the next request when the time is over
+            elif error_code == _OFFSET_OUT_OF_RANGE:
                 self._check_range()
             else:
                 self._rejected(error_code)

@@ -23,6 +23,9 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 NO_EPOCH: Final = -1
 
+THROTTLED: Final = 89
+"""Kafka's THROTTLING_QUOTA_EXCEEDED, for a response that a quota left empty."""
+
 _CLIENT: Final = -1  # the replica id of a consumer
 _ENTRIES_MAX: Final = 1 << 20
 
@@ -184,14 +187,20 @@ def fetch_request(
 
 
 def read_fetch(data: Buffer) -> FetchAnswer:
-    """The head of a Fetch response; record bytes are not decoded."""
+    """The head of a Fetch response; record bytes are not decoded.
+
+    The empty response to a throttled client (KIP-219) has the error code `THROTTLED`.
+    """
     reading = Reading(data)
-    reading.skip(4)
+    throttle_ms = reading.number("i")
     error_code = reading.number("h")
     reading.skip(4)
     if error_code:
         return FetchAnswer(error_code, -1, -1, -1, (), 0, 0)
-    if reading.count() != 1:
+    topics = reading.count()
+    if topics == 0 and throttle_ms > 0:
+        return FetchAnswer(THROTTLED, -1, -1, -1, (), 0, 0)
+    if topics != 1:
         raise Malformed("Fetch answers for another topic")
     reading.string()
     if reading.count() != 1:

@@ -26,6 +26,7 @@ from yak.broker.large_requests import LargeRequests
 from yak.broker.login import Logins
 from yak.broker.purgatory import Answer, Purgatory
 from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
+from yak.broker.throttling import Throttling
 from yak.broker.topic_creation import TopicCreation
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
@@ -114,6 +115,8 @@ class Parts:
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
+    processor_ns: Callable[[], int] = int
+    """The processor time of the thread that steps the broker, for quotas of request time; always 0 in the simulator."""
 
 
 class Broker:
@@ -122,8 +125,7 @@ class Broker:
     def __init__(self, parts: Parts, now_ms: int) -> None:
         self.config = parts.config
         self.identity, self.node_id = parts.identity, parts.identity.node_id
-        self.rng, self.log_store = parts.rng, parts.log_store
-        self.now_ms = now_ms
+        self.rng, self.log_store, self.now_ms = parts.rng, parts.log_store, now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
         self._effects: list[events.Effect] = []
@@ -132,9 +134,10 @@ class Broker:
         self.jobs, self.timers = Jobs(self.emit), Timers()
         self._clock = Clock(now_ms)
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
+        self.throttling = Throttling(self.context, parts.processor_ns, self.close_connection)
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
         self.large_requests = LargeRequests(
-            self.context, self.counters, self.serve, self.settle_large, self.on_kept_frame
+            self.context, self.counters, self.throttling, self.serve, self.settle_large, self.on_kept_frame
         )
         self._failure: FailStop | None = None
         quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
@@ -337,6 +340,7 @@ class Broker:
             self.follower_sessions,
             self.purgatory,
             self.counters,
+            self.throttling,
         )
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
@@ -438,6 +442,8 @@ class Broker:
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
+        if self.image.quotas is not before.quotas:
+            self.throttling.set_quotas(self.image.quotas)
         self.group_coordinator.topics_changed(delta.topics_changed)
         self.transaction_coordinator.topics_changed(delta.topics_changed)
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
@@ -650,7 +656,10 @@ class Broker:
         `action` changes replicated state only in functions marked with `yak.fail_stop.changes_state`.
         """
         try:
-            action(connection, request)
+            if self.throttling.is_active:
+                self.throttling.serve(connection, request, action)
+            else:
+                action(connection, request)
         except ProtocolViolation as violation:
             self.close_connection(connection, str(violation))
         except Exception as error:  # noqa: BLE001 - a bug in serving one request must not end the others
@@ -695,6 +704,8 @@ class Broker:
             return
         handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+        if self.throttling.is_active:
+            call.request_bytes = len(frame)
         if handle is None:
             handle = self._unserved(call)
         else:
@@ -781,8 +792,9 @@ class Broker:
         if type(outcome) is Prebuilt:
             return outcome.parts
         assert type(outcome) is Now
-        self.counters.note_errors(call.api_key, outcome.fields)
-        return [*encode_response(call.api_key, call.version, call.correlation_id, outcome.fields)]
+        fields = self.throttling.throttled_fields(call, outcome.fields) if self.throttling.is_active else outcome.fields
+        self.counters.note_errors(call.api_key, fields)
+        return [*encode_response(call.api_key, call.version, call.correlation_id, fields)]
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = connection = Connection(
@@ -795,6 +807,8 @@ class Broker:
         )
         if event.listener.security_protocol.uses_sasl and not event.is_in_process:
             self.logins.begin(connection)
+        if self.throttling.is_active:
+            self.throttling.opened(connection)
 
     def _on_closed(self, event: events.ConnectionClosed) -> None:
         connection = self.connections.pop(event.connection_id, None)
@@ -806,6 +820,7 @@ class Broker:
                 self.purgatory.cancel(call.delayed)
         connection.calls.clear()
         self.logins.forget(connection)
+        self.throttling.closed(connection)
         self.follower_sessions.forget_connection(connection)
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:

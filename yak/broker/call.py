@@ -15,6 +15,7 @@ from yak.ports.disk import Part
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.connections import Connection
+    from yak.quotas.client_quotas import MutationQuota
 
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
@@ -24,6 +25,7 @@ class Call:
     """A decoded request and its context. `request` is kio's dataclass of exactly `version`.
 
     `came_ns` is set when the answer is delayed: the time at which the request's turn began (`yak.broker.counters`).
+    `request_bytes` and `mutation_quota` are set while there are quotas (`yak.broker.throttling`).
     """
 
     __slots__ = (
@@ -33,9 +35,11 @@ class Call:
         "connection",
         "correlation_id",
         "delayed",
+        "mutation_quota",
         "now_ms",
         "parts",
         "request",
+        "request_bytes",
         "version",
     )
 
@@ -55,6 +59,8 @@ class Call:
         self.client_id = client_id
         self.now_ms = now_ms
         self.came_ns: int
+        self.request_bytes: int
+        self.mutation_quota: MutationQuota
         self.request: Any = None
         self.parts: list[Part] | None = None
         """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""

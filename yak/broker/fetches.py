@@ -27,6 +27,7 @@ from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.leader_hints import add_hints
 from yak.broker.purgatory import Purgatory
+from yak.broker.throttling import Throttling
 from yak.core.context import Context
 from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
@@ -105,8 +106,9 @@ class Fetches:
         follower_sessions: FollowerSessions,
         purgatory: Purgatory,
         counters: Counters,
+        throttling: Throttling,
     ) -> None:
-        self.context, self.node_id = context, node_id
+        self.context, self.node_id, self.throttling = context, node_id, throttling
         self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
         self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
@@ -335,6 +337,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     ) -> None:
         request, config = call.request, fetches.context.config
         allowed = min(request.max_bytes, config.fetch_max_bytes)
+        if fetches.throttling.is_active:
+            allowed = min(allowed, fetches.throttling.fetch_bytes_max(call))
         max_bytes = max(0, min(allowed, call.connection.fetch_aim_bytes))
         super().__init__(fetches, call, max(0, request.max_wait_ms), max_bytes)
         self._session = session
@@ -570,6 +574,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def _build_in_slices(self, reading: FetchRead[ConsumerItem]) -> Slices:
         """`build` in slices."""
+        if self._fetches.throttling.is_active and (throttled := self._throttled(reading)):
+            return throttled
         for start in range(0, len(reading.to_count), SLICE_ELEMENTS):
             self._count(reading.to_count[start : start + SLICE_ELEMENTS])
             yield
@@ -581,11 +587,22 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def build(self, reading: FetchRead[ConsumerItem]) -> Prebuilt:
         """Encode the answer."""
+        if self._fetches.throttling.is_active and (throttled := self._throttled(reading)):
+            return throttled
         if reading.to_count:
             self._count(reading.to_count)
         session_id, topics, hints = self._whole(reading)
         call = self.call
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics, hints))
+
+    def _throttled(self, reading: FetchRead[ConsumerItem]) -> Prebuilt | None:
+        """The empty answer to a consumer that exceeds a quota (KafkaApis.handleFetchRequest)."""
+        call, fetches = self.call, self._fetches
+        throttle_ms = fetches.throttling.fetched(call, sum(len(answer.records) for _item, answer in reading.to_count))
+        if not throttle_ms:
+            return None
+        session_id = fetches.sessions.throttled(self._session, keep=self._is_incremental)
+        return Prebuilt(fetch_response(call.version, call.correlation_id, throttle_ms, _NONE, session_id, []))
 
     def _count(self, answers: list[tuple[ConsumerItem, FetchPartitionAnswer]]) -> None:
         """Count bytes and records out, and errors."""

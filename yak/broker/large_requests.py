@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, DelayedOperation, Now, Outcome, Prebuilt, Slices
 from yak.broker.counters import Counters
+from yak.broker.throttling import Throttling
 from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
@@ -45,11 +46,12 @@ class LargeRequests:
         self,
         context: Context,
         counters: Counters,
+        throttling: Throttling,
         serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
         settle: Callable[[Call, Outcome], None],
         on_kept_frame: Callable[[Connection, memoryview], None],
     ) -> None:
-        self._context, self._counters = context, counters
+        self._context, self._counters, self._throttling = context, counters, throttling
         self._serve, self._settle, self._on_kept_frame = serve, settle, on_kept_frame
         """`settle` delays or sends an answer; `on_kept_frame` steps a request that waited for a large one."""
         self._queue: dict[LargeRequest, None] = {}
@@ -126,8 +128,11 @@ class LargeRequests:
         outcome = yield from served
         if type(outcome) is Now:
             yield
-            yield from self._count_errors(key, outcome.fields)
-            parts = yield from encode_in_slices(key, version, call.correlation_id, outcome.fields)
+            fields = outcome.fields
+            if self._throttling.is_active:
+                fields = self._throttling.throttled_fields(call, fields)
+            yield from self._count_errors(key, fields)
+            parts = yield from encode_in_slices(key, version, call.correlation_id, fields)
             return Prebuilt([*parts])
         return outcome
 

@@ -190,6 +190,8 @@ class Image:
     """The configs of the groups that have their own, by group id."""
     user_credentials: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """The SCRAM credentials of the users, by name and mechanism (`ScramCredential.to_text`): secrets that no view shows."""
+    quotas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The quotas of clients: the value of each quota, by entity (`yak.quotas.entity`)."""
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations of the cluster from which restores led to this one."""

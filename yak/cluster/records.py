@@ -21,6 +21,8 @@ RECORD_VERSION = 1
 NO_LEADER = -1
 USER = "user"
 """The resource type of a user's credentials, which no view shows."""
+QUOTA = "quota"
+"""The resource type of the quotas of clients, by entity (`yak.quotas.entity`)."""
 
 
 class Kind(StrEnum):
@@ -176,7 +178,7 @@ class PartitionChange:
 class Config:
     """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group, a user.
 
-    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode.
+    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode. Those of an entity are its quotas.
     """
 
     resource_type: str

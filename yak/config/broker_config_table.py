@@ -308,6 +308,18 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches as follower of throttled replicas.",
     ),
+    _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
+    _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
+    _static(
+        "controller.quota.window.num",
+        _INT,
+        11,
+        "Samples whose worth a burst of controller mutations may have.",
+        at_least(1),
+    ),
+    _static(
+        "controller.quota.window.size.seconds", _INT, 1, "Duration of a sample of controller mutations.", at_least(1)
+    ),
     _static(
         "group.consumer.assignors",
         _LIST,

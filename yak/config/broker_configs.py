@@ -62,6 +62,10 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_max_size: int
     group_consumer_migration_policy: str
@@ -148,6 +152,10 @@ _PLAIN_FIELDS: Final = (
     "replica_fetch_max_bytes",
     "replica_fetch_response_max_bytes",
     "replica_fetch_min_bytes",
+    "quota_window_num",
+    "quota_window_size_seconds",
+    "controller_quota_window_num",
+    "controller_quota_window_size_seconds",
     "replica_fetch_wait_max_ms",
     "replica_fetch_backoff_ms",
     "group_consumer_max_size",

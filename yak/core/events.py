@@ -179,6 +179,20 @@ class CloseConnection:
 
 
 @dataclass(slots=True)
+class MuteConnection:
+    """Read no request of the connection until `UnmuteConnection`; replies are sent all the same (KIP-219)."""
+
+    connection_id: ConnectionId
+
+
+@dataclass(slots=True)
+class UnmuteConnection:
+    """Read the connection again."""
+
+    connection_id: ConnectionId
+
+
+@dataclass(slots=True)
 class PeerProven:
     """The other end has proven that it is a broker of this cluster: it may use the reserved connections."""
 
@@ -299,6 +313,8 @@ class Stopped:
 Effect: TypeAlias = (
     Reply
     | CloseConnection
+    | MuteConnection
+    | UnmuteConnection
     | PeerProven
     | LoggedIn
     | RunJob

@@ -53,6 +53,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "encode_response_body",
+    "has_response_field",
     "is_decodable",
     "preload",
     "preload_rest",
@@ -268,6 +269,11 @@ def _request_writer(api_key: int, api_version: int) -> Writer:
         raise TypeError(f"{'.'.join((API_NAMES[api_key], *path))} v{api_version} has no field {sorted(names)}")
 
     return struct_writer(load_request_schema(api_key, api_version), (), refuse_unknown)
+
+
+def has_response_field(api_key: int, name: str) -> bool:
+    """Whether any version of an API's response has this field; `encode_response` drops it in the others."""
+    return _known_in_any_version(api_key, (), name)
 
 
 @cache

@@ -63,23 +63,26 @@ def produce_response(
     correlation_id: int,
     topics: Sequence[ProduceTopicAnswer],
     node_endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[Part]:
-    """A whole Produce response; the throttle time is 0."""
+    """A whole Produce response."""
     if len(topics) == 1 and not node_endpoints:
         key, partitions = topics[0]
         if len(partitions) == 1:
             answer = partitions[0]
             if answer.error_message is None and not answer.record_errors and answer.current_leader is None:
-                return [_one_produce_answer(version, correlation_id, key, answer)]
-    return [_many_produce_answers(version, correlation_id, topics, node_endpoints)]
+                return [_one_produce_answer(version, correlation_id, key, answer, throttle_ms)]
+    return [_many_produce_answers(version, correlation_id, topics, node_endpoints, throttle_ms)]
 
 
-def _one_produce_answer(version: int, correlation_id: int, key: TopicKey, answer: ProducePartitionAnswer) -> bytes:
+def _one_produce_answer(
+    version: int, correlation_id: int, key: TopicKey, answer: ProducePartitionAnswer, throttle_ms: int
+) -> bytes:
     index, error_code, base_offset = answer.index, answer.error_code, answer.base_offset
     time_ms, log_start_offset = answer.log_append_time_ms, answer.log_start_offset
     if version >= 9:
         back = _PRODUCE_BACK_FLEXIBLE.pack(
-            2, index, error_code, base_offset, time_ms, log_start_offset, 1, 0, 0, 0, 0, 0
+            2, index, error_code, base_offset, time_ms, log_start_offset, 1, 0, 0, 0, throttle_ms, 0
         )
         if version >= 13:
             raw_id = id_bytes(key)
@@ -95,19 +98,23 @@ def _one_produce_answer(version: int, correlation_id: int, key: TopicKey, answer
         LENGTH.pack_into(front, 0, len(front) - 4)
         return bytes(front)
     if version >= 8:
-        back = _PRODUCE_BACK_V8.pack(1, index, error_code, base_offset, time_ms, log_start_offset, 0, -1, 0)
+        back = _PRODUCE_BACK_V8.pack(1, index, error_code, base_offset, time_ms, log_start_offset, 0, -1, throttle_ms)
     elif version >= 5:
-        back = _PRODUCE_BACK_V5.pack(1, index, error_code, base_offset, time_ms, log_start_offset, 0)
+        back = _PRODUCE_BACK_V5.pack(1, index, error_code, base_offset, time_ms, log_start_offset, throttle_ms)
     else:
-        back = _PRODUCE_BACK_V3.pack(1, index, error_code, base_offset, time_ms, 0)
+        back = _PRODUCE_BACK_V3.pack(1, index, error_code, base_offset, time_ms, throttle_ms)
     encoded = name_bytes(key)
     return _PRODUCE_FRONT.pack(10 + len(encoded) + len(back), correlation_id, 1, len(encoded)) + encoded + back
 
 
 def _many_produce_answers(
-    version: int, correlation_id: int, topics: Sequence[ProduceTopicAnswer], node_endpoints: Sequence[NodeEndpoint]
+    version: int,
+    correlation_id: int,
+    topics: Sequence[ProduceTopicAnswer],
+    node_endpoints: Sequence[NodeEndpoint],
+    throttle_ms: int,
 ) -> bytes:
-    slices = produce_response_in_slices(version, correlation_id, topics, node_endpoints)
+    slices = produce_response_in_slices(version, correlation_id, topics, node_endpoints, throttle_ms)
     while True:
         try:
             next(slices)
@@ -117,7 +124,11 @@ def _many_produce_answers(
 
 
 def produce_response_in_slices(
-    version: int, correlation_id: int, topics: Sequence[ProduceTopicAnswer], node_endpoints: Sequence[NodeEndpoint] = ()
+    version: int,
+    correlation_id: int,
+    topics: Sequence[ProduceTopicAnswer],
+    node_endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> Generator[None, None, bytes]:
     """`produce_response` that yields after every `SLICE_ELEMENTS` partitions."""
     flexible, passed = version >= 9, 0
@@ -135,7 +146,7 @@ def produce_response_in_slices(
                 yield
         if flexible:
             out.append(0)
-    out += b"\0\0\0\0"
+    out += pack_int32(throttle_ms)
     if version >= 10:
         append_endpoints(out, node_endpoints)
     elif flexible:

@@ -419,6 +419,18 @@ class ConsumerSessions:
                 session.dirty.pop(item_gone, None)
                 self._detach(session, item_gone)
 
+    def throttled(self, session: ConsumerSession | None, *, keep: bool) -> int:
+        """The session id of an empty answer to a throttled fetch: a session does not begin with one, so it is closed.
+
+        The client sends its full fetch again (Kafka's FetchContext.getThrottledResponse).
+        """
+        if session is None or not session.session_id:
+            return 0
+        if not keep:
+            self._close(session.session_id)
+            return 0
+        return session.session_id
+
     def _close(self, session_id: int) -> None:
         """Close a session, and answer its waiting fetch, which no partition notifies any more. An unknown id is ignored."""
         session = self._sessions.pop(session_id, None)

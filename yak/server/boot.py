@@ -174,6 +174,7 @@ def make_broker(
         has_redis=options.has_redis,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,
+        processor_ns=time.thread_time_ns,
     )
     return Broker(parts, clock.now_ms())
 

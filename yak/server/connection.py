@@ -54,6 +54,7 @@ class Connection(Outgoing):
         "frame_since_ms",
         "has_sent",
         "input",
+        "is_muted",
         "last_active_ms",
         "listener",
         "opened_ms",
@@ -87,6 +88,8 @@ class Connection(Outgoing):
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
+        self.is_muted = False
+        """Whether its requests are left in the socket: the client exceeded a quota."""
         self.close_reason = ""
         self.has_sent = False
         self.frame_since_ms = 0
@@ -251,7 +254,7 @@ class Connection(Outgoing):
                 if effects:
                     carry_out(effects)
                     length_max = self.request_bytes_max
-                    if self.closing or self.unsent_bytes > unsent_max:
+                    if self.closing or self.is_muted or self.unsent_bytes > unsent_max:
                         break
                 elif length > LARGE_REQUEST_ELEMENTS and shell.core.backlog(connection_id) >= limits.in_flight_max:
                     break  # an element has at least one byte, so this one may be served in slices: later ones wait
@@ -294,7 +297,8 @@ class Connection(Outgoing):
         shell = self._shell
         limits, memory, frames_in = shell.limits, shell.memory, self.input
         return (
-            self.unsent_bytes > limits.unsent_reply_bytes_max
+            self.is_muted
+            or self.unsent_bytes > limits.unsent_reply_bytes_max
             or shell.core.backlog(self.connection_id) >= limits.in_flight_max
             or (
                 memory.held_bytes > memory.frame_bytes_max
@@ -321,6 +325,13 @@ class Connection(Outgoing):
             self._peer_has_ended = True
             self.relief.set()
 
+    def unmute(self) -> None:
+        """Read requests again."""
+        self.is_muted = False
+        self.last_active_ms = self._shell.clock.now_ms()
+        if self.relief is not None:
+            self.relief.set()
+
     async def _pause(self) -> None:
         """Wait until a reply was sent or memory was freed; the caller checks again."""
         shell = self._shell
@@ -328,7 +339,8 @@ class Connection(Outgoing):
         shell.memory.no_longer_exempt(self)
         if shell.memory.is_full or shell.memory.is_full_of_frames:
             shell.memory.wait_in(relief)
-        shell.counters.pauses += 1
+        if not self.is_muted:
+            shell.counters.pauses += 1
         await relief.wait()
         self.relief = None
         if self.frame_since_ms:

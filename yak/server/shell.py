@@ -28,6 +28,7 @@ from yak.core.events import (
     Effect,
     Event,
     LoggedIn,
+    MuteConnection,
     Notice,
     PeerProven,
     Ready,
@@ -40,6 +41,7 @@ from yak.core.events import (
     TailStore,
     TimerDue,
     TurnEnd,
+    UnmuteConnection,
     WallClockMoved,
 )
 from yak.errors import FailStop, StartRefused
@@ -197,6 +199,8 @@ class Shell:
         self._timer_scope: trio.CancelScope | None = None
         self._on_effect: dict[type[Effect], Callable[..., None]] = {
             CloseConnection: self._close_connection,
+            MuteConnection: self._mute,
+            UnmuteConnection: self._unmute,
             PeerProven: self._peer_proven,
             LoggedIn: self._logged_in,
             RunJob: self.jobs.submit,
@@ -321,6 +325,16 @@ class Shell:
             connection.close(effect.reason)
         elif connection is None:
             self.in_process.closed(effect.connection_id, effect.reason)
+
+    def _mute(self, effect: MuteConnection) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None:
+            connection.is_muted = True
+
+    def _unmute(self, effect: UnmuteConnection) -> None:
+        connection = self.connections.get(effect.connection_id)
+        if connection is not None:
+            connection.unmute()
 
     def _peer_proven(self, effect: PeerProven) -> None:
         connection = self.connections.get(effect.connection_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from yak.broker.apis import API_TABLE
@@ -127,6 +128,8 @@ class SimNode:
         self.peers = Peers(self, network)
         self._lines: dict[int, Line] = {}
         self._held: list[Callable[[], object]] = []
+        self._muted: dict[int, list[list[bytes]]] = {}
+        """By muted connection: the reads that wait in its socket."""
         self._life = 0
         self._next_connection = 0
         self._timer_at: int | None = None
@@ -306,6 +309,7 @@ class SimNode:
         self.is_ready = False
         self.is_paused = False
         self._held.clear()
+        self._muted.clear()
         self._timer_at = None
         self._lines.clear()
         self.peers.end()
@@ -333,7 +337,10 @@ class SimNode:
         self.enter(lambda: self._receive(connection_id, frames))
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
-        for frame in frames:
+        for index, frame in enumerate(frames):
+            if connection_id in self._muted:
+                self._muted[connection_id].append(frames[index:])
+                break
             if self.broker is not None:
                 self.world.trace("request", frame)
                 self._step(events.FrameReceived(connection_id, memoryview(frame)))
@@ -343,6 +350,7 @@ class SimNode:
     def disconnect(self, connection_id: int) -> None:
         """The other end closed the connection."""
         self._lines.pop(connection_id, None)
+        self._muted.pop(connection_id, None)
         self.post(events.ConnectionClosed(connection_id))
 
     # ---------------------------------------------------------------------------------------------------- store
@@ -413,8 +421,8 @@ class SimNode:
                 self.peers.connect(peer_id, host, port)
             case events.ClosePeer(peer_id):
                 self.peers.close(peer_id)
-            case events.CloseConnection(connection_id, reason):
-                self._close(connection_id, reason)
+            case events.CloseConnection() | events.MuteConnection() | events.UnmuteConnection():
+                self._change_connection(effect)
             case events.RunJob():
                 self.jobs.start(effect)
             case events.CallStore(nonce, request):
@@ -456,6 +464,19 @@ class SimNode:
         else:
             self.on_close(connection_id)
         self.disconnect(connection_id)
+
+    def _change_connection(
+        self, effect: events.CloseConnection | events.MuteConnection | events.UnmuteConnection
+    ) -> None:
+        """Close a connection, leave its requests in its socket, or read those that are there."""
+        connection_id = effect.connection_id
+        if isinstance(effect, events.CloseConnection):
+            self._close(connection_id, effect.reason)
+        elif isinstance(effect, events.MuteConnection):
+            self._muted.setdefault(connection_id, [])
+        else:
+            for frames in self._muted.pop(connection_id, ()):
+                self._later(0, partial(self._receive, connection_id, frames))
 
     def _renew_marks(self) -> None:
         """As `yak.server.background` does it, in a thread."""

@@ -193,6 +193,7 @@ def _for_brokers(image: Image, least_ms: int) -> Json:
             **{str(node_id): dict(configs) for node_id, configs in sorted(image.broker_configs.items())},
         },
         "groupConfigs": {group_id: dict(configs) for group_id, configs in sorted(image.group_configs.items())},
+        "quotas": {entity: dict(quotas) for entity, quotas in sorted(image.quotas.items())},
     }
 
 

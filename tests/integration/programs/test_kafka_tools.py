@@ -75,6 +75,19 @@ WORKING = [
         "@ --alter --entity-type groups --entity-name g --add-config consumer.session.timeout.ms=50000",
         "Completed updating config for group g",
     ),
+    Tool(
+        "kafka-configs",
+        CONFIGS,
+        "@ --alter --entity-type users --entity-name u --add-config producer_byte_rate=1000",
+        "Completed updating config for user u",
+    ),
+    Tool("kafka-configs", CONFIGS, "@ --describe --entity-type users", "producer_byte_rate=1000"),
+    Tool(
+        "kafka-configs",
+        CONFIGS,
+        "@ --alter --entity-type ips --entity-default --add-config connection_creation_rate=1000",
+        "Completed updating default config for ips",
+    ),
     Tool("kafka-broker-api-versions", f"{TOOLS}BrokerApiVersionsCommand", "@", r"Produce\(0\).*EndTxn\(26\)"),
     Tool("kafka-client-metrics", f"{TOOLS}ClientMetricsCommand", "@ --list", ""),
     Tool("kafka-cluster", f"{TOOLS}ClusterTool", "cluster-id @", r"Cluster ID: [\w-]{22}"),
@@ -176,12 +189,6 @@ REFUSED = [
         "Could not downgrade transaction.version to 1",
     ),
     Tool("kafka-acls", f"{TOOLS}AclCommand", "@ --list", "SecurityDisabledException"),
-    Tool(
-        "kafka-configs",
-        CONFIGS,
-        "@ --alter --entity-type users --entity-name u --add-config producer_byte_rate=1000",
-        "does not support client quotas",
-    ),
     Tool(
         "kafka-client-metrics",
         f"{TOOLS}ClientMetricsCommand",

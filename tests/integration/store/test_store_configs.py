@@ -23,6 +23,14 @@ def test_broker_configs_are_for_one_or_for_all(one):
     assert image.default_broker_configs == {"x": "2"}
 
 
+def test_quotas_are_configs_of_entities(one):
+    entity = "user=ann,client-id=<default>"
+    assert one.alter("quota", entity, [["producer_byte_rate", "1.0"], ["request_percentage", "2.5"]]).code == "OK"
+    assert one.catch_up().image.quotas == {entity: {"producer_byte_rate": "1.0", "request_percentage": "2.5"}}
+    assert one.alter("quota", entity, [["producer_byte_rate", None], ["request_percentage", None]]).code == "OK"
+    assert one.catch_up().image.quotas == {}
+
+
 def test_a_new_minimum_isr_raises_every_partition_epoch(one):
     one.create("a", replicas=["1"] * 3)
     assert one.alter("topic", "a", [["min.insync.replicas", "2"]]).code == "OK"

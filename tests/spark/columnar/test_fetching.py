@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from columnar_support.batch_bytes import Record, batch, marker
-from columnar_support.scripted_broker import CLOSE, ScriptedBroker, fetched
+from columnar_support.scripted_broker import CLOSE, ScriptedBroker, fetched, throttled
 
 from yak.spark.columnar import fetching
 from yak.spark.columnar.read import read
@@ -81,6 +81,15 @@ def test_an_error_that_passes_is_waited_for(error):
     answers = in_turn(ten(0), fetched(error=error), fetched(error=error))
     with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
         assert offsets(broker) == list(range(10))
+
+
+def test_a_throttled_reader_asks_again_over_its_connection():
+    answers = in_turn(ten(0), throttled(100), throttled(100))
+    with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
+        assert offsets(broker) == list(range(10))
+        assert [offset for offset, _ in broker.asked] == [0, 3, 3, 3, 6, 9]
+    with ScriptedBroker(lambda _: throttled(0)) as broker, pytest.raises(NotReadable):
+        offsets(broker)
 
 
 def test_a_leader_that_moves_is_followed():

@@ -18,6 +18,7 @@ from yak.core.events import (
     Effect,
     Event,
     FrameReceived,
+    MuteConnection,
     Reply,
     RunJob,
     TimerDue,
@@ -62,6 +63,8 @@ class ScriptedCore:
             return [*replies, Reply(connection_id, [frame(data)])]
         if word == b"close...":
             return [Reply(connection_id, [frame(b"bye")]), CloseConnection(connection_id, "asked to")]
+        if word == b"mute....":
+            return [Reply(connection_id, [frame(data)]), MuteConnection(connection_id)]
         if word == b"bug.....":
             raise ZeroDivisionError("a bug")
         if word == b"assert..":

@@ -1,94 +1,178 @@
-"""DescribeClientQuotas, AlterClientQuotas (keys 48 and 49, v0-1): there are no quotas, and none can be set.
+"""DescribeClientQuotas, AlterClientQuotas (keys 48 and 49, v0-1): read and change the quotas of clients.
 
-v1: flexible. Wrong filters and entities get the errors of Kafka's ClientQuotasImage and ClientQuotaControlManager.
+v1: flexible. Filters and entities are checked as by Kafka's ClientQuotasImage and ClientQuotaControlManager. A changed
+quota is in force on this broker when the answer is sent, and on the others when they have the change.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from yak.broker.call import Api, Call, Fields, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.cluster.topic_changes import plan_alter_quotas
 from yak.errors import ErrorCode, PeerError
+from yak.limits import CONFIG_VALUE_LENGTH_MAX
+from yak.quotas.entity import Entity, decode_entity, encode_entity, entity_of
+from yak.quotas.quota_types import ENTITY_TYPES, FRACTIONAL, IP, IP_QUOTAS, USER_QUOTAS, QuotaType
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-_IP = "ip"
-_TYPES = ("user", "client-id", _IP)
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
-_USER_QUOTAS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
-_IP_QUOTAS = ("connection_creation_rate",)
-_FRACTIONAL = ("request_percentage", "controller_mutation_rate")
+_TIMEOUT_MS = 10_000
+_EPSILON: Final = 1e-6
+_LONG_MAX: Final = 2**63 - 1
+_INT_MAX: Final = 2**31 - 1
+_Filter: TypeAlias = dict[str, tuple[str | None, bool]]
+"""By entity type: the name (None for the default), and whether any name matches."""
+
+# ---------------------------------------------------------------------------------------------------------- describe
 
 
 def describe_client_quotas(broker: Broker, call: Call) -> Outcome:
-    """Check the filter; nothing matches it."""
-    del broker
+    """The quotas of the entities that match the filter."""
     try:
-        _check_filter(call.request.components)
+        wanted = _filter_of(call.request.components)
     except PeerError as error:
         return Now({**_failure(error), "entries": None})
-    return Now({**_failure(None), "entries": []})
+    return Now({**_failure(None), "entries": list(_entries(broker, wanted, is_strict=call.request.strict))})
 
 
-def _check_filter(components: Any) -> None:
-    types: set[str] = set()
+def _filter_of(components: Any) -> _Filter:
+    """The parts of the filter by type. Raises PeerError."""
+    wanted: _Filter = {}
     for component in components:
         kind = component.entity_type
         if not kind:
             raise PeerError(ErrorCode.invalid_request, "the entity type is empty")
-        if kind in types:
+        if kind in wanted:
             raise PeerError(ErrorCode.invalid_request, f"entity type {kind} appears more than once in the filter")
-        if kind not in _TYPES:
+        if kind not in ENTITY_TYPES:
             raise PeerError(ErrorCode.unsupported_version, f"entity type {kind} is not supported")
         if component.match_type not in (_EXACT, _DEFAULT, _SPECIFIED):
             raise PeerError(ErrorCode.invalid_request, f"unknown match type {component.match_type}")
         if (component.match_type == _EXACT) != (component.match is not None):
             raise PeerError(ErrorCode.invalid_request, "an exact match needs a name, and the others must have none")
-        types.add(kind)
-    if _IP in types and len(types) > 1:
+        wanted[kind] = component.match, component.match_type == _SPECIFIED
+    if IP in wanted and len(wanted) > 1:
         raise PeerError(ErrorCode.invalid_request, "an ip filter cannot be combined with user or client-id")
+    return wanted
+
+
+def _entries(broker: Broker, wanted: _Filter, *, is_strict: bool) -> Iterator[Fields]:
+    """The matching entities. A strict filter matches entities without further types, and an empty one then none."""
+    if is_strict and not wanted:
+        return
+    for text, quotas in sorted(broker.image.quotas.items()):
+        entity = decode_entity(text)
+        names = dict(entity)
+        if is_strict and len(names) > len(wanted):
+            continue
+        if all(kind in names and (is_any or names[kind] == name) for kind, (name, is_any) in wanted.items()):
+            yield {
+                "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+                "values": [{"key": quota, "value": float(value)} for quota, value in sorted(quotas.items())],
+            }
+
+
+# ------------------------------------------------------------------------------------------------------------- alter
 
 
 def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
-    """Refuse to set a quota. The removal of a quota succeeds, as in Kafka when the entity has none."""
-    del broker
-    return Now({"entries": [_altered(entry) for entry in call.request.entries]})
+    """Set and remove quotas; each entity has its own result, and an entity that is named twice is refused."""
+    request = call.request
+    entries = [(entry, _parts(entry)) for entry in request.entries]
 
+    def build(results: dict[Any, PeerError | None]) -> Outcome:
+        answers = []
+        for index, (_entry, parts) in enumerate(entries):
+            entity = [{"entity_type": kind, "entity_name": name} for kind, name in parts]
+            answers.append({**_failure(results.get(index)), "entity": entity})
+        return Now({"entries": answers})
 
-def _altered(entry: Any) -> Fields:
-    error = None
-    try:
-        _check_alteration(entry)
-    except PeerError as refusal:
-        error = refusal
-    entity = [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in entry.entity]
-    return {**_failure(error), "entity": entity}
-
-
-def _check_alteration(entry: Any) -> None:
-    """Raise PeerError unless the alteration only removes quotas."""
-    types = {part.entity_type for part in entry.entity}
-    if not types:
-        raise PeerError(ErrorCode.invalid_request, "the entity is empty")
-    for kind in sorted(types.difference(_TYPES)):
-        raise PeerError(ErrorCode.invalid_request, f"unknown entity type {kind}")
-    if _IP in types and len(types) > 1:
-        raise PeerError(ErrorCode.invalid_request, "an ip cannot be combined with user or client-id")
-    keys = [change.key for change in entry.ops]
-    if len(set(keys)) < len(keys):
-        raise PeerError(ErrorCode.invalid_request, "a quota is given more than once")
-    for change in entry.ops:
-        if change.remove:
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    named: set[Entity] = set()
+    for index, (entry, parts) in enumerate(entries):
+        try:
+            entity = _checked_entity(parts)
+            changes = _checked_changes(entity, entry.ops)
+            if entity in named:
+                raise PeerError(ErrorCode.invalid_request, f"entity {encode_entity(entity)} is named more than once")
+        except PeerError as error:
+            waiting.refuse(index, error)
             continue
-        if change.key not in (_IP_QUOTAS if _IP in types else _USER_QUOTAS):
-            raise PeerError(ErrorCode.invalid_request, f"unknown quota {change.key}")
-        if not change.value > 0:
-            raise PeerError(ErrorCode.invalid_request, f"quota {change.key} must be greater than 0")
-        if change.key not in _FRACTIONAL and change.value % 1 > 1e-6:
-            raise PeerError(ErrorCode.invalid_request, f"quota {change.key} cannot be a fractional value")
-    if any(not change.remove for change in entry.ops):
-        raise PeerError(ErrorCode.unsupported_version, "this version of YAK does not support client quotas")
+        named.add(entity)
+        text = encode_entity(entity)
+        present = broker.image.quotas.get(text, {})
+        if not request.validate_only and any(present.get(quota) != value for quota, value in changes.items()):
+            waiting.change(index, plan_alter_quotas(text, changes))
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _parts(entry: Any) -> list[tuple[str, str | None]]:
+    return [(part.entity_type, part.entity_name) for part in entry.entity]
+
+
+def _checked_entity(parts: list[tuple[str, str | None]]) -> Entity:
+    """The entity of these parts. Raises PeerError."""
+    kinds = [kind for kind, _name in parts]
+    if not kinds:
+        raise PeerError(ErrorCode.invalid_request, "the entity is empty")
+    for kind, name in parts:
+        if kind not in ENTITY_TYPES:
+            raise PeerError(ErrorCode.invalid_request, f"unknown entity type {kind}")
+        if kinds.count(kind) > 1:
+            raise PeerError(ErrorCode.invalid_request, f"entity type {kind} is given more than once")
+        if name == "":
+            raise PeerError(ErrorCode.invalid_request, f"an empty {kind} is not supported")
+        if name is not None and len(name) > CONFIG_VALUE_LENGTH_MAX:
+            raise PeerError(ErrorCode.invalid_request, f"the {kind} is too long")
+        if kind == IP and name is not None:
+            _check_ip(name)
+    if IP in kinds and len(kinds) > 1:
+        raise PeerError(ErrorCode.invalid_request, "an ip cannot be combined with user or client-id")
+    return entity_of(parts)
+
+
+def _check_ip(name: str) -> None:
+    try:
+        ip_address(name)
+    except ValueError:
+        raise PeerError(ErrorCode.invalid_request, f"{name} is not a valid ip") from None
+
+
+def _checked_changes(entity: Entity, ops: Any) -> dict[str, str | None]:
+    """The new values by quota, None for one to remove. Raises PeerError."""
+    known = IP_QUOTAS if entity[0][0] == IP else USER_QUOTAS
+    changes: dict[str, str | None] = {}
+    for change in ops:
+        quota = change.key
+        if quota in changes:
+            raise PeerError(ErrorCode.invalid_request, f"quota {quota} is given more than once")
+        if change.remove:
+            changes[quota] = None
+            continue
+        if quota not in known:
+            raise PeerError(ErrorCode.invalid_request, f"unknown quota {quota}")
+        changes[quota] = _checked_value(QuotaType(quota), change.value)
+    return changes
+
+
+def _checked_value(quota: QuotaType, value: float) -> str:
+    if not value > 0 or math.isinf(value):
+        raise PeerError(ErrorCode.invalid_request, f"quota {quota} must be greater than 0")
+    if quota not in FRACTIONAL:
+        whole = math.floor(value + _EPSILON)
+        if abs(whole - value) > _EPSILON:
+            raise PeerError(ErrorCode.invalid_request, f"quota {quota} cannot be a fractional value")
+        if whole > (_INT_MAX if quota in IP_QUOTAS else _LONG_MAX):
+            raise PeerError(ErrorCode.invalid_request, f"quota {quota} is too large")
+        value = float(whole)
+    return repr(value)
 
 
 def _failure(error: PeerError | None) -> Fields:
@@ -99,12 +183,6 @@ def _failure(error: PeerError | None) -> Fields:
 
 
 APIS = (
-    Api(48, "DescribeClientQuotas", range(2), ("quotas: no entity has one",), describe_client_quotas),
-    Api(
-        49,
-        "AlterClientQuotas",
-        range(2),
-        ("quotas: setting one is refused with UNSUPPORTED_VERSION; removing one succeeds, since there is none",),
-        alter_client_quotas,
-    ),
+    Api(48, "DescribeClientQuotas", range(2), (), describe_client_quotas),
+    Api(49, "AlterClientQuotas", range(2), ("host names as ip: give the address",), alter_client_quotas),
 )

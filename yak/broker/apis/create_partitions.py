@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, v0-3): add partitions to topics. v2: flexible."""
+"""CreatePartitions (key 37, v0-3): add partitions to topics. v2: flexible. v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 37, "CreatePartitions", range(4)
 ABSENT: tuple[str, ...] = ()
+_STRICT_QUOTA_VERSION = 3
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -72,6 +73,8 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             broker.expected_followers.check(_factor(broker, topic.name))
             requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments, full=full)
             broker.replica_bound.check(requests)
+            added = topic.count - len(broker.image.topics[topic.name].partitions)
+            broker.throttling.mutates(call, added, strict_since=_STRICT_QUOTA_VERSION)
         except PeerError as error:
             waiting.results[topic.name] = broker.expected_followers.explain(error)
             continue

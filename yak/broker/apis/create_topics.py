@@ -1,6 +1,6 @@
 """CreateTopics (key 19, v2-7): create topics, or only validate the request.
 
-v4: -1 means the broker's defaults. v5: flexible, configs in the answer. v7: topic ids. A topic is answered as created
+v4: -1 means the broker's defaults. v5: flexible, configs in the answer. v6: THROTTLING_QUOTA_EXCEEDED (KIP-599). v7: topic ids. A topic is answered as created
 when this broker leads its share of the partitions, so that a client may produce at once.
 """
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
 ABSENT: tuple[str, ...] = ()
 _CONFIGS_VERSION = 5
+_STRICT_QUOTA_VERSION = 6
 _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
 """Encoded config rows by a topic's overrides."""
 
@@ -71,6 +72,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
             plan = broker.topic_creation.plan(_new_topic(topic), full)
+            broker.throttling.mutates(call, len(plan.assignments), strict_since=_STRICT_QUOTA_VERSION)
         except PeerError as error:
             waiting.refuse(topic.name, error)
             continue

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages. v6: by id.
+"""DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: by id.
 
 Internal topics give TOPIC_AUTHORIZATION_FAILED, except to an administrator (`yak.broker.internal_topics`).
 
@@ -25,6 +25,7 @@ KEY, NAME, VERSIONS = 20, "DeleteTopics", range(1, 7)
 ABSENT: tuple[str, ...] = ()
 
 _DISABLED_VERSION = 3
+_STRICT_QUOTA_VERSION = 5
 _BY_ID_VERSION = 6
 
 
@@ -79,10 +80,19 @@ def slices(broker: Broker, call: Call) -> Slices:
             gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
-            waiting.change(index, plan_delete_topic(broker.image, topic))
+            _delete(broker, call, waiting, index, topic)
     if not waiting.is_done():
         return Later(waiting)
     return (yield from describe(waiting.results))
+
+
+def _delete(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], index: int, topic: TopicInfo) -> None:
+    try:
+        broker.throttling.mutates(call, len(topic.partitions), strict_since=_STRICT_QUOTA_VERSION)
+    except PeerError as error:
+        waiting.refuse(index, error)
+    else:
+        waiting.change(index, plan_delete_topic(broker.image, topic))
 
 
 def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:

@@ -48,6 +48,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         wait.has_error = has_error
         return Later(wait)
     if acks == 0:
+        _throttle_ms(broker, call)
         return None
     return _answer(broker, call, topics, has_error=has_error)
 
@@ -78,6 +79,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         wait.has_error = has_error
         return Later(wait)
     if request.acks == 0:
+        _throttle_ms(broker, call)
         return None
     if has_error:
         for _key, answers in topics:
@@ -88,7 +90,14 @@ def slices(broker: Broker, call: Call) -> Slices:
                 yield
     endpoints = _hints(broker, call, topics) if has_error and call.version >= _LEADER_VERSION else ()
     yield
-    return Prebuilt([(yield from produce_response_in_slices(call.version, call.correlation_id, topics, endpoints))])
+    throttle_ms = _throttle_ms(broker, call)
+    encoding = produce_response_in_slices(call.version, call.correlation_id, topics, endpoints, throttle_ms)
+    return Prebuilt([(yield from encoding)])
+
+
+def _throttle_ms(broker: Broker, call: Call) -> int:
+    """The time for which the producer must wait (KafkaApis.handleProduceRequest)."""
+    return broker.throttling.produced(call) if broker.throttling.is_active else 0
 
 
 def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
@@ -155,10 +164,11 @@ def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> 
     if has_error:
         for _topic, answers in topics:
             _count(broker, answers)
+    throttle_ms = broker.throttling.produced(call) if broker.throttling.is_active else 0
     if has_error and call.version >= _LEADER_VERSION:
         endpoints = _hints(broker, call, topics)
-        return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints))
-    return Prebuilt(produce_response(call.version, call.correlation_id, topics))
+        return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints, throttle_ms))
+    return Prebuilt(produce_response(call.version, call.correlation_id, topics, (), throttle_ms))
 
 
 def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, ...]:
@@ -221,6 +231,7 @@ class DelayedProduce(DelayedOperation):
         """The result of each batch; no bytes with acks=0."""
         if self._acks == 0:
             _close_on_error(self._broker, self.call, self._topics)
+            _throttle_ms(self._broker, self.call)
             return Prebuilt([])
         for _info, answer in self._held:
             if answer.error_code != _NONE:

@@ -91,6 +91,7 @@ _FOR_BROKERS: Final = {
     "producers": a_list(PRODUCER_BLOCK),
     "brokerConfigs": {"type": "object", "additionalProperties": CONFIGS},
     "groupConfigs": {"type": "object", "additionalProperties": CONFIGS},
+    "quotas": {"type": "object", "additionalProperties": CONFIGS},
 }
 _CHANGES: Final = {
     "full": {"type": "boolean", "description": "the full state instead of changes"},

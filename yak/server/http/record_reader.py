@@ -1,5 +1,6 @@
 """Reads committed records of one partition from its leader."""
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -9,6 +10,7 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord, walk_records
 from yak.protocol.versions import FETCH
+from yak.server.http.broker_client import CLIENT_ID
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.topic_partitions import (
@@ -165,12 +167,24 @@ async def _ask(
                 continue
             raise
         topics = answer.responses if api_key == FETCH else answer.topics
+        if not topics:
+            raise _throttled(answer.throttle_time, place)
         found = topics[0].partitions[0]
         if found.error_code in MOVING:
             check_partition(find_topic(context, place.topic), place.partition)
             if await patience.again():
                 continue
         return found
+
+
+def _throttled(throttle_time: dt.timedelta, place: TopicPartition) -> Problem:
+    """The leader, another broker, limits this one as a client: the answer is empty (KIP-219)."""
+    return Problem(
+        503,
+        "too-busy",
+        f"a quota of client id {CLIENT_ID} or of its user limits reads from partition {place.partition} of topic {place.topic!r}",
+        f"retry in {throttle_time.total_seconds():g} s, or ask the partition's leader",
+    )
 
 
 async def _out_of_range(context: Context, place: TopicPartition, offset: int) -> Problem:

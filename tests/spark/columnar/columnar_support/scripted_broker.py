@@ -35,6 +35,11 @@ def fetched(
     return head + struct.pack(">ii", -1, len(records)) + records
 
 
+def throttled(throttle_ms: int) -> bytes:
+    """The body of a Fetch answer without records, since the client exceeds a quota."""
+    return struct.pack(">ihii", throttle_ms, 0, 0, 0)
+
+
 @dataclass
 class ScriptedBroker:
     """A context manager. `fetch` is called with each offset that is fetched, and gives the answer's body, or CLOSE.

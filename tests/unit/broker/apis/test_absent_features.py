@@ -9,8 +9,6 @@ from tests.unit.broker.replicated import join, set_state
 from yak.cluster.records import BrokerState
 from yak.sim.rig import Rig
 
-EXACT, DEFAULT, SPECIFIED = 0, 1, 2
-
 
 @pytest.fixture
 def rig() -> Rig:
@@ -45,77 +43,6 @@ def test_create_and_delete_acls_without_authorizer_return_security_disabled_for_
     assert [(row.error_code, row.matching_acls) for row in deleted.filter_results] == [
         (ErrorCode.security_disabled, ())
     ] * 2
-
-
-# ------------------------------------------------------------------------------------------------ client quotas
-
-
-def described_quotas(rig, *components, version=1):
-    rows = [{"entity_type": kind, "match_type": match, "match": name} for kind, match, name in components]
-    answer = rig.ask(48, version, components=rows, strict=False)
-    return answer.error_code, answer.entries
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_describe_client_quotas_returns_none(rig, version):
-    for components in ([], [("user", DEFAULT, None)], [("user", EXACT, "ann"), ("client-id", SPECIFIED, None)]):
-        assert described_quotas(rig, *components, version=version) == (ErrorCode.none, ())
-
-
-@pytest.mark.parametrize(
-    ("components", "error"),
-    [
-        ([("", EXACT, "ann")], ErrorCode.invalid_request),
-        ([("group", EXACT, "ann")], ErrorCode.unsupported_version),
-        ([("user", EXACT, "ann"), ("user", DEFAULT, None)], ErrorCode.invalid_request),
-        ([("user", EXACT, None)], ErrorCode.invalid_request),
-        ([("user", DEFAULT, "ann")], ErrorCode.invalid_request),
-        ([("user", SPECIFIED, "ann")], ErrorCode.invalid_request),
-        ([("user", 3, None)], ErrorCode.invalid_request),
-        ([("ip", DEFAULT, None), ("client-id", DEFAULT, None)], ErrorCode.invalid_request),
-    ],
-)
-def test_describe_client_quotas_with_a_wrong_filter_returns_the_error_of_kafka(rig, components, error):
-    assert described_quotas(rig, *components) == (error, None)
-
-
-def altered_quota(rig, entity, *changes, version=1):
-    parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity]
-    ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in changes]
-    (entry,) = rig.ask(49, version, entries=[{"entity": parts, "ops": ops}], validate_only=False).entries
-    assert [(part.entity_type, part.entity_name) for part in entry.entity] == entity
-    return entry.error_code
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_alter_client_quotas_that_sets_a_quota_returns_unsupported_version(rig, version):
-    rate = ("producer_byte_rate", 1e6)
-    assert altered_quota(rig, [("user", "ann")], rate, version=version) == ErrorCode.unsupported_version
-    assert altered_quota(rig, [("ip", None)], ("connection_creation_rate", 5.0)) == ErrorCode.unsupported_version
-    assert altered_quota(rig, [("user", None)], ("request_percentage", 0.5)) == ErrorCode.unsupported_version
-
-
-def test_alter_client_quotas_that_removes_a_quota_succeeds(rig):
-    removal = ("producer_byte_rate", None)
-    assert altered_quota(rig, [("user", None), ("client-id", "app")], removal) == ErrorCode.none
-
-
-@pytest.mark.parametrize(
-    ("entity", "changes"),
-    [
-        ([], [("producer_byte_rate", 1.0)]),
-        ([("group", "g")], [("producer_byte_rate", 1.0)]),
-        ([("ip", "::1"), ("user", "ann")], [("producer_byte_rate", 1.0)]),
-        ([("user", "ann")], [("connection_creation_rate", 1.0)]),
-        ([("ip", "::1")], [("producer_byte_rate", 1.0)]),
-        ([("user", "ann")], [("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)]),
-        ([("user", "ann")], [("producer_byte_rate", -1.0)]),
-        ([("user", "ann")], [("producer_byte_rate", float("nan"))]),
-        ([("user", "ann")], [("producer_byte_rate", 1.5)]),
-    ],
-)
-def test_alter_client_quotas_with_a_wrong_entity_or_quota_returns_invalid_request(rig, entity, changes):
-    assert altered_quota(rig, entity, *changes) == ErrorCode.invalid_request
 
 
 # ------------------------------------------------------------------------------------------------- delegation tokens

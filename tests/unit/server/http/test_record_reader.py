@@ -1,12 +1,18 @@
 """What a Fetch gave, from an offset on: holes, control batches, the middle of a batch, bounds."""
 
+import datetime as dt
 import struct
+from types import SimpleNamespace
 
 import cramjam
 import pytest
+import trio
 
+from yak.ids import TopicPartition
 from yak.protocol.record_batch import compute_crc
 from yak.protocol.record_writer import build_batch
+from yak.protocol.versions import FETCH
+from yak.server.http import record_reader
 from yak.server.http.problems import Problem
 from yak.server.http.record_reader import walk_from
 from yak.server.http.routes.stream import event_id, read_event_id
@@ -107,3 +113,19 @@ def test_an_event_id_says_where_one_is():
     for bad in ("", "a", "a:", "a:1", "a:x=1", "a:1=-1", "a:1=1;", "a b:1=1", ":1=1", "a:1=" + "9" * 30):
         with pytest.raises(Problem, match="Last-Event-ID"):
             read_event_id(bad)
+
+
+def test_read_that_a_quota_left_empty_is_too_busy(monkeypatch):
+    answer = SimpleNamespace(responses=(), throttle_time=dt.timedelta(milliseconds=1_500))
+
+    async def ask_leader(*_args, **_more):
+        return answer
+
+    monkeypatch.setattr(record_reader, "ask_leader", ask_leader)
+    monkeypatch.setattr(record_reader, "find_topic", lambda *_: None)
+    monkeypatch.setattr(record_reader, "check_partition", lambda *_: None)
+    context = SimpleNamespace(limits=SimpleNamespace(retry_ms=1_000))
+    with pytest.raises(Problem) as caught:
+        trio.run(record_reader._ask, context, TopicPartition("orders", 0), FETCH, {}, 12, 5.0)
+    assert (caught.value.status, caught.value.error) == (503, "too-busy")
+    assert "1.5 s" in caught.value.hint

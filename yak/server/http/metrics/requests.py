@@ -50,6 +50,12 @@ MEMORY_LIMIT: Final = Family(
     "yak_request_memory_limit_bytes", "gauge", "Memory above which reading from connections is paused"
 )
 
+THROTTLED: Final = Family(
+    "yak_throttled", "counter", "Answers with a throttle time, and refused connections, by the quota that was exceeded"
+)
+THROTTLE_SECONDS: Final = Family("yak_throttle_seconds", "counter", "Sum of the throttle times, by quota")
+MUTED: Final = Family("yak_connections_muted", "gauge", "Connections that are not read because of a quota")
+
 TURNS: Final = Family(
     "yak_turns", "counter", "Steps of the event loop; a step handles all requests of one read, or one other event"
 )
@@ -143,6 +149,12 @@ def _connections(context: Context, samples: Samples) -> None:
     samples.add(CONNECTIONS_LIMIT, shell.limits.connections_max)
     samples.add(HTTP_CONNECTIONS, context.connections())
     samples.add(PAUSES, counters.pauses)
+    throttling = context.broker.throttling
+    samples.add(MUTED, len(throttling))
+    for quota, throttled in throttling.counts.items():
+        samples.add(THROTTLED, throttled.count, quota=quota.value)
+    for quota, throttled in throttling.counts.items():
+        samples.add(THROTTLE_SECONDS, throttled.throttle_ms / 1000, quota=quota.value)
     samples.add(MEMORY, shell.memory.held_bytes)
     samples.add(MEMORY_LIMIT, shell.memory.bytes_max)
 

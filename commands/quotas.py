@@ -1,0 +1,254 @@
+"""`yak quotas`: how much clients may use, by user, client id and ip."""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.quotas.entity import Entity
+
+quotas = CommandGroup(
+    "quotas",
+    "List, set and remove quotas of users, client ids and ips.",
+    examples=(
+        "yak quotas list",
+        "yak quotas set --client-id loader producer_byte_rate=1MB",
+        "yak quotas remove --client-id loader",
+    ),
+)
+
+WHOSE = "Whose quotas"
+
+
+def _name(flag: str, help_: str) -> Any:
+    return typer.Option(flag, help=help_, metavar="NAME", rich_help_panel=WHOSE)
+
+
+def _default(flag: str, help_: str) -> Any:
+    return typer.Option(flag, help=help_, rich_help_panel=WHOSE)
+
+
+User: TypeAlias = Annotated[str | None, _name("--user", "This user.")]
+UserDefault: TypeAlias = Annotated[bool, _default("--user-default", "Each user without a quota of its own.")]
+ClientId: TypeAlias = Annotated[str | None, _name("--client-id", "This client id; with a user: of that user.")]
+ClientIdDefault: TypeAlias = Annotated[
+    bool, _default("--client-id-default", "Each client id without a quota of its own.")
+]
+Ip: TypeAlias = Annotated[
+    str | None, typer.Option("--ip", help="This ip, or host.", metavar="IP", rich_help_panel=WHOSE)
+]
+IpDefault: TypeAlias = Annotated[bool, _default("--ip-default", "Each ip without a quota of its own.")]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
+]
+
+_COLUMNS = ("entity", "quota", "value")
+
+
+@quotas.command("list", examples=("yak quotas list", "yak quotas list -o json"))
+def list_quotas(g: Globals) -> None:
+    """List all quotas."""
+    g.out.table(_rows(g, None), _COLUMNS, empty="No quotas. yak quotas set --help shows how to set one.")
+
+
+@quotas.command(
+    "describe",
+    examples=("yak quotas describe --user ann", "yak quotas describe --user-default --client-id loader"),
+)
+def describe(
+    g: Globals,
+    user: User = None,
+    user_default: UserDefault = False,
+    client_id: ClientId = None,
+    client_id_default: ClientIdDefault = False,
+    ip: Ip = None,
+    ip_default: IpDefault = False,
+) -> None:
+    """Show the quotas of one entity.
+
+    These are the entity's own. yak quotas list also shows the defaults, which apply to clients without their own.
+    """
+    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    g.out.table(_rows(g, entity), _COLUMNS, empty="No quotas of its own.")
+
+
+@quotas.command(
+    "set",
+    examples=(
+        "yak quotas set --client-id loader producer_byte_rate=1MB",
+        "yak quotas set --user-default request_percentage=50",
+        "yak quotas set --ip-default connection_creation_rate=20",
+    ),
+)
+def set_quotas(
+    g: Globals,
+    values: Annotated[list[str], typer.Argument(help="Quotas and their values.", metavar="QUOTA=VALUE")],
+    user: User = None,
+    user_default: UserDefault = False,
+    client_id: ClientId = None,
+    client_id_default: ClientIdDefault = False,
+    ip: Ip = None,
+    ip_default: IpDefault = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Set quotas of one entity: they apply at once, on each broker for itself.
+
+    producer_byte_rate and consumer_byte_rate are sizes a second. request_percentage is processor time in percent of a
+    thread. controller_mutation_rate is partitions created and deleted a second. connection_creation_rate, of an ip, is
+    connections a second.
+    """
+    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    _alter(g, entity, {name: _value(name, text) for name, text in _pairs(values)}, "set", dry_run=dry_run)
+
+
+@quotas.command(
+    "remove",
+    examples=("yak quotas remove --client-id loader", "yak quotas remove --user ann producer_byte_rate"),
+)
+def remove(
+    g: Globals,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Quotas; all of the entity when none is given.", metavar="QUOTA")
+    ] = None,
+    user: User = None,
+    user_default: UserDefault = False,
+    client_id: ClientId = None,
+    client_id_default: ClientIdDefault = False,
+    ip: Ip = None,
+    ip_default: IpDefault = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove quotas of one entity."""
+    from yak.errors import YakError
+    from yak.quotas.entity import encode_entity
+
+    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    present = [row["quota"] for row in _rows(g, entity)]
+    chosen = names or present
+    missing = sorted(set(chosen) - set(present))
+    if missing or not chosen:
+        what = " and ".join(missing) or "a quota"
+        raise YakError("no-quota", f"{encode_entity(entity)} does not have {what}", try_=("yak quotas list",))
+    _alter(g, entity, dict.fromkeys(chosen), "removed", dry_run=dry_run)
+
+
+def _entity(
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+    ip: str | None,
+    ip_default: bool,
+) -> "Entity":
+    """The entity that the options name. Raises UsageError (`usage`, `bad-quota`)."""
+    from yak.errors import UsageError
+    from yak.quotas.quota_types import CLIENT_ID, IP, USER
+
+    parts: list[tuple[str, str | None]] = []
+    for kind, name, is_default in (
+        (USER, user, user_default),
+        (CLIENT_ID, client_id, client_id_default),
+        (IP, ip, ip_default),
+    ):
+        if name is not None and is_default:
+            raise UsageError("usage", f"--{kind} and --{kind}-default exclude each other", try_=(f"--{kind}-default",))
+        if name is not None or is_default:
+            parts.append((kind, name))
+    kinds = [kind for kind, _name in parts]
+    if not parts:
+        why = "quotas belong to a user, a client id, both, or an ip"
+        raise UsageError("usage", "no entity is given", why=why, try_=("--client-id loader", "--user-default"))
+    if IP in kinds and len(kinds) > 1:
+        raise UsageError(
+            "usage",
+            "an ip has quotas of its own",
+            why="it does not go with a user or client id",
+            try_=("--ip 10.0.0.1",),
+        )
+    if ip is not None:
+        from yak.client.quotas import address_of
+
+        return ((IP, address_of(ip)),)
+    return tuple(parts)
+
+
+def _pairs(texts: list[str]) -> list[tuple[str, str]]:
+    """`QUOTA=VALUE` texts, each quota once. Raises UsageError (`usage`)."""
+    from yak.errors import UsageError
+
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in pairs:
+            why = "each quota is given once, with its value"
+            raise UsageError("usage", f'"{text}" is not QUOTA=VALUE', why=why, try_=("producer_byte_rate=1MB",))
+        pairs[name.strip()] = value
+    return list(pairs.items())
+
+
+def _value(name: str, text: str) -> float:
+    """The value of a quota: a size for byte rates. Raises UsageError (`bad-size`, `bad-quota`)."""
+    from yak.commands.units import parse_size_bytes
+    from yak.errors import UsageError
+    from yak.quotas.quota_types import QuotaType
+
+    if name not in tuple(QuotaType):
+        raise UsageError("bad-quota", f'there is no quota "{name}"', why=f"there are {', '.join(QuotaType)}")
+    if name in (QuotaType.PRODUCE, QuotaType.FETCH):
+        return float(parse_size_bytes(text.removesuffix("/s")))
+    try:
+        return float(text.removesuffix("%") if name == QuotaType.REQUEST else text)
+    except ValueError:
+        raise UsageError("bad-quota", f'"{text}" is no value of {name}', why="it is a number") from None
+
+
+def _alter(g: Globals, entity: "Entity", changes: dict[str, Any], done: str, *, dry_run: bool) -> None:
+    from yak.client.quotas import alter_quotas
+    from yak.quotas.entity import encode_entity
+
+    named = encode_entity(entity)
+    if not dry_run:
+        g.must_not_be_readonly(f"changing quotas of {named}")
+    address, timeout_s = _look(g)
+    alter_quotas(address, entity, changes, validate_only=dry_run, timeout_s=timeout_s)
+    verb = "could be" if dry_run else "was" if len(changes) == 1 else "were"
+    g.out.note(f"{', '.join(changes)} of {named} {verb} {done}")
+
+
+def _rows(g: Globals, entity: "Entity | None") -> list[dict[str, Any]]:
+    from yak.client.quotas import describe_quotas
+    from yak.quotas.entity import encode_entity
+
+    address, timeout_s = _look(g)
+    return [
+        {
+            "entity": encode_entity(each.entity),
+            "quota": name,
+            "value": _shown(name, value) if g.out.for_people else value,
+        }
+        for each in describe_quotas(address, entity, timeout_s=timeout_s)
+        for name, value in sorted(each.quotas.items())
+    ]
+
+
+def _shown(name: str, value: float) -> str:
+    from yak.quotas.quota_types import QuotaType
+    from yak.view.formats import group_digits
+
+    if name in (QuotaType.PRODUCE, QuotaType.FETCH):
+        return f"{group_digits(int(value))} B/s"
+    if name == QuotaType.REQUEST:
+        return f"{value:g}%"
+    return f"{value:g}/s"
+
+
+def _look(g: Globals) -> tuple[str, float]:
+    """The address of a broker that answers, and the time to wait for it in seconds."""
+    from yak.client.admin import Admin
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin.metadata()
+    return admin.answered, admin.timeout_s

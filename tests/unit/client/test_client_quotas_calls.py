@@ -1,0 +1,100 @@
+"""DescribeClientQuotas and AlterClientQuotas by hand, against a broker that answers one request."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.alter_client_quotas.v1 import response as altered
+from kio.schema.describe_client_quotas.v1 import response as described
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import f64, i32Timedelta
+
+from yak.client.quotas import EntityQuotas, address_of, alter_quotas, describe_quotas
+from yak.errors import Unreachable, UsageError, YakError
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+NO_TIME = i32Timedelta.parse(dt.timedelta())
+ANN = (("user", "ann"), ("client-id", None))
+
+
+def ask(api_key, answer, call):
+    """Call a broker that answers with this; what it was asked, and what the call returned."""
+    broker = FakeBroker({api_key: lambda _: answer})
+    try:
+        returned = call(broker.address)
+    finally:
+        broker.close()
+    return broker.asked[0], returned
+
+
+def description(code=ErrorCode.none, message=None):
+    entity = tuple(described.EntityData(entity_type=kind, entity_name=name) for kind, name in reversed(ANN))
+    entry = described.EntryData(entity=entity, values=(described.ValueData(key="producer_byte_rate", value=f64(1.0)),))
+    return described.DescribeClientQuotasResponse(
+        throttle_time=NO_TIME, error_code=code, error_message=message, entries=None if code else (entry,)
+    )
+
+
+def test_one_entity_is_described_exactly_and_all_without_a_filter():
+    request, found = ask(48, description(), lambda address: describe_quotas(address, ANN, timeout_s=5))
+    assert [(part.entity_type, part.match_type, part.match) for part in request.components] == [
+        ("user", 0, "ann"),
+        ("client-id", 1, None),
+    ]
+    assert request.strict
+    assert found == [EntityQuotas(ANN, {"producer_byte_rate": 1.0})]
+    request, _found = ask(48, description(), lambda address: describe_quotas(address, None, timeout_s=5))
+    assert (request.components, request.strict) == ((), False)
+
+
+def alteration(code=ErrorCode.none, message=None):
+    return altered.AlterClientQuotasResponse(
+        throttle_time=NO_TIME,
+        entries=(altered.EntryData(error_code=code, error_message=message, entity=()),),
+    )
+
+
+def test_quotas_are_set_and_removed_in_one_request():
+    changes = {"producer_byte_rate": 1.5, "request_percentage": None}
+    request, _ = ask(
+        49, alteration(), lambda address: alter_quotas(address, ANN, changes, validate_only=True, timeout_s=5)
+    )
+    (entry,) = request.entries
+    assert request.validate_only
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == list(ANN)
+    assert [(op.key, op.value, op.remove) for op in entry.ops] == [
+        ("producer_byte_rate", 1.5, False),
+        ("request_percentage", 0.0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(ErrorCode.invalid_request, UsageError), (ErrorCode.request_timed_out, YakError)]
+)
+def test_a_refusal_says_why(code, kind):
+    for api_key, answer, call in (
+        (48, description(code, "in words"), lambda address: describe_quotas(address, None, timeout_s=5)),
+        (
+            49,
+            alteration(code, "in words"),
+            lambda address: alter_quotas(address, ANN, {}, validate_only=False, timeout_s=5),
+        ),
+    ):
+        with pytest.raises(kind) as caught:
+            ask(api_key, answer, call)
+        assert (caught.value.code, caught.value.why) == ("quota-refused", "in words")
+
+
+def test_no_broker_is_unreachable():
+    with pytest.raises(Unreachable):
+        describe_quotas("127.0.0.1:1", None, timeout_s=1)
+
+
+def test_host_is_resolved_to_its_ip():
+    assert address_of("127.0.0.1") == "127.0.0.1"
+    assert address_of("::1") == "::1"
+    with pytest.raises(UsageError):
+        address_of("no such host")

@@ -1,0 +1,92 @@
+"""Quotas of clients by DescribeClientQuotas and AlterClientQuotas v1 (keys 48 and 49), for which librdkafka has no call."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, UsageError, YakError
+from yak.protocol.lean_imports import import_kio
+from yak.quotas.entity import Entity, entity_of
+
+_EXACT, _DEFAULT = 0, 1
+_INVALID_REQUEST: Final = 42
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuotas:
+    """An entity and its quotas by name."""
+
+    entity: Entity
+    quotas: Mapping[str, float]
+
+
+def describe_quotas(address: str, entity: Entity | None, *, timeout_s: float) -> list[EntityQuotas]:
+    """The quotas of exactly one entity, or of all. Raises Unreachable, or YakError (`quota-refused`)."""
+    import_kio()
+    from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
+    from kio.static.primitive import i8
+
+    components = tuple(
+        ComponentData(entity_type=kind, match_type=i8(_DEFAULT if name is None else _EXACT), match=name)
+        for kind, name in entity or ()
+    )
+    request = DescribeClientQuotasRequest(components=components, strict=entity is not None)
+    answer = _call(address, request, "the quotas could not be read", timeout_s)
+    if answer.error_code:
+        raise _refusal("the quotas could not be read", answer)
+    found = [
+        EntityQuotas(
+            entity_of((part.entity_type, part.entity_name) for part in entry.entity),
+            {value.key: float(value.value) for value in entry.values},
+        )
+        for entry in answer.entries or ()
+    ]
+    return sorted(found, key=lambda each: [(kind, name or "") for kind, name in each.entity])
+
+
+def alter_quotas(
+    address: str, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool, timeout_s: float
+) -> None:
+    """Set quotas of an entity, and remove those that are None. Raises Unreachable, or YakError (`quota-refused`)."""
+    import_kio()
+    from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
+    from kio.static.primitive import f64
+
+    entry = EntryData(
+        entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
+        ops=tuple(
+            OpData(key=key, value=f64(float(value or 0)), remove=value is None) for key, value in changes.items()
+        ),
+    )
+    request = AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only)
+    (answer,) = _call(address, request, "the quotas were not changed", timeout_s).entries
+    if answer.error_code:
+        raise _refusal("the quotas were not changed", answer)
+
+
+def address_of(host: str) -> str:
+    """The ip of a host. Raises UsageError (`bad-quota`)."""
+    try:
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as error:
+        why = f"the name does not resolve ({error.strerror or error})"
+        raise UsageError("bad-quota", f'"{host}" is no ip', why=why, try_=("--ip 10.0.0.1",)) from None
+
+
+def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            return connection.call(request)
+    except OSError as error:
+        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
+
+
+def _refusal(what: str, answer: Any) -> YakError:
+    why = answer.error_message or answer.error_code.name
+    if answer.error_code == _INVALID_REQUEST:
+        return UsageError("quota-refused", what, why=why, try_=("yak quotas set --help",))
+    return YakError("quota-refused", what, why=why, try_=("yak quotas list",))
