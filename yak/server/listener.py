@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from yak.server.tls_listener import ListenerTls
 
 _BACKLOG: Final = 1024
-_ACCEPTS_PER_TURN: Final = 64
+_ACCEPTS_PER_TURN: Final = 4
+_PAUSE_SECONDS: Final = 0.002
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 
@@ -168,6 +169,7 @@ class Acceptor:
                 for _ in range(_ACCEPTS_PER_TURN):
                     sock, address = listening.accept()
                     self._accepted(sock, address, listener)
+                await trio.sleep(_PAUSE_SECONDS)
             except BlockingIOError:
                 continue
             except OSError as error:
