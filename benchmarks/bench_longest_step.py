@@ -80,8 +80,7 @@ class Steps:
 def make_rig(folder: str, steps: Steps) -> ClusterRig:
     class BenchNode(SimNode):
         def __init__(self, *args, **more) -> None:
-            super().__init__(*args, **more)
-            self.disk = BenchDisk()
+            super().__init__(*args, disk=BenchDisk(), **more)
             self.directories = (f"{folder}/{self.party}",)
 
         def _step(self, event) -> None:
