@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     try:
         coordinated, group = _group_of(broker, call)
     except PeerError as refusal:
-        return Now(_all(call, refusal.error_code))
+        return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
     by_id = call.version >= _BY_ID_VERSION
     expire_ms = NO_EXPIRY
@@ -134,7 +134,8 @@ def with_error(fields: Fields, error_code: ErrorCode) -> Fields:
     return fields
 
 
-def _all(call: Call, error_code: ErrorCode) -> Fields:
+def with_error_for_all(call: Call, error_code: ErrorCode) -> Fields:
+    """An answer with the same error for each offset."""
     return {
         "topics": [
             _topic(
