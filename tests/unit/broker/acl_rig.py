@@ -31,7 +31,9 @@ def filled(cls, given):
         if field.name in given:
             value = given[field.name]
             if isinstance(value, list):
-                value = tuple(filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value)
+                value = tuple(
+                    filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value
+                )
             values[field.name] = value
         elif field.default is dataclasses.MISSING:
             kind = field.metadata.get("kafka_type")
@@ -111,4 +113,3 @@ class AclRig(Rig):
         events = [notice.fields for notice in self.node.notices if notice.event == "audit"]
         self.node.notices.clear()
         return events
-
