@@ -80,6 +80,7 @@ NO_ROOM: Final = FetchPartitionAnswer(-1)
 READ_COMMITTED: Final = 1
 """Kafka's IsolationLevel."""
 _NONE = ErrorCode.none
+_READ_TOPIC: Final = Operation.READ, ResourceType.TOPIC
 _DISK_WAIT_MS = 30_000
 _SESSION_VERSION = 7
 _RACK_VERSION = 11
@@ -420,9 +421,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def _topics_denied(self, names: set[str | None]) -> frozenset[str]:
         """Those topics that the client may not read, in a session as of now; one without a name is not known yet."""
         allows, call = self._fetches.authorization.allows, self.call
-        return frozenset(
-            name for name in names if name is not None and not allows(call, Operation.READ, ResourceType.TOPIC, name)
-        )
+        return frozenset([name for name in names if name is not None and not allows(call, *_READ_TOPIC, name)])
 
     def _slice(self, reading: FetchRead[ConsumerItem], partition: Partition, item: ConsumerItem) -> bool:
         """Let the kernel send records of this partition; False where that is not possible."""

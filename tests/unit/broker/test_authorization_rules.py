@@ -124,20 +124,16 @@ def test_every_api_has_rules_and_a_request_here():
 def asked_for(rig, monkeypatch):
     """The operations that handlers ask for from here on."""
     found, authorization = set(), rig.broker.authorization
-    may_see, allows_any = authorization.may_see, authorization.allows_any
 
-    def seen(call, operation, kind, name):
-        found.add((call.api_key, operation, kind))
-        return may_see(call, operation, kind, name)
+    def noting(method):
+        def noted(call, operation, kind, *name):
+            found.add((call.api_key, operation, kind))
+            return method(call, operation, kind, *name)
 
-    def any_seen(call, operation, kind):
-        found.add((call.api_key, operation, kind))
-        return allows_any(call, operation, kind)
+        return noted
 
-    monkeypatch.setattr(authorization, "may_see", seen)
-    monkeypatch.setattr(authorization, "allows_any", any_seen)
-    monkeypatch.setattr(authorization, "check", lambda call, operation, kind, name: (
-        type(authorization).check(authorization, call, operation, kind, name)))  # fmt: skip
+    for name in ("allows", "may_see", "allows_any"):
+        monkeypatch.setattr(authorization, name, noting(getattr(authorization, name)))
     return found
 
 
