@@ -131,7 +131,7 @@ ACLS_PER_RESOURCE_MAX: Final = 2_000
 ACLS_PER_REQUEST_MAX: Final = 2_000
 """ACLs that one request creates or deletes."""
 ACL_DECISIONS_MAX: Final = 50_000
-"""Decisions that the authorizer remembers: a few megabytes. More than that many clients and topics are decided again."""
+"""Decisions that the authorizer remembers: 20 MB at most. With more clients and topics some are decided again."""
 ACL_DECISION_NAME_LENGTH_MAX: Final = 256
 """Characters of a name in a remembered decision: topics have 249 at most, and a client sends any name."""
 

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from support.raft_cluster import RaftCluster
+from support.tls import Certificates
 from support.waiting import wait_until
 
 from yak.client.login import ClientLogin
@@ -259,3 +260,16 @@ def test_changes_and_denials_are_in_the_logs_and_counted(cluster):
     assert denied
     metrics = [cluster.get(node, "/metrics").text for node in cluster.nodes]
     assert any('yak_denied_requests_total{operation="' in text for text in metrics)
+
+
+def test_certificate_gives_the_principal(broker, tmp_path):
+    certificates = Certificates(tmp_path / "certs")
+    configs = certificates.configs(ssl_client_auth="requested", authorizer_class_name=AUTHORIZER)
+    broker.start(**configs, super_users="User:CN=alice,O=YAK")
+    alice = AdminClient(certificates.client(broker.bootstrap, certificate=certificates.folder / "alice.pem"))
+    alice.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_SECONDS)
+    nobody = AdminClient(certificates.client(broker.bootstrap))
+    with pytest.raises(KafkaException) as caught:
+        nobody.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert "principal=User:ANONYMOUS" in broker.log()

@@ -15,13 +15,15 @@ from yak.acls.bindings import (
     SUPPORTED,
     WILDCARD,
     WILDCARD_PRINCIPAL,
-    AclBinding,
+    AccessControlEntry,
     Operation,
     PatternType,
     Permission,
+    ResourcePattern,
     ResourceType,
-    bindings_of,
     canonical_host,
+    decode_entry,
+    decode_pattern,
 )
 from yak.limits import ACL_DECISION_NAME_LENGTH_MAX, ACL_DECISIONS_MAX
 
@@ -52,9 +54,17 @@ class _Rule(NamedTuple):
         )
 
 
+class _Compiled(NamedTuple):
+    """A resource pattern of the metadata; `pattern` is None if this version does not know its types."""
+
+    pattern: ResourcePattern | None
+    entries: Mapping[str, str]
+    rules: list[_Rule]
+
+
 _Rules: TypeAlias = dict[tuple[ResourceType, str], list[_Rule]]
-_Decision: TypeAlias = tuple[str, str, int, int, str]
-"""Principal, host, operation, resource type, name."""
+_Decision: TypeAlias = tuple[str, str, int, int, str | None]
+"""Principal, host, operation, resource type, name; None for any resource of the type."""
 
 
 class Authorizer:
@@ -66,18 +76,27 @@ class Authorizer:
         self._literal: _Rules = {}
         self._prefixed: _Rules = {}
         self._prefix_lengths: dict[ResourceType, list[int]] = {}
+        self._compiled: dict[str, _Compiled] = {}
         self._decisions: dict[_Decision, bool] = {}
 
     def set_acls(self, acls: Mapping[str, Mapping[str, str]]) -> None:
-        """Put the ACLs of an image in force."""
+        """Put the ACLs of an image in force. Patterns with the same object as before are not compiled again."""
+        before, self._compiled = self._compiled, {}
         self._literal, self._prefixed, self._decisions = {}, {}, {}
         lengths: dict[ResourceType, set[int]] = {}
-        for binding in bindings_of(acls):
-            (kind, name, pattern_type), _entry = binding
+        for text, entries in acls.items():
+            compiled = before.get(text)
+            if compiled is None or compiled.entries is not entries:
+                compiled = _compile(text, entries)
+            self._compiled[text] = compiled
+            if compiled.pattern is None:
+                continue
+            kind, name, pattern_type = compiled.pattern
             if pattern_type is PatternType.PREFIXED:
                 lengths.setdefault(kind, set()).add(len(name))
-            rules = self._prefixed if pattern_type is PatternType.PREFIXED else self._literal
-            rules.setdefault((kind, name), []).append(_rule_of(binding))
+                self._prefixed[kind, name] = compiled.rules
+            else:
+                self._literal[kind, name] = compiled.rules
         self._prefix_lengths = {kind: sorted(found) for kind, found in lengths.items()}
 
     def authorize(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
@@ -87,10 +106,13 @@ class Authorizer:
         if decision is None:
             decision = principal in self.super_users or self._decide(principal, host, operation, kind, name)
             if len(name) <= ACL_DECISION_NAME_LENGTH_MAX:
-                if len(self._decisions) >= ACL_DECISIONS_MAX:
-                    self._decisions.clear()
-                self._decisions[key] = decision
+                self._remember(key, decision)
         return decision
+
+    def _remember(self, key: _Decision, decision: bool) -> None:
+        if len(self._decisions) >= ACL_DECISIONS_MAX:
+            self._decisions.clear()
+        self._decisions[key] = decision
 
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
         is_covered = is_allowed = False
@@ -105,7 +127,7 @@ class Authorizer:
 
     def _applicable(self, kind: ResourceType, name: str) -> Iterator[list[_Rule]]:
         """The rules of the patterns that apply to a resource."""
-        for literal in {name, WILDCARD}:
+        for literal in (name, WILDCARD):
             if (kind, literal) in self._literal:
                 yield self._literal[kind, literal]
         for length in self._prefix_lengths.get(kind, ()):
@@ -121,8 +143,16 @@ class Authorizer:
         Kafka's Authorizer.authorizeByResourceType: an entry must name the operation itself, or all. Whether a resource
         exists does not count.
         """
-        if self.authorize(principal, host, operation, kind, _ANY_NAME):
-            return True
+        key = (principal, host, operation, kind, None)
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = self.authorize(principal, host, operation, kind, _ANY_NAME) or self._decide_any(
+                principal, host, operation, kind
+            )
+            self._remember(key, decision)
+        return decision
+
+    def _decide_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
         names: dict[tuple[bool, PatternType], set[str]] = {
             (is_allowed, pattern_type): {
                 name
@@ -157,7 +187,12 @@ _ANY_NAME: Final = "hardcode"
 """The name with which Kafka asks whether super users, or all, may do it with any resource of a type."""
 
 
-def _rule_of(binding: AclBinding) -> _Rule:
-    entry = binding.entry
+def _compile(text: str, entries: Mapping[str, str]) -> _Compiled:
+    """The pattern and the rules of a resource in the metadata. Entries of a newer version are left out."""
+    known = (decode_entry(entry) for entry in entries)
+    return _Compiled(decode_pattern(text), entries, [_rule_of(entry) for entry in known if entry is not None])
+
+
+def _rule_of(entry: AccessControlEntry) -> _Rule:
     host = entry.host if entry.host == WILDCARD else canonical_host(entry.host)
     return _Rule(entry.principal, host, entry.operation, entry.permission is Permission.ALLOW)

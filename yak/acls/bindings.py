@@ -134,8 +134,11 @@ def encode_pattern(pattern: ResourcePattern) -> str:
 
 
 def decode_pattern(text: str) -> ResourcePattern | None:
-    """The pattern that `encode_pattern` wrote; None if this version does not know its types."""
-    kind, pattern_type, name = text.split(",", 2)
+    """The pattern that `encode_pattern` wrote; None if this version does not know its form or types."""
+    parts = text.split(",", 2)
+    if len(parts) < 3:
+        return None
+    kind, pattern_type, name = parts
     if kind not in ResourceType.__members__ or pattern_type not in PatternType.__members__:
         return None
     return ResourcePattern(ResourceType[kind], name, PatternType[pattern_type])
@@ -148,8 +151,11 @@ def encode_entry(entry: AccessControlEntry) -> str:
 
 
 def decode_entry(text: str) -> AccessControlEntry | None:
-    """The entry that `encode_entry` wrote; None if this version does not know its operation or permission."""
-    permission, operation, host, principal = text.split(",", 3)
+    """The entry that `encode_entry` wrote; None if this version does not know its form, operation or permission."""
+    parts = text.split(",", 3)
+    if len(parts) < 4:
+        return None
+    permission, operation, host, principal = parts
     if permission not in Permission.__members__ or operation not in Operation.__members__:
         return None
     host = host.replace("%2C", ",").replace("%25", "%")

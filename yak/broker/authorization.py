@@ -30,6 +30,11 @@ DENIED: Final = {
 AUTHORIZATION_ERRORS: Final = frozenset(DENIED.values())
 
 
+def denial(kind: ResourceType) -> PeerError:
+    """The error of a denied operation, with Kafka's message."""
+    return PeerError(DENIED[kind], f"{kind.name.capitalize().replace('_', ' ')} authorization failed.")
+
+
 class Authorization:
     """The ACLs of this broker's clients, and the number of denied requests."""
 
@@ -98,7 +103,7 @@ class Authorization:
     def check(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> None:
         """Raise PeerError with the error code of the resource's type if a request may not do something."""
         if self.is_active and not self.allows(call, operation, kind, name):
-            raise PeerError(DENIED[kind], f"{kind.name} authorization failed.")
+            raise denial(kind)
 
     def check_cluster(self, call: Call, operation: Operation) -> None:
         """Raise PeerError(CLUSTER_AUTHORIZATION_FAILED) if a request may not do something with the cluster."""

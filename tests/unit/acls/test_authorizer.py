@@ -101,6 +101,19 @@ def reference(bindings, principal, host, operation, kind, name, *, default):
     return default and not covering
 
 
+@given(acls, acls, st.lists(asked, min_size=1, max_size=4))
+def test_changed_acls_decide_as_if_they_had_always_been_there(before, after, questions):
+    image = stored(before)
+    authorizer = Authorizer((), allows_without_acl=False)
+    authorizer.set_acls(image)
+    for binding in after:
+        pattern = encode_pattern(binding.pattern)
+        image = image | {pattern: image.get(pattern, {}) | {encode_entry(binding.entry): ""}}
+    authorizer.set_acls(image)
+    for question in questions:
+        assert authorizer.authorize(*question) == reference(before + after, *question, default=False)
+
+
 @given(acls, st.lists(asked, min_size=1, max_size=6), st.booleans())
 def test_authorize_decides_as_the_reference(bindings, questions, default):
     authorizer = made(bindings, allows_without_acl=default)
@@ -207,7 +220,9 @@ def test_operations_are_bits_of_the_supported_ones():
 def test_acls_of_a_newer_version_are_left_out():
     known = stored([acl("orders", Operation.READ)])
     newer = {"FUTURE,LITERAL,x": {"ALLOW,READ,*,User:ann": ""}, "TOPIC,LITERAL,y": {"ALLOW,FLY,*,User:ann": ""}}
+    newer |= {"another form": {"ALLOW,READ,*,User:ann": ""}, "TOPIC,LITERAL,z": {"another form": ""}}
     authorizer = Authorizer((), allows_without_acl=False)
     authorizer.set_acls(known | newer)
     assert authorizer.authorize(ANN, HERE, Operation.READ, TOPIC, "orders")
     assert not authorizer.authorize(ANN, HERE, Operation.READ, TOPIC, "y")
+    assert not authorizer.authorize(ANN, HERE, Operation.READ, TOPIC, "z")

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime as dt
 
-from yak.acls.bindings import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from yak.acls.bindings import CLUSTER_NAME, PatternType, Permission, ResourceType
 from yak.sim.rig import Pending, Rig
 from yak.sim.wire import nested, request_class
 

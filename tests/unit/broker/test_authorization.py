@@ -160,7 +160,8 @@ def test_fetch_session_loses_a_topic_when_its_acl_is_deleted(rig):
     rig.acl(READ, TOPIC, "mine")
     ann = rig.user("ann")
     answer, found = fetch(rig, ann, {"mine": 1}, session_epoch=0)
-    assert found == {"mine": (NONE, False)} and answer.session_id
+    assert found == {"mine": (NONE, False)}
+    assert answer.session_id
     rig.ask(31, 3, filters=[{"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
             "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}])  # fmt: skip
     rig.produce("mine", [b"w"])
@@ -270,7 +271,8 @@ def test_created_topic_shows_configs_only_to_a_client_that_may_describe_them(rig
     assert (answer.error_code, answer.topic_config_error_code, answer.num_partitions) == (NONE, DENIED, -1)
     rig.acl(Operation.DESCRIBE_CONFIGS, TOPIC, "new", prefixed=True)
     answer = rig.ask_filled(19, 7, create_fields("new2", {}), rig.user("ann")).topics[0]
-    assert answer.topic_config_error_code == NONE and answer.configs
+    assert answer.topic_config_error_code == NONE
+    assert answer.configs
     assert rig.ask_filled(19, 7, create_fields("x", {}), rig.user("ann")).topics[0].error_code == DENIED
     assert "x" not in rig.broker.image.topics
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.acls.bindings import Operation
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import denial
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.leader_elections import plan_requested_election
@@ -31,7 +32,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     wanted = _wanted(broker, call)
     refusal = None
     if not broker.authorization.allows_cluster(call, Operation.ALTER):
-        refusal = PeerError(ErrorCode.cluster_authorization_failed, "CLUSTER authorization failed.")
+        refusal = denial(ResourceType.CLUSTER)
     elif not broker.metadata.lifecycle.is_controller:
         refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
     elif election_type not in (PREFERRED, UNCLEAN):

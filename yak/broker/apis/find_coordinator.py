@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.authorization import DENIED
+from yak.broker.authorization import denial
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
@@ -126,8 +126,8 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
     if name is None:
         return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
     if not _may_find(broker, call, key):
-        kind = _RESOURCES[key_type]
-        return _refused(DENIED[kind], f"{kind.name} authorization failed.")
+        denied = denial(_RESOURCES[key_type])
+        return _refused(denied.error_code, denied.message)
     if len(key.encode()) > GROUP_STRING_BYTES_MAX:
         code = ErrorCode.invalid_group_id if key_type == _GROUP else ErrorCode.invalid_request
         return _refused(code, f"the key is too long: {len(key.encode())} bytes")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.authorization import DENIED
+from yak.broker.authorization import denial
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.internal_topics import may_not_write
 from yak.broker.leader_hints import add_hints
@@ -35,7 +35,7 @@ _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
 _WRITE_TOPIC = Operation.WRITE, ResourceType.TOPIC
-_DENIED = PeerError(ErrorCode.topic_authorization_failed, "TOPIC authorization failed.")
+_DENIED = denial(ResourceType.TOPIC)
 _Topics: TypeAlias = list[tuple[Any, list[ProducePartitionAnswer]]]
 
 
@@ -116,7 +116,8 @@ def _denied_transaction(broker: Broker, call: Call, transactional_id: str | None
     kind = ResourceType.TRANSACTIONAL_ID
     if transactional_id is None or broker.authorization.allows(call, Operation.WRITE, kind, transactional_id):
         return None
-    return DENIED[kind], "TRANSACTIONAL_ID authorization failed."
+    denied = denial(kind)
+    return denied.error_code, denied.message
 
 
 def _append(

@@ -155,8 +155,8 @@ def _connections(context: Context, samples: Samples) -> None:
     throttling = context.broker.throttling
     samples.add(MUTED, len(throttling))
     samples.of(DENIED)
-    for (operation, kind), count in context.broker.authorization.denied.items():
-        samples.add(DENIED, count, operation=operation.name, resource=kind.name)
+    for (operation, resource_type), count in context.broker.authorization.denied.items():
+        samples.add(DENIED, count, operation=operation.name, resource=resource_type.name)
     for quota, throttled in throttling.counts.items():
         samples.add(THROTTLED, throttled.count, quota=quota.value)
     for quota, throttled in throttling.counts.items():
