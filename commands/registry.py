@@ -65,6 +65,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Cluster",
     ),
     Entry("users", "yak.commands.users", "users", "List, add and remove the users that may log in.", "Cluster"),
+    Entry("acls", "yak.commands.acls", "acls", "List, add and remove ACLs: what users may do.", "Cluster"),
     Entry(
         "quotas",
         "yak.commands.quotas",

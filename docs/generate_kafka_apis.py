@@ -14,6 +14,7 @@ from kio.static.constants import EntityType
 
 from yak.broker.apis import TABLE
 from yak.broker.apis.api_versions import ADVERTISED_MIN
+from yak.broker.apis.authorization_rules import RULES, rule_text
 
 PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
 CHECK_FAILED = 4
@@ -24,6 +25,15 @@ An API that is not in the first table is not offered to clients. Vote, BeginQuor
 
 | key | API | versions | Kafka's message definitions | absent on purpose |
 | --- | --- | --- | --- | --- |
+"""
+
+WITH_ACLS = """
+## With ACLs
+
+The operation and the resource that a client needs with [ACLs](acls.md). Lists leave out what a client may not describe.
+
+| key | API | needs |
+| --- | --- | --- |
 """
 
 TELEMETRY = """
@@ -59,6 +69,9 @@ def page() -> str:
         text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
         text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"
     missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
+    text += WITH_ACLS
+    for key, rules in sorted(RULES.items()):
+        text += f"| {key} | {TABLE[key].NAME} | {'; '.join(map(rule_text, rules)) or 'nothing'} |\n"
     return f"{text}\n## Not there\n\n{', '.join(missing)}.\n{TELEMETRY}"
 
 

@@ -122,6 +122,19 @@ holds all of them."""
 CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
 """Bytes of one config value, which is stored, logged and sent whole."""
 
+# --------------------------------------------------------------------------------------------------------------- ACLs
+
+ACL_NAME_LENGTH_MAX: Final = 2_048
+"""Characters of a resource, a principal or a host in an ACL: they are stored, logged and sent whole."""
+ACLS_PER_RESOURCE_MAX: Final = 2_000
+"""ACLs of one resource pattern: a change writes all of them into the metadata log, a few hundred kilobytes at most."""
+ACLS_PER_REQUEST_MAX: Final = 2_000
+"""ACLs that one request creates or deletes."""
+ACL_DECISIONS_MAX: Final = 50_000
+"""Decisions that the authorizer remembers: 20 MB at most. With more clients and topics some are decided again."""
+ACL_DECISION_NAME_LENGTH_MAX: Final = 256
+"""Characters of a name in a remembered decision: topics have 249 at most, and a client sends any name."""
+
 # ------------------------------------------------------------------------------------------------------------- groups
 
 GROUP_STRING_BYTES_MAX: Final = 32_000

@@ -37,7 +37,7 @@ class Suite(NamedTuple):
 
 
 _SHARE = "share groups (KIP-932), which YAK does not have"
-_SECURITY = "needs authentication or an authorizer, which YAK does not have yet"
+_SECURITY = "needs authentication or an authorizer, which these runs do without"
 _INSIDE = "looks into the broker's process"
 _NO_BROKER = "uses no broker"
 SUITES: Final = (

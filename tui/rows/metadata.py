@@ -119,6 +119,8 @@ def things(image: Json) -> Things:
     for group, configs in image.get("groupConfigs", {}).items():
         values = {f"{each} =": value for each, value in configs.items()}
         found[f"group configs:{group}"] = Thing(f"configs of group {group}", values)
+    for pattern, entries in image.get("acls", {}).items():
+        found[f"acls:{pattern}"] = Thing(f"ACLs of {pattern}", dict.fromkeys(entries, ""))
     for entity, quotas in image.get("quotas", {}).items():
         found[f"quotas:{entity}"] = Thing(f"quotas of {entity}", {f"{each} =": value for each, value in quotas.items()})
     for each in image["producers"]:

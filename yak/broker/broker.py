@@ -15,7 +15,9 @@ from functools import partial
 from itertools import count
 from typing import Any, Literal, TypeVar
 
-from yak.broker.call import ApiTable, Call, DelayedOperation, Handler, Later, Now, Outcome, Prebuilt, Slices
+from yak.broker.audit import Audit
+from yak.broker.authorization import Authorization
+from yak.broker.call import ApiTable, Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
@@ -134,14 +136,9 @@ class Broker:
         self.jobs, self.timers = Jobs(self.emit), Timers()
         self._clock = Clock(now_ms)
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
-        self.throttling = Throttling(self.context, parts.processor_ns, self.close_connection)
-        self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
-        self.large_requests = LargeRequests(
-            self.context, self.counters, self.throttling, self.serve, self.settle_large, self.on_kept_frame
-        )
+        self._make_client_parts(parts)
         self._failure: FailStop | None = None
         quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
-        self.logins = self._make_logins(parts)
         self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -341,6 +338,7 @@ class Broker:
             self.purgatory,
             self.counters,
             self.throttling,
+            self.authorization,
         )
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
@@ -444,6 +442,8 @@ class Broker:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
         if self.image.quotas is not before.quotas:
             self.throttling.set_quotas(self.image.quotas)
+        if self.image.acls is not before.acls:
+            self.authorization.image_changed()
         self.group_coordinator.topics_changed(delta.topics_changed)
         self.transaction_coordinator.topics_changed(delta.topics_changed)
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
@@ -472,8 +472,16 @@ class Broker:
     def _suspect(self, node_id: NodeId) -> None:
         self.failure_watch.suspect(node_id)
 
-    def _make_logins(self, parts: Parts) -> Logins:
-        return Logins(
+    def _make_client_parts(self, parts: Parts) -> None:
+        """The parts that stand between a client's request and its handler."""
+        self.throttling = Throttling(self.context, parts.processor_ns, self.close_connection)
+        self.audit = Audit(self.emit, parts.apis.names)
+        self.authorization = Authorization(self.context, self.audit.denied)
+        self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
+        self.large_requests = LargeRequests(
+            self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_kept_frame
+        )
+        self.logins = Logins(
             self.context, parts.rng, self.purgatory, self.close_connection, self._login_secret, parts.own_users
         )
 
@@ -792,9 +800,14 @@ class Broker:
         if type(outcome) is Prebuilt:
             return outcome.parts
         assert type(outcome) is Now
-        fields = self.throttling.throttled_fields(call, outcome.fields) if self.throttling.is_active else outcome.fields
+        fields = self.answered_fields(call, outcome.fields)
         self.counters.note_errors(call.api_key, fields)
         return [*encode_response(call.api_key, call.version, call.correlation_id, fields)]
+
+    def answered_fields(self, call: Call, fields: Fields) -> Fields:
+        """The fields of an answer that is sent now, with its throttle time; its changes go to the audit log."""
+        self.audit.answered(call, fields)
+        return self.throttling.throttled_fields(call, fields) if self.throttling.is_active else fields
 
     def _on_opened(self, event: events.ConnectionOpened) -> None:
         self.connections[event.connection_id] = connection = Connection(

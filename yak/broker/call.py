@@ -25,7 +25,8 @@ class Call:
     """A decoded request and its context. `request` is kio's dataclass of exactly `version`.
 
     `came_ns` is set when the answer is delayed: the time at which the request's turn began (`yak.broker.counters`).
-    `request_bytes` and `mutation_quota` are set while there are quotas (`yak.broker.throttling`).
+    `request_bytes` and `mutation_quota` are set while there are quotas (`yak.broker.throttling`), and `is_denied` when a
+    part of it was denied (`yak.broker.authorization`).
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class Call:
         "connection",
         "correlation_id",
         "delayed",
+        "is_denied",
         "mutation_quota",
         "now_ms",
         "parts",
@@ -59,6 +61,7 @@ class Call:
         self.client_id = client_id
         self.now_ms = now_ms
         self.came_ns: int
+        self.is_denied: bool
         self.request_bytes: int
         self.mutation_quota: MutationQuota
         self.request: Any = None

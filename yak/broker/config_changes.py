@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.config_resources import TOPIC, GroupResource, Resource, resource_of
+from yak.broker.config_resources import TOPIC, GroupResource, Resource, check_resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.errors import ErrorCode, PeerError
@@ -34,6 +35,7 @@ def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource,
     for index, asked in enumerate(resources):
         try:
             key = (asked.resource_type, asked.resource_name)
+            check_resource(broker, call, Operation.ALTER_CONFIGS, *key)
             if times[key] > 1:
                 raise PeerError(ErrorCode.invalid_request, "a resource is named more than once")
             if key == (TOPIC, ""):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
 from yak.config.definitions import ConfigDef
@@ -25,6 +26,7 @@ from yak.protocol.topic_names import validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.broker.call import Call
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Kafka's ConfigResource.Type."""
@@ -175,6 +177,19 @@ _RESOURCES: Mapping[int, Callable[[Broker, str], Resource]] = {
     CLIENT_METRICS: ClientMetricsResource,
     GROUP: GroupResource,
 }
+
+
+def check_resource(broker: Broker, call: Call, operation: Operation, resource_type: int, name: str) -> None:
+    """Raise PeerError unless a client may do something with the configs of a resource.
+
+    Those of brokers and of client metrics are the cluster's (KafkaApis, ControllerApis.authorizeAlterResource).
+    """
+    if resource_type == TOPIC:
+        broker.authorization.check(call, operation, ResourceType.TOPIC, name)
+    elif resource_type == GROUP:
+        broker.authorization.check(call, operation, ResourceType.GROUP, name)
+    elif resource_type in _RESOURCES:
+        broker.authorization.check_cluster(call, operation)
 
 
 def resource_of(broker: Broker, resource_type: int, name: str) -> Resource:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from yak.acls.bindings import host_of
 from yak.broker.call import Call
 from yak.broker.login import Login
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
@@ -41,6 +42,7 @@ class Connection:
         "fetch_aim_bytes",
         "fetch_rotation",
         "frames_behind_large",
+        "host",
         "is_in_process",
         "is_open",
         "listener",
@@ -66,6 +68,8 @@ class Connection:
         self.peer = peer
         self.principal = principal
         """The authenticated user, `User:ANONYMOUS` without authentication (Kafka's KafkaPrincipal)."""
+        self.host = host_of(peer)
+        """The address of the other end, as ACLs name it."""
         self.is_open = True
         self.is_in_process = is_in_process
         self.listener = listener
@@ -76,8 +80,6 @@ class Connection:
         """Number of partitions in its delayed fetches."""
         self.login: Login | None = None
         """The state of the client's login; None where none is needed: the listener is without SASL, or a broker proved itself."""
-        self.principal = ANONYMOUS
-        """The user at the other end (Kafka's KafkaPrincipal), as far as it has proven who it is."""
         self.proving: Proving | None = None
         self.proven: Incarnation | None = None
         """The broker at the other end, once it has proven its identity."""

@@ -19,12 +19,15 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.counters import FOLLOWER_FETCH, Counters
+from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
 from yak.broker.purgatory import Purgatory
 from yak.broker.throttling import Throttling
@@ -77,6 +80,7 @@ NO_ROOM: Final = FetchPartitionAnswer(-1)
 READ_COMMITTED: Final = 1
 """Kafka's IsolationLevel."""
 _NONE = ErrorCode.none
+_READ_TOPIC: Final = Operation.READ, ResourceType.TOPIC
 _DISK_WAIT_MS = 30_000
 _SESSION_VERSION = 7
 _RACK_VERSION = 11
@@ -84,8 +88,6 @@ _LEADER_VERSION = 12
 _GOLDEN, _MASK = 0x9E3779B1, 0xFFFFFFFF
 """Steps of the golden ratio visit all partitions evenly, also when the client rotates its list by one."""
 
-Item = TypeVar("Item", bound=FetchItem)
-"""A partition as the fetch of a consumer or of a follower names it."""
 Topics: TypeAlias = list[tuple[TopicKey, list[FetchPartitionAnswer]]]
 
 
@@ -107,8 +109,10 @@ class Fetches:
         purgatory: Purgatory,
         counters: Counters,
         throttling: Throttling,
+        authorization: Authorization,
     ) -> None:
         self.context, self.node_id, self.throttling = context, node_id, throttling
+        self.authorization = authorization
         self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
         self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
@@ -163,43 +167,6 @@ class Fetches:
             return None
         call = Call(connection, FOLLOWER_FETCH, FOLLOWER_VERSION, correlation_id, None, self.context.clock.now_ms)
         return call, FollowerFetch(self, session, call).start(must_answer=False)
-
-
-class FetchRead(Generic[Item]):
-    """The result of one pass over the partitions of a fetch."""
-
-    __slots__ = ("answers", "bytes_count", "error", "found", "has_error", "pending", "to_count")
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[Item, FetchPartitionAnswer]] = []
-        """Each partition and its answer."""
-        self.bytes_count = 0
-        self.has_error = False
-        self.pending: list[tuple[int, PendingRead]] = []
-        """(index in `answers`, read) of reads that must come from the device."""
-        self.found: list[object] = []
-        self.error: BaseException | None = None
-        """What the job found for each of `pending`, or the error that ended it."""
-        self.to_count: list[tuple[Item, FetchPartitionAnswer]] = []
-        """A consumer's answers with records or an error: few in a fetch of many partitions."""
-
-    def add(self, answer: FetchPartitionAnswer, found: Buffer | PendingRead, size_bytes: int) -> int:
-        """Put what was read into the next answer; returns its size. A read from the device counts as `size_bytes`."""
-        if isinstance(found, PendingRead):
-            self.pending.append((len(self.answers), found))
-            taken = max(size_bytes, 1)
-        else:
-            answer.records = found
-            taken = len(found)
-        self.bytes_count += taken
-        return taken
-
-    def rotate(self, first: int) -> None:
-        """Put the answers into the order of the request, which was read from its partition `first` on."""
-        count = len(self.answers)
-        cut = count - first
-        self.answers = self.answers[cut:] + self.answers[:cut]
-        self.pending = [((index - cut) % count, plan) for index, plan in self.pending]
 
 
 class DelayedFetch(DelayedOperation, Generic[Item]):
@@ -317,6 +284,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     __slots__ = (
         "_bytes_seen",
+        "_denied",
         "_is_incremental",
         "_is_read_committed",
         "_items",
@@ -355,6 +323,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if self._takes_follower and request.rack_id and chooses_by_rack(config, request.rack_id):
             self._rack_id = request.rack_id
         self._bytes_seen = 0
+        self._denied: frozenset[str] = frozenset()
+        """Topics that the client may not read."""
         call.request = None  # the items have all that is needed of it
 
     def start(self) -> Outcome:
@@ -414,7 +384,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def _read_some(self, reading: FetchRead[ConsumerItem], items: list[ConsumerItem]) -> None:
         fetches, max_bytes, answers = self._fetches, self._max_bytes, reading.answers
         find = fetches.partitions.get
-        takes_care = fetches.shutdown.is_stopping or self._rack_id != ""
+        if fetches.authorization.is_active:
+            self._denied = self._topics_denied({item.name for item in items})
+        takes_care = fetches.shutdown.is_stopping or self._rack_id != "" or bool(self._denied)
         for item in items:
             partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
             if (
@@ -445,6 +417,11 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             answers.append(
                 (item, FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log_start_offset))
             )
+
+    def _topics_denied(self, names: set[str | None]) -> frozenset[str]:
+        """Those topics that the client may not read, in a session as of now; one without a name is not known yet."""
+        allows, call = self._fetches.authorization.allows, self.call
+        return frozenset([name for name in names if name is not None and not allows(call, *_READ_TOPIC, name)])
 
     def _slice(self, reading: FetchRead[ConsumerItem], partition: Partition, item: ConsumerItem) -> bool:
         """Let the kernel send records of this partition; False where that is not possible."""
@@ -485,6 +462,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             if topic is None:
                 raise PeerError(ErrorCode.unknown_topic_id)
             item.name = topic.name
+            self._denied |= self._topics_denied({item.name})
+        if item.name in self._denied:
+            raise PeerError(ErrorCode.topic_authorization_failed)
         partition: Partition | None = fetches.partitions.get((item.name, item.index))  # type: ignore[call-overload]
         if (
             partition is None

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Now, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Prebuilt, Slices
 from yak.broker.counters import Counters
-from yak.broker.throttling import Throttling
 from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
@@ -46,14 +45,14 @@ class LargeRequests:
         self,
         context: Context,
         counters: Counters,
-        throttling: Throttling,
+        answered: Callable[[Call, Fields], Fields],
         serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
         settle: Callable[[Call, Outcome], None],
         on_kept_frame: Callable[[Connection, memoryview], None],
     ) -> None:
-        self._context, self._counters, self._throttling = context, counters, throttling
-        self._serve, self._settle, self._on_kept_frame = serve, settle, on_kept_frame
-        """`settle` delays or sends an answer; `on_kept_frame` steps a request that waited for a large one."""
+        self._context, self._counters = context, counters
+        self._answered, self._serve, self._settle, self._on_kept_frame = answered, serve, settle, on_kept_frame
+        """`answered` gives the fields that are sent; `settle` delays or sends an answer; `on_kept_frame` steps a request that waited for a large one."""
         self._queue: dict[LargeRequest, None] = {}
         self.held_bytes = 0
         """Bytes of large requests, and of the requests behind them."""
@@ -128,9 +127,7 @@ class LargeRequests:
         outcome = yield from served
         if type(outcome) is Now:
             yield
-            fields = outcome.fields
-            if self._throttling.is_active:
-                fields = self._throttling.throttled_fields(call, fields)
+            fields = self._answered(call, outcome.fields)
             yield from self._count_errors(key, fields)
             parts = yield from encode_in_slices(key, version, call.correlation_id, fields)
             return Prebuilt([*parts])

@@ -192,6 +192,8 @@ class Image:
     """The SCRAM credentials of the users, by name and mechanism (`ScramCredential.to_text`): secrets that no view shows."""
     quotas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The quotas of clients: the value of each quota, by entity (`yak.quotas.entity`)."""
+    acls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The ACLs: the entries of each resource pattern as texts (`yak.acls.bindings`), with empty values."""
     next_producer_id: ProducerId = 0
     parents: tuple[str, ...] = ()
     """The incarnations of the cluster from which restores led to this one."""

@@ -19,6 +19,7 @@ from yak.cluster.image import (
 )
 from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
+    ACL,
     QUOTA,
     USER,
     BrokerChange,
@@ -303,6 +304,8 @@ class MetadataDelta:
             self._replace_or_remove("user_credentials", record)
         elif record.resource_type == QUOTA:
             self._replace_or_remove("quotas", record)
+        elif record.resource_type == ACL:
+            self._replace_or_remove("acls", record)
         elif record.resource_name == "":
             self._set["default_broker_configs"] = record.configs
         else:

@@ -23,6 +23,8 @@ USER = "user"
 """The resource type of a user's credentials, which no view shows."""
 QUOTA = "quota"
 """The resource type of the quotas of clients, by entity (`yak.quotas.entity`)."""
+ACL = "acl"
+"""The resource type of ACLs, by resource pattern (`yak.acls.bindings`)."""
 
 
 class Kind(StrEnum):
@@ -178,7 +180,8 @@ class PartitionChange:
 class Config:
     """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group, a user.
 
-    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode. Those of an entity are its quotas.
+    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode. Those of an entity are its quotas, and
+    those of a resource pattern its ACLs, whose values are empty.
     """
 
     resource_type: str

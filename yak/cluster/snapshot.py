@@ -43,6 +43,7 @@ def write_snapshot(image: Image) -> TailedRecord:
         "group_configs": [{"group_id": g, "configs": dict(c)} for g, c in sorted(image.group_configs.items())],
         "user_credentials": [{"user": u, "credentials": dict(c)} for u, c in sorted(image.user_credentials.items())],
         "quotas": [{"entity": e, "configs": dict(c)} for e, c in sorted(image.quotas.items())],
+        "acls": [{"pattern": p, "configs": dict(c)} for p, c in sorted(image.acls.items())],
         "topics": [_write_topic(image.topics[name]) for name in sorted(image.topics)],
         "pending": [_write_pending(p) for p in sorted(image.pending.values(), key=lambda p: p.topic_id.int)],
         "parents": ",".join(image.parents),
@@ -116,6 +117,7 @@ def read_snapshot(record: TailedRecord) -> Image:
         group_configs={c.text("group_id"): c.texts("configs") for c in _more(f, "group_configs")},
         user_credentials={c.text("user"): c.texts("credentials") for c in _more(f, "user_credentials")},
         quotas={c.text("entity"): c.texts("configs") for c in _more(f, "quotas")},
+        acls={c.text("pattern"): c.texts("configs") for c in _more(f, "acls")},
         next_producer_id=f.integer("next_producer_id"),
         parents=tuple(filter(None, (f.optional_text("parents") or "").split(","))),
         removed_topics={

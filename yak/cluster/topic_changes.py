@@ -13,7 +13,7 @@ from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
-from yak.cluster.records import QUOTA, USER, BrokerState
+from yak.cluster.records import ACL, QUOTA, USER, BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
@@ -168,6 +168,12 @@ def plan_alter_quotas(entity: str, quotas: Mapping[str, str | None]) -> tuple[St
     """Plan to set quotas of an entity (`yak.quotas.entity`), and to remove those that are None, as one change."""
     changes: list[list[str | None]] = [[name, value] for name, value in sorted(quotas.items())]
     return (_alter(QUOTA, entity, changes, replace=False),)
+
+
+def plan_alter_acls(pattern: str, entries: Mapping[str, bool]) -> tuple[StoreRequest, ...]:
+    """Plan to add entries of a resource pattern (`yak.acls.bindings`), and to remove those that are False, as one change."""
+    changes: list[list[str | None]] = [[entry, "" if added else None] for entry, added in sorted(entries.items())]
+    return (_alter(ACL, pattern, changes, replace=False),)
 
 
 def plan_producer_ids() -> StoreRequest:

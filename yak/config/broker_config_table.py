@@ -26,6 +26,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 from collections.abc import Mapping
 from typing import Final
 
+from yak.config.acl_configs import ACL_CONFIGS
 from yak.config.definitions import (
     INT_MAX,
     LONG_MAX,
@@ -618,6 +619,6 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + SSL_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT + _REPLICATION + ACL_CONFIGS + SSL_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""

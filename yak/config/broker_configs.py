@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import Update, Value, validate
 from yak.config.ssl_configs import of_one_listener
@@ -36,6 +37,11 @@ class BrokerConfig:
     connections_max_reauth_ms: int
     """0: a login has no end."""
     sasl_enabled_mechanisms: tuple[str, ...]
+    authorizer_class_name: str | None
+    """None: no authorizer, so every client may do everything."""
+    super_users: tuple[str, ...]
+    """Principals, such as `User:admin`."""
+    allow_everyone_if_no_acl_found: bool
     sasl_server_max_receive_size: int
     max_connections: int
     max_connections_per_ip: int
@@ -110,6 +116,7 @@ class BrokerConfig:
             advertised_listeners=_list(static, "advertised.listeners") or listeners,
             log_dirs=log_dirs,
             sasl_enabled_mechanisms=_list(static, "sasl.enabled.mechanisms"),
+            super_users=principals_of(static.get("super.users", "")),
             group_consumer_assignors=_list(static, "group.consumer.assignors"),
             static=static,
             **values,
@@ -131,6 +138,7 @@ _PLAIN_FIELDS: Final = (
     "connections_max_idle_ms",
     "connection_failed_authentication_delay_ms",
     "connections_max_reauth_ms",
+    "allow_everyone_if_no_acl_found",
     "sasl_server_max_receive_size",
     "max_connections",
     "max_connections_per_ip",
@@ -183,7 +191,7 @@ _PLAIN_FIELDS: Final = (
 )
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
-_OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
+_OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class", "authorizer_class_name")
 
 
 def is_sensitive(name: str) -> bool:

@@ -23,6 +23,7 @@ from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from yak.groups.consumer.topics import VisibleTopics
 from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
 from yak.groups.consumer.upgrading import ClassicMember, upgraded
 from yak.groups.group import Group
@@ -79,8 +80,12 @@ class ConsumerGroups:
         client_host: str,
         api_version: int,
         then: Then,
+        sees: Callable[[str], bool],
     ) -> dict[str, Any]:
-        """Answer a ConsumerGroupHeartbeat; send the answer only if `then` is called with NONE. Raises PeerError."""
+        """Answer a ConsumerGroupHeartbeat; send the answer only if `then` is called with NONE. Raises PeerError.
+
+        Regular expressions match topics that the client `sees` (GroupMetadataManager.filterTopicDescribeAuthorizedTopics).
+        """
         group_id = request.group_id
         is_joining = request.member_epoch == _JOIN_EPOCH
         group = coordinated.shard.groups.get(group_id)
@@ -100,7 +105,7 @@ class ConsumerGroups:
                 client_host=client_host,
                 api_version=api_version,
                 now_ms=self._context.clock.now_ms,
-                topics=self.topics,
+                topics=VisibleTopics(self.topics, sees),
                 settings=self.settings(group_id),
                 new_member_id=str(self._coordinator.new_uuid()),
             )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Set and remove configs of a topic, a broker, all brokers, or a group, or quotas of an entity."""
+    """Set and remove configs of a topic, a broker, all brokers, a group, or an entity with quotas, or a pattern with ACLs."""
     check_broker(state, a)
     kind, resource = a["resource_type"], a["resource_name"]
     if kind == "topic" and resource not in state.topic_ids:

@@ -173,4 +173,5 @@ def _write_configs(state: StoreState, image: Mapping[str, Any]) -> None:
     found |= {f"group:{each['group_id']}": each["configs"] for each in image["group_configs"]}
     found |= {f"user:{each['user']}": each["credentials"] for each in image.get("user_credentials", ())}
     found |= {f"quota:{each['entity']}": each["configs"] for each in image.get("quotas", ())}
+    found |= {f"acl:{each['pattern']}": each["configs"] for each in image.get("acls", ())}
     state.configs |= {name: dict(configs) for name, configs in found.items() if configs}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER, QUOTA, USER, BrokerState
+from yak.cluster.records import ACL, NO_LEADER, QUOTA, USER, BrokerState
 from yak.ids import NodeId
 from yak.views.metadata_json import HIDDEN
 
@@ -182,6 +182,8 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
         return image.user_credentials.get(name, {})
     if resource_type == QUOTA:
         return image.quotas.get(name, {})
+    if resource_type == ACL:
+        return image.acls.get(name, {})
     if not name:
         return image.default_broker_configs
     return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None

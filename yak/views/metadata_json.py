@@ -194,6 +194,7 @@ def _for_brokers(image: Image, least_ms: int) -> Json:
         },
         "groupConfigs": {group_id: dict(configs) for group_id, configs in sorted(image.group_configs.items())},
         "quotas": {entity: dict(quotas) for entity, quotas in sorted(image.quotas.items())},
+        "acls": {pattern: sorted(entries) for pattern, entries in sorted(image.acls.items())},
     }
 
 

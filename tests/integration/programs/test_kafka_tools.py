@@ -353,3 +353,36 @@ def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
         verified = "Reassignment of replica orders-0-1 completed successfully"
         wait_until(lambda: verified in said("--verify"), SECONDS, broker.log)
         assert (target / "orders-0").is_dir()
+
+
+def test_kafka_acls_adds_lists_and_removes_acls(
+    java: list[str], make_broker: Callable[..., Any], redis_databases: Any, tmp_path: Path
+) -> None:
+    with redis_databases.borrow() as url:
+        broker = make_broker(tmp_path / "broker", url)
+        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        broker.start(authorizer_class_name=authorizer, super_users="User:ANONYMOUS")
+
+        def said(*words: str) -> str:
+            command = [*java, f"{TOOLS}AclCommand", "--bootstrap-server", broker.bootstrap, *words]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        said("--add", "--allow-principal", "User:ann", "--producer", "--topic", "orders-", "--idempotent",
+             "--resource-pattern-type", "prefixed")  # fmt: skip
+        said("--add", "--deny-principal", "User:*", "--deny-host", "10.0.0.7", "--operation", "All", "--cluster")
+        said("--add", "--allow-principal", "User:bob", "--consumer", "--topic", "orders-1", "--group", "*")
+        found = said("--list")
+        for pattern, operation in (
+            ("TOPIC, name=orders-, patternType=PREFIXED", "principal=User:ann, host=*, operation=CREATE"),
+            ("CLUSTER, name=kafka-cluster, patternType=LITERAL", "host=10.0.0.7, operation=ALL, permissionType=DENY"),
+            ("GROUP, name=*, patternType=LITERAL", "principal=User:bob, host=*, operation=READ"),
+        ):
+            assert pattern in found
+            assert operation in found
+        matching = said("--list", "--topic", "orders-1", "--resource-pattern-type", "match")
+        assert "User:ann" in matching
+        assert "User:bob" in matching
+        said("--remove", "--topic", "orders-", "--resource-pattern-type", "prefixed", "--force")
+        assert "User:ann" not in said("--list", "--topic", "orders-1", "--resource-pattern-type", "match")

@@ -1,3 +1,4 @@
+import pytest
 from support.stores import brokers, kinds, topic_id_of
 
 
@@ -29,6 +30,18 @@ def test_quotas_are_configs_of_entities(one):
     assert one.catch_up().image.quotas == {entity: {"producer_byte_rate": "1.0", "request_percentage": "2.5"}}
     assert one.alter("quota", entity, [["producer_byte_rate", None], ["request_percentage", None]]).code == "OK"
     assert one.catch_up().image.quotas == {}
+
+
+@pytest.mark.parametrize("name", ["orders", 'a"b\\', "größe", "\x00\n\t", "🐃,:=*%2C", "x" * 2_048])
+def test_acls_are_configs_of_resource_patterns(one, name):
+    pattern, entries = f"TOPIC,LITERAL,{name}", [f"ALLOW,READ,*,User:{name}", f"DENY,ALL,%2C,User:{name}"]
+    assert one.alter("acl", pattern, [[entry, ""] for entry in entries]).code == "OK"
+    assert one.catch_up().image.acls == {pattern: dict.fromkeys(entries, "")}
+    assert one.alter("acl", pattern, [[entries[0], ""]]).code == "OK"
+    assert one.alter("acl", pattern, [[entries[0], None]]).code == "OK"
+    assert one.catch_up().image.acls == {pattern: {entries[1]: ""}}
+    assert one.alter("acl", pattern, [[entries[1], None]]).code == "OK"
+    assert one.catch_up().image.acls == {}
 
 
 def test_a_new_minimum_isr_raises_every_partition_epoch(one):

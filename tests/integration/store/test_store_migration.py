@@ -36,6 +36,7 @@ def two(backend):
     found = brokers(backend, 2)
     assert found[0].create("a", replicas=("1,2", "2"), configs={"min.insync.replicas": "2"}).code == "OK"
     assert found[0].alter("quota", "ip=<default>", [["connection_creation_rate", "5.0"]]).code == "OK"
+    assert found[0].alter("acl", "TOPIC,PREFIXED,a", [["ALLOW,READ,*,User:ann", ""]]).code == "OK"
     return [caller.catch_up() for caller in found]
 
 

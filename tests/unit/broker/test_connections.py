@@ -1,4 +1,4 @@
-"""How large a fetch's answer may grow."""
+"""Connections: how large a fetch answer may grow, and who is at the other end."""
 
 import pytest
 
@@ -17,3 +17,21 @@ from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 )
 def test_answers_grow_with_the_length_of_the_line(round_trip_ms, aim_bytes):
     assert Connection(1, "client:1", round_trip_ms).fetch_aim_bytes == aim_bytes
+
+
+def test_connection_keeps_the_principal_of_its_certificate():
+    assert Connection(1, "client:1", principal="User:CN=alice,O=YAK").principal == "User:CN=alice,O=YAK"
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [
+        ("10.0.0.7:5123", "10.0.0.7"),
+        ("[::1]:5123", "::1"),
+        ("[::ffff:10.0.0.7]:5123", "10.0.0.7"),
+        ("[0:0:0:0:0:0:0:1]:5123", "::1"),
+        ("in-process", "in-process"),
+    ],
+)
+def test_connection_host_is_the_address_without_port(peer, host):
+    assert Connection(1, peer).host == host

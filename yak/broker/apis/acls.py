@@ -1,47 +1,240 @@
-"""DescribeAcls, CreateAcls, DeleteAcls (keys 29 to 31, v1-3): SECURITY_DISABLED, as from Kafka without an authorizer.
+"""DescribeAcls, CreateAcls, DeleteAcls (keys 29 to 31, v1-3): read and change the ACLs (KIP-140, KIP-290).
 
-v2: flexible. v3: user resources. Tools that probe for ACLs take this answer as "no ACLs here" (Kafka's AclApis.scala).
+v2: flexible. v3: user resources. Without an authorizer each answer is SECURITY_DISABLED, as from Kafka (AclApis.scala).
+The rules of new ACLs and of filters are those of Kafka's AclControlManager. A change is in force on this broker when the
+answer is sent, and on the others when they have it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from yak.broker.call import Api, Call, Fields, Now, Outcome
-from yak.errors import ErrorCode
+from yak.acls.bindings import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    bindings_of,
+    encode_entry,
+    encode_pattern,
+)
+from yak.acls.filters import AclFilter
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.cluster.topic_changes import plan_alter_acls
+from yak.errors import ErrorCode, PeerError
+from yak.limits import ACL_NAME_LENGTH_MAX, ACLS_PER_REQUEST_MAX, ACLS_PER_RESOURCE_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+_TIMEOUT_MS = 10_000
+C = TypeVar("C", bound=IntEnum)
+
+
+def _check_active(broker: Broker, call: Call, operation: Operation) -> None:
+    """Raise PeerError if there is no authorizer, or if the client may not read or change ACLs."""
+    if not broker.authorization.is_active:
+        raise PeerError(ErrorCode.security_disabled, "No Authorizer is configured.")
+    broker.authorization.check_cluster(call, operation)
+
+
+def _code(codes: type[C], code: int, what: str, *, is_filter: bool) -> C:
+    """The member of a code. Raises PeerError for an unknown one, and for ANY and MATCH outside of a filter."""
+    if code not in codes.__members__.values() or not (is_filter or codes(code).name not in ("ANY", "MATCH")):
+        raise PeerError(ErrorCode.invalid_request, f"Invalid {what} {code}")
+    return codes(code)
+
+
+# ---------------------------------------------------------------------------------------------------------- describe
+
 
 def describe_acls(broker: Broker, call: Call) -> Outcome:
-    """Answer that there is no authorizer."""
-    del broker, call
-    return Now({**_refusal(), "resources": []})
+    """The ACLs that a filter selects, by resource pattern."""
+    try:
+        _check_active(broker, call, Operation.DESCRIBE)
+        wanted = _filter_of(call.request)
+    except PeerError as error:
+        return Now({**_failure(error), "resources": []})
+    resources: dict[ResourcePattern, list[Fields]] = {}
+    for binding in bindings_of(broker.image.acls):
+        if wanted.matches(binding):
+            resources.setdefault(binding.pattern, []).append(_entry_fields(binding.entry))
+    return Now(
+        {
+            **_failure(None),
+            "resources": [_pattern_fields(pattern) | {"acls": acls} for pattern, acls in resources.items()],
+        }
+    )
 
 
-def create_acls(broker: Broker, call: Call) -> Outcome:
-    """Refuse each creation."""
-    del broker
-    return Now({"results": [_refusal() for _ in call.request.creations]})
+def _filter_of(asked: Any) -> AclFilter:
+    """The filter of a request. Raises PeerError."""
+    return AclFilter(
+        _code(ResourceType, asked.resource_type_filter, "resource type", is_filter=True),
+        asked.resource_name_filter,
+        _code(PatternType, asked.pattern_type_filter, "pattern type", is_filter=True),
+        asked.principal_filter,
+        asked.host_filter,
+        _code(Operation, asked.operation, "operation", is_filter=True),
+        _code(Permission, asked.permission_type, "permission type", is_filter=True),
+    )
 
 
-def delete_acls(broker: Broker, call: Call) -> Outcome:
-    """Refuse each filter."""
-    del broker
-    return Now({"filter_results": [{**_refusal(), "matching_acls": []} for _ in call.request.filters]})
-
-
-def _refusal() -> Fields:
+def _pattern_fields(pattern: ResourcePattern) -> Fields:
     return {
-        "error_code": ErrorCode.security_disabled,
-        "error_message": "No Authorizer is configured: this version of YAK has no authorization.",
+        "resource_type": pattern.resource_type,
+        "resource_name": pattern.name,
+        "pattern_type": pattern.pattern_type,
     }
 
 
-_ABSENT = ("authorization: the answer is SECURITY_DISABLED, as from Kafka without an authorizer",)
+def _entry_fields(entry: AccessControlEntry) -> Fields:
+    return {
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation,
+        "permission_type": entry.permission,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------ create
+
+
+def create_acls(broker: Broker, call: Call) -> Outcome:
+    """Add ACLs, each with its own result; one that is there already succeeds."""
+    creations = call.request.creations
+    patterns: dict[int, str] = {}
+    refused: dict[int, PeerError] = {}
+    changes: dict[str, dict[str, bool]] = {}
+
+    def build(results: dict[str, PeerError | None]) -> Outcome:
+        errors = (refused.get(index) or results.get(patterns.get(index, "")) for index in range(len(creations)))
+        return Now({"results": [_failure(error) for error in errors]})
+
+    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
+        broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
+    )
+    for index, asked in enumerate(creations):
+        try:
+            _check_active(broker, call, Operation.ALTER)
+            if index >= ACLS_PER_REQUEST_MAX:
+                words = f"One request creates at most {ACLS_PER_REQUEST_MAX} ACLs."
+                raise PeerError(ErrorCode.policy_violation, words)
+            binding = _new_binding(asked)
+            pattern = encode_pattern(binding.pattern)
+            _add(broker, pattern, binding, changes)
+        except PeerError as error:
+            refused[index] = error
+        else:
+            patterns[index] = pattern
+    for pattern, entries in changes.items():
+        if entries:
+            waiting.change(pattern, plan_alter_acls(pattern, entries))
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
+    """Add an ACL to those that are new to its pattern. Raises PeerError when the pattern has too many."""
+    present, added = broker.image.acls.get(pattern, {}), changes.setdefault(pattern, {})
+    entry = encode_entry(binding.entry)
+    if entry not in present and entry not in added:
+        if len(present) + len(added) >= ACLS_PER_RESOURCE_MAX:
+            words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
+            raise PeerError(ErrorCode.policy_violation, words)
+        added[entry] = True
+
+
+def _new_binding(asked: Any) -> AclBinding:
+    """The ACL of a creation. Raises PeerError (AclControlManager.validateNewAcl)."""
+    kind = _code(ResourceType, asked.resource_type, "resource type", is_filter=False)
+    pattern_type = _code(PatternType, asked.resource_pattern_type, "pattern type", is_filter=False)
+    operation = _code(Operation, asked.operation, "operation", is_filter=False)
+    permission = _code(Permission, asked.permission_type, "permission type", is_filter=False)
+    if not asked.resource_name:
+        raise PeerError(ErrorCode.invalid_request, "Resource name should not be empty")
+    if kind is ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
+        words = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+        raise PeerError(ErrorCode.invalid_request, words)
+    principal_type, colon, name = asked.principal.partition(":")
+    if not colon or not principal_type or not name:
+        words = f"Could not parse principal from `{asked.principal[:100]}` (it is a type, a colon and a name: User:ann)"
+        raise PeerError(ErrorCode.invalid_request, words)
+    if not asked.host:
+        raise PeerError(ErrorCode.invalid_request, "The host should not be empty: * is every host")
+    for text in (asked.resource_name, asked.principal, asked.host):
+        if len(text) > ACL_NAME_LENGTH_MAX:
+            words = f"A name in an ACL has at most {ACL_NAME_LENGTH_MAX} characters, not {len(text)}."
+            raise PeerError(ErrorCode.invalid_request, words)
+    entry = AccessControlEntry(asked.principal, asked.host, operation, permission)
+    return AclBinding(ResourcePattern(kind, asked.resource_name, pattern_type), entry)
+
+
+# ------------------------------------------------------------------------------------------------------------ delete
+
+
+def delete_acls(broker: Broker, call: Call) -> Outcome:
+    """Delete the ACLs that each filter selects; an ACL belongs to the first filter that selects it."""
+    filters = call.request.filters
+    refused: dict[int, PeerError] = {}
+    selected: dict[int, list[AclBinding]] = {}
+    changes: dict[str, dict[str, bool]] = {}
+
+    def build(results: dict[str, PeerError | None]) -> Outcome:
+        return Now(
+            {
+                "filter_results": [
+                    {
+                        **_failure(refused.get(index)),
+                        "matching_acls": [_deleted(binding, results) for binding in selected.get(index, ())],
+                    }
+                    for index in range(len(filters))
+                ]
+            }
+        )
+
+    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
+        broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
+    )
+    left = None
+    for index, asked in enumerate(filters):
+        try:
+            _check_active(broker, call, Operation.ALTER)
+            if index >= ACLS_PER_REQUEST_MAX:
+                raise PeerError(ErrorCode.policy_violation, f"One request has at most {ACLS_PER_REQUEST_MAX} filters.")
+            wanted = _filter_of(asked)
+        except PeerError as error:
+            refused[index] = error
+            continue
+        left = list(bindings_of(broker.image.acls)) if left is None else left
+        selected[index] = [binding for binding in left if wanted.matches(binding)]
+        left = [binding for binding in left if not wanted.matches(binding)]
+        for binding in selected[index]:
+            changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = False
+    for pattern, entries in changes.items():
+        waiting.change(pattern, plan_alter_acls(pattern, entries))
+    return build(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _deleted(binding: AclBinding, results: dict[str, PeerError | None]) -> Fields:
+    error = results.get(encode_pattern(binding.pattern))
+    return _failure(error) | _pattern_fields(binding.pattern) | _entry_fields(binding.entry)
+
+
+def _failure(error: PeerError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }
+
+
 APIS = (
-    Api(29, "DescribeAcls", range(1, 4), _ABSENT, describe_acls),
-    Api(30, "CreateAcls", range(1, 4), _ABSENT, create_acls),
-    Api(31, "DeleteAcls", range(1, 4), _ABSENT, delete_acls),
+    Api(29, "DescribeAcls", range(1, 4), (), describe_acls),
+    Api(30, "CreateAcls", range(1, 4), (), create_acls),
+    Api(31, "DeleteAcls", range(1, 4), (), delete_acls),
 )

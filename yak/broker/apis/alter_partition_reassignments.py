@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
@@ -41,6 +42,10 @@ _CODES = {
 def handle(broker: Broker, call: Call) -> Outcome:
     """Start or cancel each reassignment."""
     request = call.request
+    try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message, "responses": []})
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
     full = broker.full_brokers()
     targets = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -34,13 +35,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     results: dict[str, list[dict[str, int]]] = {}
     for topic_partition, path in wanted.items():
         results.setdefault(topic_partition.topic, []).append(
-            {"partition_index": topic_partition.partition, "error_code": _outcome(broker, topic_partition, path)}
+            {"partition_index": topic_partition.partition, "error_code": _outcome(broker, call, topic_partition, path)}
         )
     return Now({"results": [{"topic_name": topic, "partitions": rows} for topic, rows in results.items()]})
 
 
-def _outcome(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
+def _outcome(broker: Broker, call: Call, topic_partition: TopicPartition, path: str) -> ErrorCode:
     try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
         validate_topic_name(topic_partition.topic)
         directory = next((found for found in broker.log_store.directories if found.path == path), None)
         if directory is None:

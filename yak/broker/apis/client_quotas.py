@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_quotas
@@ -36,6 +37,7 @@ _Filter: TypeAlias = dict[str, tuple[str | None, bool]]
 def describe_client_quotas(broker: Broker, call: Call) -> Outcome:
     """The quotas of the entities that match the filter."""
     try:
+        broker.authorization.check_cluster(call, Operation.DESCRIBE_CONFIGS)
         wanted = _filter_of(call.request.components)
     except PeerError as error:
         return Now({**_failure(error), "entries": None})
@@ -98,6 +100,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
     named: set[Entity] = set()
     for index, (entry, parts) in enumerate(entries):
         try:
+            broker.authorization.check_cluster(call, Operation.ALTER_CONFIGS)
             entity = _checked_entity(parts)
             changes = _checked_changes(entity, entry.ops)
             if entity in named:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.apis.describe_groups import GROUP_OPERATIONS
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
-ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
+ABSENT: tuple[str, ...] = ()
 
 _NOT_ASKED = -(2**31)
 
@@ -35,9 +35,12 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         "assignment_epoch": 0,
         "assignor_name": "",
         "members": [],
-        "authorized_operations": GROUP_OPERATIONS if call.request.include_authorized_operations else _NOT_ASKED,
+        "authorized_operations": _NOT_ASKED,
     }
     try:
+        broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
+        if call.request.include_authorized_operations:
+            fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
         group = broker.group_coordinator.of(group_id).shard.groups.get(group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
@@ -45,4 +48,19 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
             raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code, "error_message": refusal.message or None}
-    return fields | broker.group_coordinator.consumers.describe(group.consumer)
+    known = broker.group_coordinator.consumers.describe(group.consumer)
+    topics = _topics(known["members"])
+    if not all(broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
+        words = "The group has described topic(s) that the client is not authorized to describe."
+        return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": words}
+    return fields | known
+
+
+def _topics(members: list[Fields]) -> list[str]:
+    """The topics of a description (KafkaApis.handleConsumerGroupDescribe)."""
+    found: dict[str, None] = {}
+    for member in members:
+        found |= dict.fromkeys(member["subscribed_topic_names"])
+        for part in ("assignment", "target_assignment"):
+            found |= dict.fromkeys(topic["topic_name"] for topic in member[part]["topic_partitions"])
+    return list(found)

@@ -5,8 +5,10 @@ v1: regular expressions, and member ids made by the client. The answer is sent w
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.join_group import client_host
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import answer_when_safe
@@ -25,6 +27,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Let the group decide, and answer when the decision is committed."""
     request = call.request
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
+        for name in request.subscribed_topic_names or ():
+            broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
         for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
             if len(text.encode()) > GROUP_STRING_BYTES_MAX:
                 raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
@@ -38,6 +43,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 client_host=client_host(call),
                 api_version=call.version,
                 then=then,
+                sees=partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TOPIC),
             )
 
         return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, _refused)

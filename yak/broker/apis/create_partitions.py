@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
@@ -62,6 +63,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
         try:
             if refusal is not None:
                 raise refusal
+            broker.authorization.check(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
             if topic.name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):

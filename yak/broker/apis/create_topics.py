@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.apis.metadata import check_creation
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
@@ -71,6 +73,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
                 raise refusal
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
+            check_creation(broker, call, topic.name)
             plan = broker.topic_creation.plan(_new_topic(topic), full)
             broker.throttling.mutates(call, len(plan.assignments), strict_since=_STRICT_QUOTA_VERSION)
         except PeerError as error:
@@ -140,6 +143,8 @@ def _answer(
                 f"the topic was created, but broker {broker.node_id} could not create {len(offline)} of its logs"
             )
         answer["topic_id"] = plan.topic_id if made is None else made.topic_id
+        if not broker.authorization.may_see(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
+            return answer | {"topic_config_error_code": ErrorCode.topic_authorization_failed, "configs": []}
         answer["num_partitions"] = len(plan.assignments)
         answer["replication_factor"] = plan.replication_factor
         if call.version >= _CONFIGS_VERSION:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -33,6 +34,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     )
     for number, group_id in enumerate(names, 1):
         try:
+            broker.authorization.check(call, Operation.DELETE, ResourceType.GROUP, group_id)
             _delete(broker, group_id, names, results, waiting)
         except PeerError as refusal:
             results[group_id] = refusal.error_code

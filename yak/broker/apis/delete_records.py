@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
@@ -45,7 +46,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         answers: list[Fields] = []
         topics.append({"name": topic.name, "partitions": answers})
         for asked in topic.partitions:
-            answers.append(_delete_below(broker, topic.name, asked, held))
+            answers.append(_delete_below(broker, call, topic.name, asked, held))
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
@@ -53,13 +54,14 @@ def slices(broker: Broker, call: Call) -> Slices:
     return Now(fields) if waiting.is_done() else Later(waiting)
 
 
-def _delete_below(broker: Broker, topic: str, asked: Any, held: list[Held]) -> Fields:
+def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list[Held]) -> Fields:
     answer: Fields = {
         "partition_index": asked.partition_index,
         "low_watermark": NO_LOW_WATERMARK,
         "error_code": ErrorCode.none,
     }
     try:
+        broker.authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic)
         if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
         partition = broker.leader_of(TopicPartition(topic, asked.partition_index))

@@ -1,6 +1,6 @@
 """DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: by id.
 
-Internal topics give TOPIC_AUTHORIZATION_FAILED, except to an administrator (`yak.broker.internal_topics`).
+Internal topics give TOPIC_AUTHORIZATION_FAILED, except to a super user (`yak.broker.internal_topics`).
 
 Names and ids given twice, together or not at all are handled as in Kafka's ControllerApis.deleteTopics.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.broker.internal_topics import is_kept_from
+from yak.broker.internal_topics import may_not_delete
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
@@ -62,8 +63,8 @@ def slices(broker: Broker, call: Call) -> Slices:
         try:
             if times[name, topic_id] > 1:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
-            topic = _find(broker, call, name, topic_id)
-            if is_kept_from(broker, call, topic.name):
+            topic = _find_for_deletion(broker, call, name, topic_id)
+            if may_not_delete(broker, call, topic.name):
                 raise PeerError(ErrorCode.topic_authorization_failed, f"{topic.name} is internal and cannot be deleted")
             found[index] = topic
         except PeerError as error:
@@ -93,6 +94,18 @@ def _delete(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], in
         waiting.refuse(index, error)
     else:
         waiting.change(index, plan_delete_topic(broker.image, topic))
+
+
+def _find_for_deletion(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:
+    """The topic, if it exists and the client may delete it: this one, or any (ControllerApis.deleteTopics)."""
+    authorization = broker.authorization
+    if authorization.may_see(call, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return _find(broker, call, name, topic_id)
+    if name is not None and topic_id is None:
+        authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+    topic = _find(broker, call, name, topic_id)
+    authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic.name)
+    return topic
 
 
 def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.apis.metadata import CLUSTER_OPERATIONS, controller_for
+from yak.broker.apis.metadata import cluster_operations, controller_for
 from yak.broker.call import Call, Now, Outcome
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
@@ -20,7 +20,6 @@ KEY, NAME, VERSIONS = 60, "DescribeCluster", range(3)
 ABSENT = ("controller endpoints: MISMATCHED_ENDPOINT_TYPE, brokers are the only kind",)
 
 _BROKERS, _CONTROLLERS = 1, 2
-_NOT_ASKED = -(2**31)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -59,8 +58,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 for _node_id, info in sorted(image.brokers.items())
                 if (is_serving(info) or info.state in fenced) and (endpoint := info.endpoint(listener)) is not None
             ],
-            "cluster_authorized_operations": CLUSTER_OPERATIONS
-            if request.include_cluster_authorized_operations
-            else _NOT_ASKED,
+            "cluster_authorized_operations": cluster_operations(broker, call),
         }
     )

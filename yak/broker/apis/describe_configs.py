@@ -13,8 +13,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
-from yak.broker.config_resources import BrokerResource, GroupResource, Resource, TopicResource, resource_of
+from yak.broker.config_resources import (
+    BrokerResource,
+    GroupResource,
+    Resource,
+    TopicResource,
+    check_resource,
+    resource_of,
+)
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import (
     ConfigRow,
@@ -91,6 +99,7 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
         if times > 1:
             # A broker described 10,000 times would be an answer of 600 MB.
             raise PeerError(ErrorCode.invalid_request, "the resource is named more than once")
+        check_resource(broker, call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name)
         resource = resource_of(broker, asked.resource_type, asked.resource_name)
         if isinstance(resource, TopicResource):
             result["configs"] = _of_topic(broker, call, resource, names, alike)

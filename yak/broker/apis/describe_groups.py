@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.states import ClassicState
@@ -18,12 +19,10 @@ if TYPE_CHECKING:
     from yak.groups.classic.group import ClassicGroup
 
 KEY, NAME, VERSIONS = 15, "DescribeGroups", range(7)
-ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
+ABSENT: tuple[str, ...] = ()
 
 _NOT_FOUND_VERSION = 6
 _NOT_ASKED = -(2**31)
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8))
-"""Bits of Kafka's AclOperation that apply to a group: read, delete, describe."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -42,7 +41,6 @@ def slices(broker: Broker, call: Call) -> Slices:
 
 
 def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
-    asked = getattr(call.request, "include_authorized_operations", False)
     fields: Fields = {
         "error_code": ErrorCode.none,
         "error_message": None,
@@ -51,9 +49,12 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         "protocol_type": "",
         "protocol_data": "",
         "members": [],
-        "authorized_operations": GROUP_OPERATIONS if asked else _NOT_ASKED,
+        "authorized_operations": _NOT_ASKED,
     }
     try:
+        broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
+        if getattr(call.request, "include_authorized_operations", False):
+            fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
         coordinated = broker.group_coordinator.of(group_id, may_be_empty=True)
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code}

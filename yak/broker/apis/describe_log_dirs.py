@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode
 
@@ -20,6 +21,8 @@ ABSENT: tuple[str, ...] = ()
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe every directory, with the requested partitions, or all if the topics are null."""
+    if not broker.authorization.allows_cluster(call, Operation.DESCRIBE):
+        return Now({"error_code": ErrorCode.cluster_authorization_failed, "results": []})
     asked = call.request.topics
     wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
     return Now(

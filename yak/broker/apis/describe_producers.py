@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -26,7 +27,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             "topics": [
                 {
                     "name": topic.name,
-                    "partitions": [_producers(broker, topic.name, index) for index in topic.partition_indexes],
+                    "partitions": [_producers(broker, call, topic.name, index) for index in topic.partition_indexes],
                 }
                 for topic in call.request.topics
             ]
@@ -34,7 +35,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     )
 
 
-def _producers(broker: Broker, topic: str, index: int) -> Fields:
+def _producers(broker: Broker, call: Call, topic: str, index: int) -> Fields:
     answer: Fields = {
         "partition_index": index,
         "error_code": ErrorCode.none,
@@ -42,6 +43,7 @@ def _producers(broker: Broker, topic: str, index: int) -> Fields:
         "active_producers": [],
     }
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.TOPIC, topic)
         validate_topic_name(topic)
         partition = broker.replica_of(TopicPartition(topic, index))
         assert partition.log is not None

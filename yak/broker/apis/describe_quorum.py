@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation
 from yak.broker.apis.metadata import controller_of
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.quorum_node import NO_LEADER, QuorumNode, forward_to_leader
@@ -34,6 +35,8 @@ _LISTENER = "PLAINTEXT"
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe partition 0 of the metadata log, and no other partition."""
+    if not broker.authorization.allows_cluster(call, Operation.DESCRIBE):
+        return Now({"error_code": ErrorCode.cluster_authorization_failed, "topics": [], "nodes": []})
     topics = call.request.topics
     asked = [(topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions]
     if asked != [(METADATA_TOPIC, 0)]:

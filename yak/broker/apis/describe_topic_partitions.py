@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.apis.metadata import TOPIC_OPERATIONS, describe_partitions
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.apis.metadata import describe_partitions
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
@@ -36,7 +37,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     after = request.cursor
     if after is not None:
         if after.partition_index < 0 or (request.topics and after.topic_name not in names):
-            return Now({"topics": [_refused(name) for name in names], "next_cursor": None})
+            return Now({"topics": [_refused(name, ErrorCode.invalid_request) for name in names], "next_cursor": None})
         names = [name for name in names if name >= after.topic_name]
         start = after.partition_index if names and names[0] == after.topic_name else 0
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
@@ -46,6 +47,12 @@ def slices(broker: Broker, call: Call) -> Slices:
         if room <= 0:
             cursor = {"topic_name": name, "partition_index": 0}
             break
+        if not broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if request.topics:
+                broker.authorization.note_denied(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+                topics.append(_refused(name, ErrorCode.topic_authorization_failed))
+            start = 0
+            continue
         answer = _describe(broker, call, name, start, room)
         info = broker.image.topics.get(name)
         topics.append(answer)
@@ -60,12 +67,13 @@ def slices(broker: Broker, call: Call) -> Slices:
     return Now({"topics": topics, "next_cursor": cursor})
 
 
-def _refused(name: str) -> Fields:
-    """A topic of a request whose cursor has a negative partition, or a topic that was not requested."""
-    return {"error_code": ErrorCode.invalid_request, "name": name, "topic_id": None, "partitions": []}
+def _refused(name: str, error_code: ErrorCode) -> Fields:
+    """A topic that the client may not describe, or of a request with a wrong cursor."""
+    return {"error_code": error_code, "name": name, "topic_id": None, "partitions": []}
 
 
 def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> Fields:
+    operations = broker.authorization.operations(call, ResourceType.TOPIC, name)
     topic = broker.image.topics.get(name)
     if topic is None:
         code = ErrorCode.unknown_topic_or_partition
@@ -78,7 +86,7 @@ def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> F
             "name": name,
             "topic_id": None,
             "partitions": [],
-            "topic_authorized_operations": TOPIC_OPERATIONS,
+            "topic_authorized_operations": operations,
         }
     partitions = describe_partitions(broker, call, topic)[start : start + room]
     for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
@@ -90,5 +98,5 @@ def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> F
         "topic_id": topic.topic_id,
         "is_internal": is_internal(name),
         "partitions": partitions,
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": operations,
     }

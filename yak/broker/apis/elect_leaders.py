@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import denial
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.leader_elections import plan_requested_election
@@ -29,7 +31,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     election_type = getattr(request, "election_type", PREFERRED)
     wanted = _wanted(broker, call)
     refusal = None
-    if not broker.metadata.lifecycle.is_controller:
+    if not broker.authorization.allows_cluster(call, Operation.ALTER):
+        refusal = denial(ResourceType.CLUSTER)
+    elif not broker.metadata.lifecycle.is_controller:
         refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
     elif election_type not in (PREFERRED, UNCLEAN):
         refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}")

@@ -8,8 +8,11 @@ only brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import denial
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
@@ -29,13 +32,14 @@ _SEVERAL_KEYS_VERSION = 4
 _GROUP, _SHARE = 0, 2
 _TOPICS = {_GROUP: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 """The topic of each type of keys."""
+_RESOURCES = {_GROUP: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 _CREATE_TIMEOUT_MS = 10_000
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the leader of each key's partition."""
     name = _topic_name(call)
-    if name is None:
+    if name is None or not any(_may_find(broker, call, key) for key in _keys(call)):
         return _answer(broker, call, None)
     if name in broker.image.topics:
         return _when_decided(broker, call, name)
@@ -55,6 +59,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         waiting.results[name] = refusal
     return made(waiting.results) if waiting.is_done() else Later(waiting)
+
+
+def _keys(call: Call) -> Sequence[str]:
+    return call.request.coordinator_keys if call.version >= _SEVERAL_KEYS_VERSION else (call.request.key,)
+
+
+def _may_find(broker: Broker, call: Call, key: str) -> bool:
+    """Whether the client may describe the group, or the transactional id."""
+    kind = _RESOURCES[getattr(call.request, "key_type", _GROUP)]
+    return broker.authorization.allows(call, Operation.DESCRIBE, kind, key)
 
 
 def _topic_name(call: Call) -> str | None:
@@ -99,12 +113,9 @@ def _when_decided(broker: Broker, call: Call, name: str) -> Outcome:
 
 
 def _answer(broker: Broker, call: Call, refusal: PeerError | None) -> Outcome:
-    request = call.request
     if call.version >= _SEVERAL_KEYS_VERSION:
-        return Now(
-            {"coordinators": [{"key": key, **_one(broker, call, key, refusal)} for key in request.coordinator_keys]}
-        )
-    return Now(_one(broker, call, request.key, refusal))
+        return Now({"coordinators": [{"key": key, **_one(broker, call, key, refusal)} for key in _keys(call)]})
+    return Now(_one(broker, call, call.request.key, refusal))
 
 
 def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fields:
@@ -114,6 +125,9 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
         return _refused(ErrorCode.invalid_request, "this version of YAK does not support share groups")
     if name is None:
         return _refused(ErrorCode.invalid_request, f"unknown coordinator key type {key_type}")
+    if not _may_find(broker, call, key):
+        denied = denial(_RESOURCES[key_type])
+        return _refused(denied.error_code, denied.message)
     if len(key.encode()) > GROUP_STRING_BYTES_MAX:
         code = ErrorCode.invalid_group_id if key_type == _GROUP else ErrorCode.invalid_request
         return _refused(code, f"the key is too long: {len(key.encode())} bytes")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.syncing import heartbeat
@@ -22,6 +23,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Renew the member's session."""
     request = call.request
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         try:
             coordinated = broker.group_coordinator.of(request.group_id)
         except PeerError as refusal:

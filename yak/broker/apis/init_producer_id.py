@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -33,6 +34,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     is_new = producer_id == NO_PRODUCER_ID
     if transactional_id == "" or is_new != (epoch == NO_PRODUCER_EPOCH) or producer_id < -1 or epoch < -1:
         return Now(_refused(ErrorCode.invalid_request))
+    if code := _denied(broker, call, transactional_id):
+        return Now(_refused(code))
     waiting = GroupWaiting(
         broker.purgatory, call, _TIMEOUT_MS, lambda: _refused(ErrorCode.coordinator_load_in_progress)
     )
@@ -56,6 +59,22 @@ def handle(broker: Broker, call: Call) -> Outcome:
         expected = None if is_new else ProducerIdAndEpoch(producer_id, epoch)
         broker.transaction_coordinator.init_producer_id(transactional_id, timeout_ms, expected, answered)
     return Later(waiting)
+
+
+def _denied(broker: Broker, call: Call, transactional_id: str | None) -> ErrorCode | None:
+    """The error for a client that may not have a producer id.
+
+    An idempotent producer needs the right to write any topic, or IDEMPOTENT_WRITE (KIP-679).
+    """
+    authorization = broker.authorization
+    if transactional_id is not None:
+        if authorization.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return None
+        return ErrorCode.transactional_id_authorization_failed
+    if authorization.allows_any(call, Operation.WRITE, ResourceType.TOPIC):
+        return None
+    is_allowed = authorization.allows_cluster(call, Operation.IDEMPOTENT_WRITE)
+    return None if is_allowed else ErrorCode.cluster_authorization_failed
 
 
 def _refused(error_code: ErrorCode) -> Fields:

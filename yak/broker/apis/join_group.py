@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
@@ -36,6 +37,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Check the request without the group, then let the group decide."""
     request = call.request
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         asked = _join_of(call)
         coordinated = broker.group_coordinator.of(request.group_id)
         config = broker.config

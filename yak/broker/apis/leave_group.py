@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import answer_when_safe
 from yak.errors import ErrorCode, PeerError
@@ -32,6 +33,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     else:
         leaving = [(request.member_id, None, None)]
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         coordinated = broker.group_coordinator.of(request.group_id)
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "members": []})

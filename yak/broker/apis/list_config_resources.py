@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Now, Outcome
 from yak.broker.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from yak.errors import ErrorCode
@@ -25,6 +26,8 @@ _TYPES = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """List the resources of the requested types; of all types when none is given."""
+    if not broker.authorization.allows_cluster(call, Operation.DESCRIBE_CONFIGS):
+        return Now({"error_code": ErrorCode.cluster_authorization_failed, "config_resources": []})
     if call.version == 0:
         types = {CLIENT_METRICS}
     else:

@@ -1,12 +1,15 @@
 """ListGroups (key 16, v0-5): the groups that this broker coordinates; a client asks every broker.
 
 v3: flexible. v4: states, and a filter by them (KIP-518). v5: types, and a filter by them (KIP-848).
+
+A client that may not describe the cluster gets the groups that it may describe (KafkaApis.handleListGroupsRequest).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Now, Outcome
 from yak.errors import ErrorCode
 
@@ -24,11 +27,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})
     states = {state.lower() for state in getattr(call.request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
-    groups = []
+    authorization, groups = broker.authorization, []
+    sees_all = authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     for coordinated in coordinator.runtime.coordinated.values():
         for group in coordinated.shard.groups.values():
             state = group.state_name
             if (states and state.lower() not in states) or (types and group.type_name not in types):
+                continue
+            if not sees_all and not authorization.may_see(call, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
                 continue
             groups.append(
                 {

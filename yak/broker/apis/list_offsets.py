@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import Together
@@ -71,6 +72,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                 yield
             topic_partition = TopicPartition(topic.name, asked.partition_index)
             try:
+                broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
                 if times[topic_partition] > 1:
                     raise PeerError(ErrorCode.invalid_request, "a partition is named more than once")
                 search = _look_up(broker, call, topic_partition, asked, answer)

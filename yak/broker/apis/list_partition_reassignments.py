@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.cluster.image import TopicInfo
 from yak.cluster.reassignment import is_reassigning
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -22,6 +23,10 @@ ABSENT: tuple[str, ...] = ()
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """List the reassignments of the image."""
+    try:
+        broker.authorization.check_cluster(call, Operation.DESCRIBE)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message, "topics": []})
     asked, topics = call.request.topics, broker.image.topics
     if asked is None:
         wanted: list[tuple[TopicInfo, Iterable[int]]] = [

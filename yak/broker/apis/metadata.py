@@ -2,13 +2,18 @@
 
 v0: an empty list means all topics. v1: null means all. v4: the client says whether topics may be created. v8:
 authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a top-level error.
+
+A topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED if it was named, and is left out of a list of all;
+one that it may not create is not created (KafkaApis.handleTopicMetadataRequest).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
     from yak.cluster.image import BrokerInfo, Image, TopicInfo
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
-ABSENT = ("authorized operations: YAK has no authorization yet, so every operation is listed as allowed",)
+ABSENT: tuple[str, ...] = ()
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
@@ -31,9 +36,6 @@ _Wanted: TypeAlias = list[tuple[str | None, Any]]
 """Name and topic id of each topic."""
 _Results: TypeAlias = dict[Any, PeerError | None]
 """The result of each topic's creation, by name."""
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Bits of Kafka's AclOperation that apply to a topic: read, write, create, delete, alter, describe, and of its configs."""
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -100,9 +102,10 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
         named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
-        absent = [name for name in named if name not in broker.image.topics]
+        absent = [name for name in named if name not in broker.image.topics and _may_describe(broker, call, name)]
         for name in absent[:TOPICS_PER_CREATE_MAX]:
             try:
+                check_creation(broker, call, name)
                 broker.topic_creation.send(waiting, name, broker.topic_creation.plan_automatic(name))
             except PeerError as refusal:
                 waiting.refuse(name, refusal)
@@ -131,7 +134,8 @@ def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
 def _of_all(broker: Broker, call: Call) -> Outcome:
     def answer() -> Outcome:
         topics = broker.image.topics
-        found = [_topic(broker, call, topics[name]) for name in sorted(topics)]
+        may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TOPIC)
+        found = [_topic(broker, call, topics[name]) for name in sorted(topics) if may_see(name)]
         return Now(_answer(broker, call, found, serving_brokers(broker.image)))
 
     def topics() -> Iterable[TopicInfo]:
@@ -143,9 +147,6 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
 
 def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:
     image, listener = broker.image, call.connection.listener.name
-    operations = (
-        CLUSTER_OPERATIONS if getattr(call.request, "include_cluster_authorized_operations", False) else _NOT_ASKED
-    )
     return {
         "brokers": [
             {"node_id": info.node_id, "host": endpoint.host, "port": endpoint.port, "rack": info.rack}
@@ -155,7 +156,7 @@ def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[Brok
         "cluster_id": image.cluster_id,
         "controller_id": controller_for(broker, listener),
         "topics": topics,
-        "cluster_authorized_operations": operations,
+        "cluster_authorized_operations": cluster_operations(broker, call),
         "error_code": ErrorCode.none,
     }
 
@@ -193,25 +194,32 @@ def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results:
     """One topic that the client requested by name or by id."""
     if topic_id is not None:
         topic = broker.image.topic_by_id(topic_id)
-        return _topic(broker, call, topic) if topic else _missing(ErrorCode.unknown_topic_id, None, topic_id)
+        if topic is None:
+            return _missing(ErrorCode.unknown_topic_id, None, topic_id)
+        if not _may_describe(broker, call, topic.name):
+            return _missing(ErrorCode.topic_authorization_failed, None, topic_id)
+        return _topic(broker, call, topic)
     if name is None:
         return _missing(ErrorCode.unknown_topic_id, None, None)
+    if not _may_describe(broker, call, name):
+        return _missing(ErrorCode.topic_authorization_failed, name, None)
     topic = broker.image.topics.get(name)
     if topic is not None:
         return _topic(broker, call, topic)
     try:
         validate_topic_name(name)
     except PeerError as error:
-        return _missing(error.error_code, name, None, topic_operations(call))
+        return _missing(error.error_code, name, None, topic_operations(broker, call, name))
     refusal = results.get(name)
     code = ErrorCode.unknown_topic_or_partition
     if refusal is not None and refusal.error_code in (
         ErrorCode.invalid_topic_exception,
         ErrorCode.invalid_replication_factor,
         ErrorCode.policy_violation,
+        ErrorCode.topic_authorization_failed,
     ):
         code = refusal.error_code
-    return _missing(code, name, None, topic_operations(call))
+    return _missing(code, name, None, topic_operations(broker, call, name))
 
 
 def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = _NOT_ASKED) -> Fields:
@@ -224,9 +232,32 @@ def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations:
     }
 
 
-def topic_operations(call: Call) -> int:
+def _may_describe(broker: Broker, call: Call, name: str) -> bool:
+    return broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def check_creation(broker: Broker, call: Call, name: str) -> None:
+    """Raise PeerError unless the client may create this topic: with the right to create any, or this one."""
+    authorization = broker.authorization
+    if not authorization.may_see(call, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        authorization.check(call, Operation.CREATE, ResourceType.TOPIC, name)
+
+
+def topic_operations(broker: Broker, call: Call, name: str) -> int:
     """The operations allowed on a topic, also on an unknown one, if the client asked for them."""
-    return TOPIC_OPERATIONS if getattr(call.request, "include_topic_authorized_operations", False) else _NOT_ASKED
+    if not getattr(call.request, "include_topic_authorized_operations", False):
+        return _NOT_ASKED
+    return broker.authorization.operations(call, ResourceType.TOPIC, name)
+
+
+def cluster_operations(broker: Broker, call: Call) -> int:
+    """The operations allowed on the cluster, if the client asked for them; none without the right to describe it."""
+    if not getattr(call.request, "include_cluster_authorized_operations", False):
+        return _NOT_ASKED
+    authorization = broker.authorization
+    if not authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorization.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
@@ -236,7 +267,7 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
         "partitions": describe_partitions(broker, call, topic),
-        "topic_authorized_operations": topic_operations(call),
+        "topic_authorized_operations": topic_operations(broker, call, topic.name),
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -38,14 +39,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     try:
         coordinated, group = _group_of(broker, call)
     except PeerError as refusal:
-        return Now(_all(call, refusal.error_code))
+        return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
     by_id = call.version >= _BY_ID_VERSION
     expire_ms = NO_EXPIRY
     if call.version <= _LAST_RETENTION_VERSION:
         retention_ms = request.retention_time // _MS
         expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
-    answers = [check_topic(broker, topic, places, by_id=by_id, expire_ms=expire_ms) for topic in request.topics]
+    answers = [check_topic(broker, call, topic, places, by_id=by_id, expire_ms=expire_ms) for topic in request.topics]
     fields: Fields = {"topics": answers}
     if not places:
         coordinated.shard.drop_if_void(group)
@@ -67,6 +68,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
+    broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
     group = coordinated.shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
@@ -87,16 +89,19 @@ def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
 
 
 def check_topic(
-    broker: Broker, topic: Any, places: list[Place], *, by_id: bool = False, expire_ms: int = NO_EXPIRY
+    broker: Broker, call: Call, topic: Any, places: list[Place], *, by_id: bool = False, expire_ms: int = NO_EXPIRY
 ) -> Fields:
     """Add the offsets that can be stored to `places`; returns the topic's answer, with an error for each other."""
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
+    may_read = name is None or broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, name)
     answers = []
     for asked in topic.partitions:
         metadata = asked.committed_metadata or ""
         code = ErrorCode.none
-        if info is None or name is None:
+        if not may_read:
+            code = ErrorCode.topic_authorization_failed
+        elif info is None or name is None:
             code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
         elif not 0 <= asked.partition_index < len(info.partitions):
             code = ErrorCode.unknown_topic_or_partition
@@ -129,7 +134,8 @@ def with_error(fields: Fields, error_code: ErrorCode) -> Fields:
     return fields
 
 
-def _all(call: Call, error_code: ErrorCode) -> Fields:
+def with_error_for_all(call: Call, error_code: ErrorCode) -> Fields:
+    """An answer with the same error for each offset."""
     return {
         "topics": [
             _topic(

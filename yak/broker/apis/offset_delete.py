@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -23,6 +24,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Delete the offset of each partition; a partition without one is no error."""
     request = call.request
     try:
+        broker.authorization.check(call, Operation.DELETE, ResourceType.GROUP, request.group_id)
         coordinated = broker.group_coordinator.of(request.group_id)
         group = coordinated.shard.groups.get(request.group_id)
         if group is None:
@@ -33,11 +35,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     places: list[tuple[str, int]] = []
     topics = []
     for topic in request.topics:
+        may_read = broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, topic.name)
         known = broker.image.topics.get(topic.name)
         answers = []
         for asked in topic.partitions:
             code = ErrorCode.none
-            if group.is_subscribed(topic.name):
+            if not may_read:
+                code = ErrorCode.topic_authorization_failed
+            elif group.is_subscribed(topic.name):
                 code = ErrorCode.group_subscribed_to_topic
             elif group.offsets.has(topic.name, asked.partition_index):
                 places.append((topic.name, asked.partition_index))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -42,6 +43,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
         try:
+            broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
             coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
             if broker.isolation.may_have_successor(coordinated.partition):
                 raise PeerError(ErrorCode.coordinator_load_in_progress)
@@ -117,7 +119,11 @@ def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) ->
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
         topics = _to_be_retried(call, asked) if refusal == ErrorCode.not_coordinator else []
     elif asked.topics is None:
-        topics = [_known_topic(broker, call, name, offsets) for name in offsets.topics]
+        topics = [
+            _known_topic(broker, call, name, offsets)
+            for name in offsets.topics
+            if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+        ]
     else:
         topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
@@ -165,6 +171,8 @@ def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: Er
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(asked.topic_id) if by_id else asked.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
+    if name is not None and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+        offsets, code = _NO_OFFSETS, ErrorCode.topic_authorization_failed
     return {
         "name": getattr(asked, "name", ""),
         "topic_id": getattr(asked, "topic_id", None),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -33,14 +34,14 @@ def slices(broker: Broker, call: Call) -> Slices:
         partitions: list[Fields] = []
         topics.append({"topic": topic.topic, "partitions": partitions})
         for asked in topic.partitions:
-            partitions.append(_end_of(broker, topic.topic, asked))
+            partitions.append(_end_of(broker, call, topic.topic, asked))
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
     return Now({"topics": topics})
 
 
-def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
+def _end_of(broker: Broker, call: Call, topic: str, asked: Any) -> Fields:
     answer: Fields = {
         "error_code": ErrorCode.none,
         "partition": asked.partition,
@@ -48,6 +49,8 @@ def _end_of(broker: Broker, topic: str, asked: Any) -> Fields:
         "end_offset": -1,
     }
     try:
+        if not broker.authorization.may_see(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic)
         partition = broker.leader_of(TopicPartition(topic, asked.partition))
         if asked.current_leader_epoch >= 0:
             partition.check_leader_epoch(asked.current_leader_epoch)

@@ -3,7 +3,7 @@
 v3: record batches, magic 2. v7: zstd. v8: errors by record. v9: flexible. v10: current leader (KIP-951).
 v11: TRANSACTION_ABORTABLE. v12: the leader adds the partition to the transaction (KIP-890). v13: topic ids instead of names.
 
-Only administrators may write internal topics (`yak.broker.internal_topics`; KafkaApis.handleProduceRequest's error).
+Only super users may write internal topics (`yak.broker.internal_topics`; KafkaApis.handleProduceRequest's error).
 
 With acks=0 there is no answer, and an error closes the connection (Kafka's KafkaApis.handleProduceRequest). With acks=1
 and acks=all the answer waits for the flush that `flush.messages` demands; with acks=all also for the high watermark.
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import denial
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
-from yak.broker.internal_topics import is_kept_from
+from yak.broker.internal_topics import may_not_write
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -32,6 +34,8 @@ ABSENT: tuple[str, ...] = ()
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
 _NONE = ErrorCode.none
+_WRITE_TOPIC = Operation.WRITE, ResourceType.TOPIC
+_DENIED = denial(ResourceType.TOPIC)
 _Topics: TypeAlias = list[tuple[Any, list[ProducePartitionAnswer]]]
 
 
@@ -107,6 +111,15 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
     return None
 
 
+def _denied_transaction(broker: Broker, call: Call, transactional_id: str | None) -> tuple[ErrorCode, str] | None:
+    """The error for a producer that may not write under its transactional id; a transactional batch needs one anyway."""
+    kind = ResourceType.TRANSACTIONAL_ID
+    if transactional_id is None or broker.authorization.allows(call, Operation.WRITE, kind, transactional_id):
+        return None
+    denied = denial(kind)
+    return denied.error_code, denied.message
+
+
 def _append(
     broker: Broker, call: Call, request: Any, topic_data_list: list[Any], topics: _Topics, wait: DelayedProduce | None
 ) -> tuple[DelayedProduce | None, bool]:
@@ -115,17 +128,24 @@ def _append(
     refusal, transactional_id = None if acks in (-1, 0, 1) else _refusal(request), request.transactional_id
     by_id = call.version >= _TOPIC_ID_VERSION
     has_error = False
+    authorization = broker.authorization
+    if authorization.is_active and refusal is None:
+        refusal = _denied_transaction(broker, call, transactional_id)
     for topic_data in topic_data_list:
         answers: list[ProducePartitionAnswer] = []
         name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name
         topics.append((topic_data.topic_id if by_id else name, answers))
+        if authorization.is_active and name is not None and not authorization.allows(call, *_WRITE_TOPIC, name):
+            answers += [_failed(data.index, _DENIED) for data in topic_data.partition_data]
+            has_error = True
+            continue
         for data in topic_data.partition_data:
             try:
                 if refusal is not None:
                     raise PeerError(*refusal)
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
-                if is_kept_from(broker, call, name):
+                if may_not_write(broker, call, name):
                     raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
                 info = broker.leader_appends.append(
                     name, data.index, data.records, call.version, acks, call.now_ms, transactional_id

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome
 from yak.broker.quorum_node import (
     NO_LEADER,
@@ -17,7 +18,7 @@ from yak.broker.quorum_node import (
     serve_in_quorum,
     the_one_partition,
 )
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, PeerError
 from yak.quorum.transport import (
     ADD_RAFT_VOTER,
     BEGIN_QUORUM_EPOCH,
@@ -51,6 +52,8 @@ def between_nodes(broker: Broker, call: Call) -> Outcome:
 def envelope(broker: Broker, call: Call) -> Outcome:
     """A call of the metadata store: by another broker, or by HTTP of this broker, which may not be the leader."""
     if call.connection.is_in_process and broker.quorum is not None:
+        if not broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION):
+            return Now({"response_data": None, "error_code": ErrorCode.cluster_authorization_failed})
         quorum = broker.quorum
         if quorum.quorum.leader is None:
             fields = {"request_data": call.request.request_data, "request_principal": None, "client_host_address": b""}
@@ -62,6 +65,10 @@ def envelope(broker: Broker, call: Call) -> Outcome:
 
 def change_voters(broker: Broker, call: Call) -> Outcome:
     """A client's change of the voters: the leader makes it, any other broker forwards it."""
+    try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message})
     if broker.quorum is None:
         words = "the metadata of this cluster are in Redis; a quorum needs --metadata raft"
         return Now({"error_code": ErrorCode.unsupported_version, "error_message": words})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
@@ -41,6 +42,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Pass the request to the group."""
     request = call.request
     try:
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         if call.version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
             raise PeerError(ErrorCode.inconsistent_group_protocol)
         coordinated = broker.group_coordinator.of(request.group_id)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.core.placement import partition_of
@@ -31,6 +32,8 @@ _BATCHED_VERSION: Final = 4
 _PROTOCOL_2_END_VERSION: Final = 5
 _TIMEOUT_MS: Final = 30_000
 _NONE: Final = ErrorCode.none
+_DENIED: Final = ErrorCode.transactional_id_authorization_failed
+_WRITE_TOPIC: Final = Operation.WRITE, ResourceType.TOPIC
 
 
 def _waiting(broker: Broker, call: Call, refused: Callable[[ErrorCode], Fields]) -> GroupWaiting:
@@ -55,6 +58,10 @@ def _refuse_late(broker: Broker, call: Call, transactional_id: str, producer: Pr
         raise ProtocolViolation(f"the producer {transactional_id!r} has sent requests over a newer connection")
 
 
+def _may_write(broker: Broker, call: Call, transactional_id: str) -> bool:
+    return broker.authorization.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
 # --------------------------------------------------------------------------------------------------- AddPartitionsToTxn
 
 
@@ -66,10 +73,19 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions = _partitions(request.v3_and_below_topics)
-    _refuse_late(broker, call, transactional_id, producer)
 
     def fields(codes: dict[TopicPartition, ErrorCode]) -> Fields:
         return {"results_by_topic_v3_and_below": _by_topic(call, codes)}
+
+    if not _may_write(broker, call, transactional_id):
+        return Now(fields(dict.fromkeys(partitions, _DENIED)))
+    _refuse_late(broker, call, transactional_id, producer)
+    denied = [place for place in partitions if not broker.authorization.allows(call, *_WRITE_TOPIC, place.topic)]
+    if denied:
+        codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
+        missing = (place for place in partitions if not _exists(broker, place))
+        codes |= dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
+        return Now(fields(codes | dict.fromkeys(denied, ErrorCode.topic_authorization_failed)))
 
     waiting = _waiting(broker, call, lambda code: fields(dict.fromkeys(partitions, code)))
     _add(broker, transactional_id, producer, partitions, PROTOCOL_1, lambda codes: waiting.complete(fields(codes)))
@@ -77,6 +93,8 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
 
 
 def _add_to_several(broker: Broker, call: Call) -> Outcome:
+    if not broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION):
+        return Now({"error_code": ErrorCode.cluster_authorization_failed, "results_by_transaction": []})
     transactions = call.request.transactions
     results: list[Fields | None] = [None] * len(transactions)
 
@@ -175,6 +193,10 @@ def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
     def fields(code: ErrorCode) -> Fields:
         return {"error_code": _for_version(call, code)}
 
+    if not _may_write(broker, call, request.transactional_id):
+        return Now(fields(_DENIED))
+    if not broker.authorization.allows(call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return Now(fields(ErrorCode.group_authorization_failed))
     topic = broker.image.topics.get(OFFSETS_TOPIC)
     if not request.transactional_id:
         return Now(fields(ErrorCode.invalid_request))
@@ -203,6 +225,8 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
             answer |= {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
         return answer
 
+    if not _may_write(broker, call, request.transactional_id):
+        return Now(fields(_DENIED))
     if not request.transactional_id:
         return Now(fields(ErrorCode.invalid_request))
     is_protocol_2 = call.version >= _PROTOCOL_2_END_VERSION
@@ -226,18 +250,20 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
 def describe_transactions(broker: Broker, call: Call) -> Outcome:
     """The transactions of some transactional ids."""
     names = call.request.transactional_ids
-    return Now({"transaction_states": [_described(broker, name) for name in names]})
+    return Now({"transaction_states": [_described(broker, call, name) for name in names]})
 
 
-def _described(broker: Broker, name: str) -> Fields:
+def _described(broker: Broker, call: Call, name: str) -> Fields:
+    may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TOPIC)
     try:
+        broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
         if not name:
             raise PeerError(ErrorCode.invalid_request)
         transaction = broker.transaction_coordinator.describe(name)
     except PeerError as error:
         return {"error_code": error.error_code, "transactional_id": name, "transaction_state": "", "topics": []}
     topics: dict[str, list[int]] = {}
-    for topic, index in sorted(transaction.partitions):
+    for topic, index in sorted(place for place in transaction.partitions if may_see(place.topic)):
         topics.setdefault(topic, []).append(index)
     return {
         "error_code": _NONE,
@@ -263,6 +289,7 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
     names = None if expression is None else set(expression.matching([each.transactional_id for each in transactions]))
     states = {BY_LABEL[name] for name in request.state_filters if name in BY_LABEL}
     duration_ms = getattr(request, "duration_filter", -1)
+    may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 
     def is_wanted(transaction: Transaction) -> bool:
         return (
@@ -271,6 +298,7 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
             and (not request.state_filters or transaction.state in states)
             and (duration_ms < 0 or broker.wall_ms - transaction.started_ms > duration_ms)
             and (names is None or transaction.transactional_id in names)
+            and may_see(transaction.transactional_id)
         )
 
     return Now(

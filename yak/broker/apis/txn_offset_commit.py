@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from yak.broker.apis.offset_commit import Place, check_topic, with_error
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.apis.offset_commit import Place, check_topic, with_error, with_error_for_all
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -30,8 +31,14 @@ _LIKE_PRODUCE = {4: 11, 5: 12}
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Check each offset, then the member, and append the offsets to the producer's transaction."""
+    request, authorization = call.request, broker.authorization
+    try:
+        authorization.check(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
+    except PeerError as refusal:
+        return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
-    fields: Fields = {"topics": [check_topic(broker, topic, places) for topic in call.request.topics]}
+    fields: Fields = {"topics": [check_topic(broker, call, topic, places) for topic in request.topics]}
     if not places:
         return Now(fields)
     waiting = GroupWaiting(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_unregister_broker
@@ -36,6 +37,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
         waiting.change(node_id, plan_unregister_broker(broker.image, node_id))
     except PeerError as error:
         waiting.refuse(node_id, error)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Call, Now, Outcome
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -31,6 +32,10 @@ _LAST_VERSION_WITH_RESULTS = 1
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Accept an update to the present levels, and refuse any other as a whole."""
+    try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message, "results": []})
     updates = call.request.feature_updates
     for update in updates:
         reason = _reason_refused(broker, update)

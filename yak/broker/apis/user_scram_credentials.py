@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_user
@@ -24,6 +25,10 @@ _TIMEOUT_MS = 10_000
 
 def describe_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
     """Describe these users; all when none is named."""
+    try:
+        broker.authorization.check_cluster(call, Operation.DESCRIBE)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message, "results": []})
     known = broker.image.user_credentials
     times = Counter(user.name for user in call.request.users or ()) or dict.fromkeys(sorted(known), 1)
     return Now({"results": [_described(user, known.get(user), number) for user, number in times.items()]})
@@ -56,6 +61,7 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     for user in users:
         try:
+            broker.authorization.check_cluster(call, Operation.ALTER)
             changes = _changes(broker, request, user)
         except PeerError as error:
             waiting.refuse(user, error)
@@ -112,7 +118,7 @@ APIS = (
         51,
         "AlterUserScramCredentials",
         range(1),
-        ("authorization: every client that may connect may change users, as there are no ACLs",),
+        (),
         alter_user_scram_credentials,
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -34,6 +35,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     markers: list[Fields] = []
     waiting = DelayedWriteTxnMarkers(broker, call, {"markers": markers})
     passed = 0
+    is_allowed = broker.authorization.may_see(
+        call, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
+    ) or broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION)
     for asked in call.request.markers:
         topics: list[Fields] = []
         markers.append({"producer_id": asked.producer_id, "topics": topics})
@@ -50,6 +54,9 @@ def slices(broker: Broker, call: Call) -> Slices:
             for index in topic.partition_indexes:
                 answer: Fields = {"partition_index": index, "error_code": ErrorCode.request_timed_out}
                 answers.append(answer)
+                if not is_allowed:
+                    answer["error_code"] = ErrorCode.cluster_authorization_failed
+                    continue
                 broker.transaction_markers.write(TopicPartition(topic.name, index), marker, waiting.expect(answer))
                 passed += 1
                 if passed % SLICE_ELEMENTS == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from yak.groups.consumer.partitions import Partitions, flattened
@@ -34,6 +35,35 @@ class TopicsView(Protocol):
 
     def names(self) -> Iterable[str]:
         """Every topic's name, internal ones too, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleTopics:
+    """The topics of a view, with the names of those only that a client may see: what its regular expressions match."""
+
+    topics: TopicsView
+    sees: Callable[[str], bool]
+
+    @property
+    def version(self) -> int:
+        """The version of the view."""
+        return self.topics.version
+
+    def topic_id(self, name: str) -> uuid.UUID | None:
+        """As of the view."""
+        return self.topics.topic_id(name)
+
+    def name(self, topic_id: uuid.UUID) -> str | None:
+        """As of the view."""
+        return self.topics.name(topic_id)
+
+    def num_partitions(self, topic_id: uuid.UUID) -> int:
+        """As of the view."""
+        return self.topics.num_partitions(topic_id)
+
+    def names(self) -> Iterable[str]:
+        """The names that the client may see."""
+        return filter(self.sees, self.topics.names())
 
 
 def ids_of(names: Iterable[str], topics: TopicsView) -> frozenset[uuid.UUID]:

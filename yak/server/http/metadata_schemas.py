@@ -92,6 +92,7 @@ _FOR_BROKERS: Final = {
     "brokerConfigs": {"type": "object", "additionalProperties": CONFIGS},
     "groupConfigs": {"type": "object", "additionalProperties": CONFIGS},
     "quotas": {"type": "object", "additionalProperties": CONFIGS},
+    "acls": {"type": "object", "additionalProperties": a_list({"type": "string"})},
 }
 _CHANGES: Final = {
     "full": {"type": "boolean", "description": "the full state instead of changes"},

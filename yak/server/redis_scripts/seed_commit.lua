@@ -63,6 +63,7 @@ write_configs('broker:', image.default_broker_configs)
 for _, each in ipairs(image.group_configs) do write_configs('group:' .. each.group_id, each.configs) end
 for _, each in ipairs(image.user_credentials or {}) do write_configs('user:' .. each.user, each.credentials) end
 for _, each in ipairs(image.quotas or {}) do write_configs('quota:' .. each.entity, each.configs) end
+for _, each in ipairs(image.acls or {}) do write_configs('acl:' .. each.pattern, each.configs) end
 
 redis.call('DEL', key('snapshot'))
 redis.call('HSET', key('snapshot'), 'offset', text(A.offset), 'h', A.hash, 't', text(now_ms()), 'payload', A.snapshot)

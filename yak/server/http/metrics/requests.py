@@ -54,6 +54,9 @@ THROTTLED: Final = Family(
     "yak_throttled", "counter", "Answers with a throttle time, and refused connections, by the quota that was exceeded"
 )
 THROTTLE_SECONDS: Final = Family("yak_throttle_seconds", "counter", "Sum of the throttle times, by quota")
+DENIED: Final = Family(
+    "yak_denied_requests", "counter", "Requests denied by ACLs, by the operation and the type of the resource"
+)
 MUTED: Final = Family("yak_connections_muted", "gauge", "Connections that are not read because of a quota")
 
 TURNS: Final = Family(
@@ -151,6 +154,9 @@ def _connections(context: Context, samples: Samples) -> None:
     samples.add(PAUSES, counters.pauses)
     throttling = context.broker.throttling
     samples.add(MUTED, len(throttling))
+    samples.of(DENIED)
+    for (operation, resource_type), count in context.broker.authorization.denied.items():
+        samples.add(DENIED, count, operation=operation.name, resource=resource_type.name)
     for quota, throttled in throttling.counts.items():
         samples.add(THROTTLED, throttled.count, quota=quota.value)
     for quota, throttled in throttling.counts.items():

@@ -1,0 +1,353 @@
+"""`yak acls`: who may do what with which topics, groups, transactional ids and the cluster."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
+    from yak.acls.filters import AclFilter
+
+acls = CommandGroup(
+    "acls",
+    "List, add and remove ACLs: what users may do.",
+    examples=(
+        "yak acls list --topic orders",
+        "yak acls add --allow ann --operation read --topic orders",
+        "yak acls add --allow ann --consumer --topic orders --group billing",
+        "yak acls remove --topic orders --allow ann",
+    ),
+)
+
+WHICH = "Which resources"
+WHO = "Who"
+
+
+def _names(flag: str, help_: str, metavar: str = "NAME") -> Any:
+    return typer.Option(flag, help=f"{help_} Repeatable.", metavar=metavar, rich_help_panel=WHICH)
+
+
+Topics: TypeAlias = Annotated[list[str] | None, _names("--topic", "This topic; * is every topic.")]
+Groups: TypeAlias = Annotated[list[str] | None, _names("--group", "This consumer group.")]
+TransactionalIds: TypeAlias = Annotated[list[str] | None, _names("--transactional-id", "This transactional id.")]
+Tokens: TypeAlias = Annotated[list[str] | None, _names("--delegation-token", "This delegation token.")]
+Users: TypeAlias = Annotated[
+    list[str] | None, _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
+]
+Cluster: TypeAlias = Annotated[bool, typer.Option("--cluster", help="The cluster itself.", rich_help_panel=WHICH)]
+Prefixed: TypeAlias = Annotated[
+    bool, typer.Option("--prefixed", help="All resources whose name begins so.", rich_help_panel=WHICH)
+]
+Allow: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", help="User:ann, or ann; * is everyone. Repeatable.", metavar="PRINCIPAL", rich_help_panel=WHO
+    ),
+]
+Deny: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--deny", help="As --allow: may not; wins. Repeatable.", metavar="PRINCIPAL", rich_help_panel=WHO),
+]
+Hosts: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--host", help="From this IP address only. Repeatable.", metavar="IP", rich_help_panel=WHO),
+]
+Operations: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operation",
+        help="read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
+        "idempotent-write or all. Repeatable.",
+        metavar="OPERATION",
+        rich_help_panel=WHAT,
+    ),
+]
+_COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", "pattern")
+
+
+@acls.command(
+    "list", examples=("yak acls list", "yak acls list --topic orders", "yak acls list --principal ann -o json")
+)
+def list_acls(
+    g: Globals,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: TransactionalIds = None,
+    delegation_token: Tokens = None,
+    user_principal: Users = None,
+    cluster: Cluster = False,
+    prefixed: Prefixed = False,
+    principal: Annotated[
+        str | None,
+        typer.Option("--principal", help="Of User:ann, or ann.", metavar="PRINCIPAL", rich_help_panel=WHO),
+    ] = None,
+) -> None:
+    """List ACLs; those that apply to a resource if one is named, patterns included.
+
+    With --prefixed, those of exactly that prefix.
+    """
+    from yak.acls.bindings import PatternType
+    from yak.acls.filters import AclFilter
+    from yak.client.acls import describe_acls
+
+    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
+    who = None if principal is None else principal_of(principal)
+    filters = [
+        AclFilter(each.resource_type, each.name, PatternType.PREFIXED if prefixed else PatternType.MATCH, who)
+        for each in patterns
+    ] or [AclFilter(principal=who)]
+    address, timeout_s = _look(g)
+    found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
+    g.out.table([_row(acl) for acl in found], _COLUMNS, empty="No ACLs. yak acls add --help shows how to add one.")
+
+
+@acls.command(
+    "add",
+    examples=(
+        "yak acls add --allow ann --operation read --topic orders",
+        "yak acls add --allow ann --producer --topic orders- --prefixed",
+        "yak acls add --allow ann --consumer --topic orders --group billing",
+        "yak acls add --deny '*' --host 10.0.0.7 --operation all --cluster",
+    ),
+)
+def add(
+    g: Globals,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: TransactionalIds = None,
+    delegation_token: Tokens = None,
+    user_principal: Users = None,
+    cluster: Cluster = False,
+    prefixed: Prefixed = False,
+    allow: Allow = None,
+    deny: Deny = None,
+    host: Hosts = None,
+    operation: Operations = None,
+    producer: Annotated[
+        bool,
+        typer.Option("--producer", help="All that a producer to the topics needs.", rich_help_panel=WHAT),
+    ] = False,
+    consumer: Annotated[
+        bool,
+        typer.Option("--consumer", help="All that a consumer of the topics in the groups needs.", rich_help_panel=WHAT),
+    ] = False,
+) -> None:
+    """Add ACLs: for each principal, host, operation and resource one.
+
+    --producer is write, describe and create of the topics, and write and describe of transactional ids. --consumer is
+    read and describe of the topics, and read of the groups.
+    """
+    from yak.acls.bindings import AccessControlEntry, AclBinding
+    from yak.client.acls import create_acls
+
+    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
+    pairs = _grants(patterns, operation, producer=producer, consumer=consumer)
+    added = [
+        AclBinding(pattern, AccessControlEntry(principal, each_host, each, permission))
+        for (permission, principal), each_host, (pattern, each) in product(
+            _principals(allow, deny), host or ["*"], pairs
+        )
+    ]
+    if not added:
+        from yak.errors import UsageError
+
+        why = "an ACL has a principal, an operation and a resource"
+        try_ = ("--allow ann --operation read --topic orders",)
+        raise UsageError("usage", "no principal is given", why=why, try_=try_)
+    g.must_not_be_readonly("adding ACLs")
+    address, timeout_s = _look(g)
+    create_acls(address, added, timeout_s=timeout_s)
+    g.out.table([_row(acl) for acl in added], _COLUMNS)
+
+
+@acls.command(
+    "remove",
+    examples=("yak acls remove --topic orders --allow ann", "yak acls remove --allow ann --yes"),
+)
+def remove(
+    g: Globals,
+    topic: Topics = None,
+    group: Groups = None,
+    transactional_id: TransactionalIds = None,
+    delegation_token: Tokens = None,
+    user_principal: Users = None,
+    cluster: Cluster = False,
+    prefixed: Prefixed = False,
+    allow: Allow = None,
+    deny: Deny = None,
+    host: Hosts = None,
+    operation: Operations = None,
+) -> None:
+    """Remove ACLs of exactly these resources, principals, hosts and operations; what is not given matches any."""
+    from yak.client.acls import delete_acls, describe_acls
+    from yak.errors import YakError
+
+    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
+    filters = _filters(patterns, _principals(allow, deny), host, operation)
+    g.must_not_be_readonly("removing ACLs")
+    address, timeout_s = _look(g)
+    found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
+    if not found:
+        raise YakError("no-acl", "no ACL matches", why="resources are named exactly", try_=("yak acls list",))
+    g.out.table([_row(acl) for acl in found], _COLUMNS)
+    g.confirm(f"Remove {'this ACL' if len(found) == 1 else f'these {len(found)} ACLs'}?")
+    deleted = delete_acls(address, filters, timeout_s=timeout_s)
+    g.out.note(f"removed {len(deleted)} ACL{'' if len(deleted) == 1 else 's'}")
+
+
+# ------------------------------------------------------------------------------------------------------------ options
+
+
+def principal_of(text: str) -> str:
+    """`User:ann` for `ann` too. A user with a colon in its name needs the `User:`."""
+    return text if ":" in text else f"User:{text}"
+
+
+def _patterns(
+    topics: list[str] | None,
+    groups: list[str] | None,
+    transactional_ids: list[str] | None,
+    tokens: list[str] | None,
+    users: list[str] | None,
+    cluster: bool,
+    prefixed: bool,
+) -> list[ResourcePattern]:
+    """The resources of the options."""
+    from yak.acls.bindings import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
+
+    pattern_type = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    named = (
+        (ResourceType.TOPIC, topics),
+        (ResourceType.GROUP, groups),
+        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
+        (ResourceType.DELEGATION_TOKEN, tokens),
+        (ResourceType.USER, [principal_of(user) for user in users or ()]),
+    )
+    patterns = [ResourcePattern(kind, name, pattern_type) for kind, names in named for name in names or ()]
+    if cluster:
+        patterns.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
+    return patterns
+
+
+def _principals(allow: list[str] | None, deny: list[str] | None) -> list[tuple[Permission, str]]:
+    from yak.acls.bindings import Permission
+
+    return [
+        (permission, principal_of(each))
+        for permission, names in ((Permission.ALLOW, allow), (Permission.DENY, deny))
+        for each in names or ()
+    ]
+
+
+def _operation(text: str) -> Operation:
+    """`describe-configs`, or Kafka's `DescribeConfigs`. Raises UsageError (`usage`)."""
+    from yak.acls.bindings import Operation
+    from yak.errors import UsageError
+
+    wanted = text.replace("-", "").replace("_", "").lower()
+    for operation in Operation:
+        if operation is not Operation.ANY and operation.name.replace("_", "").lower() == wanted:
+            return operation
+    raise UsageError("usage", f'there is no operation "{text}"', try_=("yak acls add --help",))
+
+
+def _grants(
+    patterns: list[ResourcePattern], operations: list[str] | None, *, producer: bool, consumer: bool
+) -> list[tuple[ResourcePattern, Operation]]:
+    """The operations on each resource (Kafka's AclCommand for --producer and --consumer). Raises UsageError (`usage`)."""
+    from yak.acls.bindings import SUPPORTED, Operation, ResourceType
+    from yak.errors import UsageError
+
+    roles: dict[ResourceType, tuple[Operation, ...]] = {}
+    read, write, describe = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+    if producer:
+        roles[ResourceType.TOPIC] = (write, describe, Operation.CREATE)
+        roles[ResourceType.TRANSACTIONAL_ID] = (write, describe)
+    if consumer:
+        roles[ResourceType.TOPIC] = tuple(dict.fromkeys((*roles.get(ResourceType.TOPIC, ()), read, describe)))
+        roles[ResourceType.GROUP] = (read,)
+    kinds = {pattern.resource_type for pattern in patterns}
+    needed = ({ResourceType.TOPIC} if roles else set()) | ({ResourceType.GROUP} if consumer else set())
+    if not patterns or needed - kinds:
+        missing = "--topic, --group, --transactional-id or --cluster" if not needed else "--topic"
+        if needed - kinds == {ResourceType.GROUP}:
+            missing = "--group"
+        raise UsageError("usage", f"{missing} is missing", try_=("yak acls add --help",))
+    if roles and operations:
+        why = "they stand for operations"
+        raise UsageError(
+            "usage", "--producer and --consumer exclude --operation", why=why, try_=("yak acls add --help",)
+        )
+    chosen = [_operation(text) for text in operations or ("all",)]
+    found = []
+    for pattern in patterns:
+        for each in roles.get(pattern.resource_type, ()) if roles else chosen:
+            if each is not Operation.ALL and each not in SUPPORTED[pattern.resource_type]:
+                known = ", ".join(shown(known) for known in SUPPORTED[pattern.resource_type])
+                what = f"{shown(each)} is no operation of a {shown(pattern.resource_type)}"
+                raise UsageError("usage", what, why=f"there are {known} and all", try_=("yak acls add --help",))
+            found.append((pattern, each))
+    return found
+
+
+def _filters(
+    patterns: list[ResourcePattern],
+    principals: list[tuple[Permission, str]],
+    hosts: list[str] | None,
+    operations: list[str] | None,
+) -> list[AclFilter]:
+    """A filter for each combination. Raises UsageError (`usage`) when nothing is given."""
+    from yak.acls.filters import AclFilter
+    from yak.errors import UsageError
+
+    everything = AclFilter()
+    if not (patterns or principals or hosts or operations):
+        raise UsageError("usage", "nothing is given to remove", try_=("yak acls remove --topic orders --allow ann",))
+    anyone: list[tuple[Permission, str | None]] = [(everything.permission, None)]
+    any_pattern = [(everything.resource_type, everything.name, everything.pattern_type)]
+    chosen = [_operation(text) for text in operations or ()]
+    return [
+        AclFilter(*pattern, principal, host, operation, permission)
+        for pattern, (permission, principal), host, operation in product(
+            patterns or any_pattern,
+            [*principals] or anyone,
+            [*hosts] if hosts else [None],
+            chosen or [everything.operation],
+        )
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+
+
+def shown(code: Any) -> str:
+    """The name of a type, an operation or a permission as the options have it."""
+    return str(code.name.lower().replace("_", "-"))
+
+
+def _row(acl: AclBinding) -> dict[str, Any]:
+    pattern, entry = acl
+    return {
+        "permission": shown(entry.permission),
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": shown(entry.operation),
+        "resource": shown(pattern.resource_type),
+        "name": pattern.name,
+        "pattern": shown(pattern.pattern_type),
+    }
+
+
+def _look(g: Globals) -> tuple[str, float]:
+    """The address of a broker that answers, and the time to wait for it in seconds."""
+    from yak.client.admin import Admin
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin.metadata()
+    return admin.answered, admin.timeout_s

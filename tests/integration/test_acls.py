@@ -1,0 +1,275 @@
+"""ACLs on real brokers with logins: three clients' errors, deny and prefixes, transactions, restarts, and the audit log."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+
+import aiokafka
+import aiokafka.errors
+import kafka
+import kafka.errors
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from support.raft_cluster import RaftCluster
+from support.tls import Certificates
+from support.waiting import wait_until
+
+from yak.client.login import ClientLogin
+from yak.local.spawn import yak_argv
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+PATIENCE_SECONDS = 30.0
+ADMIN, ANN, BOB = "admin", "ann", "bob"
+
+
+class Cluster(RaftCluster):
+    """Three brokers with logins and ACLs; `admin` is the super user."""
+
+    def __init__(self, folder):
+        users = folder / "users"
+        users.write_text("".join(f"{user}:secret-of-{user}\n" for user in (ADMIN, ANN, BOB)))
+        users.chmod(0o600)
+        configs = {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+            "authorizer.class.name": AUTHORIZER,
+            "super.users": f"User:{ADMIN}",
+            "num.partitions": "1",
+            "default.replication.factor": "3",
+        }
+        flags = ["--users-file", str(users)]
+        for name, value in configs.items():
+            flags += ["-c", f"{name}={value}"]
+        super().__init__(folder, flags=tuple(flags))
+
+    def settings(self, user, **more):
+        """librdkafka's settings for a user."""
+        login = ClientLogin("SCRAM-SHA-256", user, f"secret-of-{user}")
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0} | login.librdkafka() | more
+
+    def yak(self, *words, user=ADMIN):
+        """Run a command of yak as a user; returns its JSON."""
+        settings = {"YAK_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "YAK_SASL_USERNAME": user}
+        settings["YAK_SASL_PASSWORD"] = f"secret-of-{user}"
+        ran = subprocess.run(
+            yak_argv(*words, "-b", self.bootstrap, "-o", "json", "--yes"),
+            env=os.environ | settings, cwd=self.folder, capture_output=True, text=True)  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout) if ran.stdout.strip() else None
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("acls"))
+    try:
+        yield cluster.start()
+    finally:
+        cluster.close()
+
+
+def create(cluster, topic):
+    admin = AdminClient(cluster.settings(ADMIN))
+    admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(PATIENCE_SECONDS)
+
+
+def produce_error(cluster, user, topic, **settings):
+    """The error of one record, or None."""
+    producer = Producer(cluster.settings(user, **{"message.timeout.ms": 15_000, "acks": "all"} | settings))
+    found = []
+    producer.produce(topic, b"value", on_delivery=lambda error, _message: found.append(error))
+    producer.flush(PATIENCE_SECONDS)
+    return found[0] if found[0] is None else found[0].code()
+
+
+def consume(cluster, user, topic, group):
+    """The first value or error code that a consumer gets."""
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer(cluster.settings(user, **settings))
+    consumer.subscribe([topic])
+    try:
+        message = wait_until(lambda: consumer.poll(1.0), "a record or an error", seconds=PATIENCE_SECONDS)
+        return message.error().code() if message.error() else message.value()
+    finally:
+        consumer.close()
+
+
+def is_in_force(cluster, user, topic):
+    """Whether the right is on every broker: each answers Metadata from its own image."""
+    for node in cluster.nodes:
+        settings = cluster.settings(user) | {"bootstrap.servers": f"127.0.0.1:{cluster._ports[node]}"}
+        topics = AdminClient(settings).list_topics(topic, timeout=PATIENCE_SECONDS).topics
+        if topics[topic].error is not None:
+            return False
+    return True
+
+
+def test_librdkafka_produces_and_consumes_only_with_acls(cluster):
+    create(cluster, "orders")
+    assert produce_error(cluster, ANN, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert consume(cluster, ANN, "orders", "billing") in (
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    )
+    cluster.yak("acls", "add", "--allow", ANN, "--producer", "--topic", "orders")
+    wait_until(lambda: is_in_force(cluster, ANN, "orders"), "the ACLs")
+    assert produce_error(cluster, ANN, "orders") is None
+    assert consume(cluster, ANN, "orders", "billing") == KafkaError.GROUP_AUTHORIZATION_FAILED
+    cluster.yak("acls", "add", "--allow", ANN, "--consumer", "--topic", "orders", "--group", "billing")
+    assert consume(cluster, ANN, "orders", "billing") == b"value"
+    assert produce_error(cluster, BOB, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produce_error(cluster, ADMIN, "orders") is None
+
+
+def test_deny_wins_and_prefixes_count(cluster):
+    for topic in ("team-a", "team-secret"):
+        create(cluster, topic)
+    cluster.yak("acls", "add", "--allow", BOB, "--operation", "write", "--topic", "team-", "--prefixed")
+    cluster.yak("acls", "add", "--deny", "*", "--operation", "write", "--topic", "team-secret")
+    wait_until(lambda: is_in_force(cluster, BOB, "team-a"), "the ACLs")
+    assert produce_error(cluster, BOB, "team-a") is None
+    assert produce_error(cluster, BOB, "team-secret") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produce_error(cluster, ADMIN, "team-secret") is None
+
+
+def test_topics_are_listed_created_and_deleted_as_acls_say(cluster):
+    create(cluster, "hidden")
+    ann = AdminClient(cluster.settings(ANN))
+    assert "hidden" not in ann.list_topics(timeout=PATIENCE_SECONDS).topics
+    with pytest.raises(KafkaException) as caught:
+        ann.create_topics([NewTopic("created", 1, 3)])["created"].result(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaException) as caught:
+        ann.delete_topics(["hidden"])["hidden"].result(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    cluster.yak("acls", "add", "--allow", ANN, "--operation", "create", "--operation", "delete", "--topic", "created")
+    ann.create_topics([NewTopic("created", 1, 3)])["created"].result(PATIENCE_SECONDS)
+    ann.delete_topics(["created"])["created"].result(PATIENCE_SECONDS)
+    assert "hidden" in AdminClient(cluster.settings(ADMIN)).list_topics(timeout=PATIENCE_SECONDS).topics
+
+
+def test_transactional_id_needs_an_acl(cluster):
+    create(cluster, "paid")
+    cluster.yak("acls", "add", "--allow", ANN, "--operation", "write", "--topic", "paid")
+    wait_until(lambda: is_in_force(cluster, ANN, "paid"), "the ACLs")
+    producer = Producer(cluster.settings(ANN, **{"transactional.id": "payments"}))
+    with pytest.raises(KafkaException) as caught:
+        producer.init_transactions(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    cluster.yak("acls", "add", "--allow", ANN, "--operation", "write", "--transactional-id", "pay", "--prefixed")
+    producer = Producer(cluster.settings(ANN, **{"transactional.id": "payments"}))
+    producer.init_transactions(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    producer.produce("paid", b"value")
+    producer.commit_transaction(PATIENCE_SECONDS)
+    producer.begin_transaction()
+    producer.produce("hidden", b"value")
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(PATIENCE_SECONDS)
+
+
+def test_kafka_python_gets_kafkas_errors(cluster):
+    login = {"bootstrap_servers": cluster.bootstrap.split(","), "security_protocol": "SASL_PLAINTEXT",
+             "sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": BOB,
+             "sasl_plain_password": f"secret-of-{BOB}"}  # fmt: skip
+    create(cluster, "of-kafka-python")
+    producer = kafka.KafkaProducer(**login, max_block_ms=10_000)
+    with pytest.raises(kafka.errors.KafkaError):
+        producer.send("of-kafka-python", b"value").get(PATIENCE_SECONDS)
+    cluster.yak("acls", "add", "--allow", BOB, "--producer", "--topic", "of-kafka-python")
+    wait_until(lambda: is_in_force(cluster, BOB, "of-kafka-python"), "the ACLs")
+    producer.close()
+    producer = kafka.KafkaProducer(**login)
+    assert producer.send("of-kafka-python", b"value").get(PATIENCE_SECONDS).offset == 0
+    producer.close()
+
+
+def test_aiokafka_gets_kafkas_errors(cluster):
+    create(cluster, "of-aiokafka")
+    login = {"bootstrap_servers": cluster.bootstrap.split(","), "security_protocol": "SASL_PLAINTEXT",
+             "sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": BOB,
+             "sasl_plain_password": f"secret-of-{BOB}"}  # fmt: skip
+
+    async def send():
+        producer = aiokafka.AIOKafkaProducer(**login, request_timeout_ms=10_000)
+        await producer.start()
+        try:
+            return (await producer.send_and_wait("of-aiokafka", b"value")).offset
+        finally:
+            await producer.stop()
+
+    with pytest.raises(aiokafka.errors.KafkaError):
+        asyncio.run(send())
+    cluster.yak("acls", "add", "--allow", BOB, "--producer", "--topic", "of-aiokafka")
+    wait_until(lambda: is_in_force(cluster, BOB, "of-aiokafka"), "the ACLs")
+    assert asyncio.run(send()) == 0
+
+
+@pytest.mark.parametrize("name", ['a"b\\c', "größe 🐃", "a,b=c:*", "x" * 2_000])
+def test_admin_client_of_librdkafka_creates_describes_and_deletes_acls(cluster, name):
+    admin = AdminClient(cluster.settings(ADMIN))
+    acl = AclBinding(ResourceType.GROUP, name, ResourcePatternType.LITERAL, f"User:{name}", "10.0.0.7",
+                     AclOperation.READ, AclPermissionType.DENY)  # fmt: skip
+    wanted = AclBindingFilter(ResourceType.GROUP, name, ResourcePatternType.ANY, None, None,
+                              AclOperation.ANY, AclPermissionType.ANY)  # fmt: skip
+    admin.create_acls([acl])[acl].result(PATIENCE_SECONDS)
+    assert admin.describe_acls(wanted).result(PATIENCE_SECONDS) == [acl]
+    assert admin.delete_acls([wanted])[wanted].result(PATIENCE_SECONDS) == [acl]
+    assert admin.describe_acls(wanted).result(PATIENCE_SECONDS) == []
+    ann = AdminClient(cluster.settings(ANN))
+    with pytest.raises(KafkaException) as caught:
+        ann.create_acls([acl])[acl].result(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_acls_survive_kills_and_leaders_elections(cluster):
+    create(cluster, "lasting")
+    cluster.yak("acls", "add", "--allow", ANN, "--operation", "write", "--topic", "lasting")
+    wait_until(lambda: is_in_force(cluster, ANN, "lasting"), "the ACLs")
+    for node in cluster.nodes:
+        cluster.kill9(node)
+    cluster.start()
+    assert produce_error(cluster, ANN, "lasting", **{"message.timeout.ms": 30_000}) is None
+    assert produce_error(cluster, BOB, "lasting") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    rows = cluster.yak("acls", "list", "--topic", "lasting")
+    assert [(row["principal"], row["operation"]) for row in rows] == [("User:ann", "write")]
+    cluster.yak("acls", "remove", "--topic", "lasting", "--allow", ANN)
+    assert cluster.yak("acls", "list", "--topic", "lasting") == []
+    wait_until(lambda: not is_in_force(cluster, ANN, "lasting"), "the deletion")
+
+
+def test_changes_and_denials_are_in_the_logs_and_counted(cluster):
+    create(cluster, "audited")
+    assert produce_error(cluster, BOB, "audited") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    time.sleep(0.2)
+    lines = [line for node in cluster.nodes for line in cluster.log_path(node).read_text().splitlines()]
+    done = [line for line in lines if " audit " in line and "result=done" in line and "topic audited" in line]
+    assert len(done) == 1
+    assert "principal=User:admin host=127.0.0.1 api=CreateTopics" in done[0]
+    denied = [line for line in lines if " audit " in line and "result=denied" in line and "principal=User:bob" in line]
+    assert denied
+    metrics = [cluster.get(node, "/metrics").text for node in cluster.nodes]
+    assert any('yak_denied_requests_total{operation="' in text for text in metrics)
+
+
+def test_certificate_gives_the_principal(broker, tmp_path):
+    certificates = Certificates(tmp_path / "certs")
+    configs = certificates.configs(ssl_client_auth="requested", authorizer_class_name=AUTHORIZER)
+    broker.start(**configs, super_users="User:CN=alice,O=YAK")
+    alice = AdminClient(certificates.client(broker.bootstrap, certificate=certificates.folder / "alice.pem"))
+    alice.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_SECONDS)
+    nobody = AdminClient(certificates.client(broker.bootstrap))
+    with pytest.raises(KafkaException) as caught:
+        nobody.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
+    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert "principal=User:ANONYMOUS" in broker.log()

@@ -1,0 +1,115 @@
+"""A broker with ACLs, clients by name, and requests whose other fields are filled in."""
+
+import dataclasses
+import datetime as dt
+
+from yak.acls.bindings import CLUSTER_NAME, PatternType, Permission, ResourceType
+from yak.sim.rig import Pending, Rig
+from yak.sim.wire import nested, request_class
+
+ADMIN = "User:admin"
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:other;{ADMIN}",
+}
+_EMPTY = {
+    "string": "",
+    "bool": False,
+    "uuid": None,
+    "bytes": b"",
+    "records": b"",
+    "float64": 0.0,
+    "timedelta_i32": dt.timedelta(seconds=5),
+    "timedelta_i64": dt.timedelta(seconds=5),
+}
+
+
+def filled(cls, given):
+    """A kio structure of these fields, and empty ones for the others."""
+    values = {}
+    for field in dataclasses.fields(cls):
+        if field.name in given:
+            value = given[field.name]
+            if isinstance(value, list):
+                value = tuple(
+                    filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value
+                )
+            values[field.name] = value
+        elif field.default is dataclasses.MISSING:
+            kind = field.metadata.get("kafka_type")
+            if dataclasses.is_dataclass(field.type):
+                values[field.name] = filled(field.type, {})
+            elif str(field.type).startswith("tuple"):
+                values[field.name] = ()
+            else:
+                values[field.name] = None if "None" in str(field.type) else _EMPTY.get(kind, 0)
+    return cls(**values)
+
+
+def error_codes(answer):
+    """All error codes other than NONE in an answer."""
+    found = set()
+    if isinstance(answer, tuple):
+        for each in answer:
+            found |= error_codes(each)
+    elif dataclasses.is_dataclass(answer):
+        for field in dataclasses.fields(answer):
+            value = getattr(answer, field.name)
+            if field.name.endswith("error_code"):
+                found |= {value} - {0}
+            else:
+                found |= error_codes(value)
+    return found
+
+
+class AclRig(Rig):
+    """`client` is a super user."""
+
+    def __init__(self, **configs):
+        super().__init__(settings=SETTINGS | {name.replace("_", "."): value for name, value in configs.items()})
+        self.become(self.client, ADMIN)
+
+    @property
+    def broker(self):
+        return self.node.broker
+
+    def become(self, channel, principal, host="10.0.0.1"):
+        """Connect, and be this principal."""
+        if channel.connection_id is None:
+            self.ask_filled(18, 0, {}, channel)
+        connection = self.broker.connections[channel.connection_id]
+        connection.principal, connection.host = principal, host
+
+    def user(self, name, host="10.0.0.1"):
+        """A client of this user."""
+        channel = self.new_client()
+        self.become(channel, f"User:{name}", host)
+        return channel
+
+    def ask_filled(self, api_key, version, given, channel):
+        """Ask with these fields and empty ones; None if the connection was closed."""
+        pending = Pending()
+        body = filled(request_class(api_key, version), given)
+        channel.send(api_key, version, body, pending.take)
+        self.world.run(lambda: pending.is_done, check=lambda: None, events_max=50_000)
+        return pending.answer
+
+    def acl(self, operation, kind, name="*", user="ann", *, deny=False, prefixed=False, host="*"):
+        """Add an ACL."""
+        creation = {
+            "resource_type": kind,
+            "resource_name": CLUSTER_NAME if kind is ResourceType.CLUSTER else name,
+            "resource_pattern_type": PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+            "principal": f"User:{user}",
+            "host": host,
+            "operation": operation,
+            "permission_type": Permission.DENY if deny else Permission.ALLOW,
+        }
+        (result,) = self.ask(30, 3, creations=[creation]).results
+        assert result.error_code == 0, result
+
+    def audit(self):
+        """The fields of the audit events so far, which are removed."""
+        events = [notice.fields for notice in self.node.notices if notice.event == "audit"]
+        self.node.notices.clear()
+        return events

@@ -1,0 +1,113 @@
+"""DescribeAcls, CreateAcls and DeleteAcls by hand, against a broker that answers one request."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.create_acls.v3 import response as created
+from kio.schema.delete_acls.v3 import response as deleted
+from kio.schema.describe_acls.v3 import response as described
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8, i32Timedelta
+
+from yak.acls.bindings import (
+    AccessControlEntry,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from yak.acls.filters import AclFilter
+from yak.client.acls import create_acls, delete_acls, describe_acls
+from yak.errors import Unreachable, UsageError, YakError
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+NO_TIME = i32Timedelta.parse(dt.timedelta())
+ACL = AclBinding(
+    ResourcePattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED),
+    AccessControlEntry("User:ann", "10.0.0.1", Operation.READ, Permission.DENY),
+)
+WANTED = AclFilter(ResourceType.TOPIC, "orders", PatternType.MATCH, "User:ann", None, Operation.READ)
+FAILURES = [
+    (ErrorCode.security_disabled, "No Authorizer", YakError, "acls-off"),
+    (ErrorCode.cluster_authorization_failed, None, YakError, "acl-refused"),
+    (ErrorCode.invalid_request, "bad name", UsageError, "acl-refused"),
+]
+
+
+def ask(api_key, answer, call):
+    """Call a broker that answers with this; what it was asked, and what the call returned."""
+    broker = FakeBroker({api_key: lambda _: answer})
+    try:
+        returned = call(broker.address)
+    finally:
+        broker.close()
+    return broker.asked[0], returned
+
+
+def description(code=ErrorCode.none, message=None):
+    acl = described.AclDescription(principal="User:ann", host="10.0.0.1", operation=i8(3), permission_type=i8(2))
+    resource = described.DescribeAclsResource(
+        resource_type=i8(2), resource_name="orders", pattern_type=i8(4), acls=(acl,)
+    )
+    return described.DescribeAclsResponse(
+        throttle_time=NO_TIME, error_code=code, error_message=message, resources=() if code else (resource,)
+    )
+
+
+def creation(code=ErrorCode.none, message=None):
+    result = created.AclCreationResult(error_code=code, error_message=message)
+    return created.CreateAclsResponse(throttle_time=NO_TIME, results=(result,))
+
+
+def deletion(code=ErrorCode.none, message=None):
+    acl = deleted.DeleteAclsMatchingAcl(
+        error_code=ErrorCode.none, error_message=None, resource_type=i8(2), resource_name="orders",
+        pattern_type=i8(4), principal="User:ann", host="10.0.0.1", operation=i8(3), permission_type=i8(2))  # fmt: skip
+    result = deleted.DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=(acl,))
+    return deleted.DeleteAclsResponse(throttle_time=NO_TIME, filter_results=(result,))
+
+
+def test_described_acls_are_those_of_the_filter():
+    request, found = ask(29, description(), lambda address: describe_acls(address, WANTED, timeout_s=5))
+    assert found == [ACL]
+    asked = (request.resource_type_filter, request.resource_name_filter, request.pattern_type_filter)
+    assert asked == (2, "orders", 2)
+    assert (request.principal_filter, request.host_filter, request.operation) == ("User:ann", None, 3)
+    assert request.permission_type == 1
+
+
+def test_acls_are_created_with_all_their_parts():
+    request, _none = ask(30, creation(), lambda address: create_acls(address, [ACL], timeout_s=5))
+    (asked,) = request.creations
+    assert (asked.resource_type, asked.resource_name, asked.resource_pattern_type) == (2, "orders", 4)
+    assert (asked.principal, asked.host, asked.operation, asked.permission_type) == ("User:ann", "10.0.0.1", 3, 2)
+
+
+def test_deleted_acls_are_returned():
+    request, found = ask(31, deletion(), lambda address: delete_acls(address, [WANTED, AclFilter()], timeout_s=5))
+    assert found == [ACL]
+    assert [each.resource_name_filter for each in request.filters] == ["orders", None]
+
+
+@pytest.mark.parametrize(("code", "message", "kind", "slug"), FAILURES)
+def test_error_of_the_broker_is_raised(code, message, kind, slug):
+    calls = (
+        (29, description(code, message), lambda address: describe_acls(address, WANTED, timeout_s=5)),
+        (30, creation(code, message), lambda address: create_acls(address, [ACL], timeout_s=5)),
+        (31, deletion(code, message), lambda address: delete_acls(address, [WANTED], timeout_s=5)),
+    )
+    for api_key, answer, call in calls:
+        with pytest.raises(kind) as caught:
+            ask(api_key, answer, call)
+        assert caught.value.code == slug
+
+
+def test_broker_that_does_not_answer_is_unreachable():
+    with pytest.raises(Unreachable):
+        describe_acls("127.0.0.1:1", WANTED, timeout_s=1)

@@ -1,0 +1,143 @@
+"""`yak acls`: the ACLs that options stand for, what it shows, and what it refuses."""
+
+import json
+
+import pytest
+
+from yak.acls.bindings import (
+    AccessControlEntry,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from yak.acls.filters import AclFilter
+from yak.client import acls as client
+from yak.commands import acls as command
+
+ALLOW, DENY, TOPIC, GROUP = Permission.ALLOW, Permission.DENY, ResourceType.TOPIC, ResourceType.GROUP
+READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
+
+
+def acl(name, operation, principal="User:ann", *, kind=TOPIC, permission=ALLOW, host="*", prefixed=False):
+    pattern = ResourcePattern(kind, name, PatternType.PREFIXED if prefixed else PatternType.LITERAL)
+    return AclBinding(pattern, AccessControlEntry(principal, host, operation, permission))
+
+
+class Asked:
+    """What was asked of the broker."""
+
+    def __init__(self):
+        self.found = [acl("orders", READ), acl("o", WRITE, "User:bob", permission=DENY, prefixed=True)]
+        self.described, self.created, self.deleted = [], [], []
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    asked = Asked()
+
+    def describe(_address, wanted, *, timeout_s):
+        assert timeout_s == 1.0
+        asked.described.append(wanted)
+        return [each for each in asked.found if wanted.matches(each)]
+
+    def delete(_address, filters, *, timeout_s):
+        asked.deleted += filters
+        return [each for each in asked.found if any(wanted.matches(each) for wanted in filters)]
+
+    monkeypatch.setattr(command, "_look", lambda _g: ("127.0.0.1:9092", 1.0))
+    monkeypatch.setattr(client, "describe_acls", describe)
+    monkeypatch.setattr(client, "create_acls", lambda _address, added, timeout_s: asked.created.extend(added))
+    monkeypatch.setattr(client, "delete_acls", delete)
+    return asked
+
+
+def test_list_shows_all_acls_and_those_that_apply_to_a_resource(yak, asked):
+    assert "User:bob" in yak("acls", "list").out
+    rows = json.loads(yak("acls", "list", "--topic", "other", "-o", "json").out)
+    assert rows == [
+        {"permission": "deny", "principal": "User:bob", "host": "*", "operation": "write", "resource": "topic",
+         "name": "o", "pattern": "prefixed"}
+    ]  # fmt: skip
+    yak("acls", "list", "--topic", "o", "--prefixed", "--principal", "bob")
+    assert asked.described[1:] == [
+        AclFilter(TOPIC, "other", PatternType.MATCH),
+        AclFilter(TOPIC, "o", PatternType.PREFIXED, "User:bob"),
+    ]
+    asked.found = []
+    assert "No ACLs" in (ran := yak("acls", "list")).out + ran.err
+
+
+def test_list_as_json_is_empty_without_acls(yak, asked):
+    asked.found = []
+    assert json.loads(yak("acls", "list", "-o", "json").out) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "created"),
+    [
+        (("--allow", "ann", "--operation", "read", "--topic", "a"), [acl("a", READ)]),
+        (("--allow", "User:ann", "--topic", "a"), [acl("a", Operation.ALL)]),
+        (("--deny", "*", "--host", "10.0.0.7", "--operation", "ClusterAction", "--cluster"),
+         [acl("kafka-cluster", Operation.CLUSTER_ACTION, "User:*", kind=ResourceType.CLUSTER, permission=DENY,
+              host="10.0.0.7")]),
+        (("--allow", "CN=a,O=b", "--operation", "describe_configs", "--topic", "a-", "--prefixed"),
+         [acl("a-", Operation.DESCRIBE_CONFIGS, "User:CN=a,O=b", prefixed=True)]),
+        (("--allow", "ann", "--producer", "--topic", "a", "--transactional-id", "t"),
+         [acl("a", WRITE), acl("a", DESCRIBE), acl("a", CREATE),
+          acl("t", WRITE, kind=ResourceType.TRANSACTIONAL_ID), acl("t", DESCRIBE, kind=ResourceType.TRANSACTIONAL_ID)]),
+        (("--allow", "ann", "--consumer", "--topic", "a", "--group", "g"),
+         [acl("a", READ), acl("a", DESCRIBE), acl("g", READ, kind=GROUP)]),
+        (("--allow", "ann", "--allow", "bob", "--operation", "read", "--operation", "write", "--topic", "a"),
+         [acl("a", READ), acl("a", WRITE), acl("a", READ, "User:bob"), acl("a", WRITE, "User:bob")]),
+        (("--allow", "ann", "--operation", "describe-tokens", "--user-principal", "bob"),
+         [acl("User:bob", Operation.DESCRIBE_TOKENS, kind=ResourceType.USER)]),
+    ],
+)  # fmt: skip
+def test_options_stand_for_acls(yak, asked, words, created):
+    ran = yak("acls", "add", *words)
+    assert ran.code == 0, ran.err
+    assert asked.created == created
+
+
+@pytest.mark.parametrize("name", ['a"b', "größe", "a b,c", "x" * 300, "'; DROP TABLE"])
+def test_names_with_odd_characters_pass(yak, asked, name):
+    assert yak("acls", "add", "--allow", name, "--operation", "read", "--topic", name).code == 0
+    assert asked.created == [acl(name, READ, f"User:{name}")]
+
+
+def test_remove_shows_what_matches_and_removes_it_once_confirmed(yak, asked):
+    ran = yak("acls", "remove", "--topic", "orders", "--allow", "ann", "--yes")
+    assert ran.code == 0
+    assert "removed 1 ACL" in ran.out + ran.err
+    wanted = AclFilter(TOPIC, "orders", PatternType.LITERAL, "User:ann", None, Operation.ANY, ALLOW)
+    assert asked.deleted == [wanted]
+
+
+def test_remove_of_a_principal_matches_any_resource(yak, asked):
+    assert yak("acls", "remove", "--deny", "bob", "--operation", "write", "--yes").code == 0
+    assert asked.deleted == [AclFilter(principal="User:bob", operation=WRITE, permission=DENY)]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("add", "--operation", "read", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--operation", "read"), 2),
+        (("add", "--allow", "ann", "--operation", "fly", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--operation", "any", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--operation", "write", "--group", "g"), 2),
+        (("add", "--allow", "ann", "--producer", "--operation", "read", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--producer", "--group", "g"), 2),
+        (("add", "--allow", "ann", "--consumer", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--operation", "read", "--topic", "a", "--readonly"), 2),
+        (("remove",), 2),
+        (("remove", "--topic", "absent", "--yes"), 1),
+        (("remove", "--topic", "orders", "--yes", "--readonly"), 2),
+    ],
+)
+def test_wrong_words_are_refused_and_nothing_is_changed(yak, asked, words, code):
+    ran = yak("acls", *words)
+    assert (ran.code, asked.created, asked.deleted) == (code, [], []), ran.err

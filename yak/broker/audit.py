@@ -1,0 +1,211 @@
+"""The audit log: who changed what, or tried to, as log events named `audit`.
+
+Each request of a client that changes the cluster gives an event for each result: `done`, `denied`, or `failed` with its
+error. It has the principal, the host, the API, and the changed resources. Of any other request the first denied operation
+is logged. Requests of brokers are not: the broker that took the client's request logs it.
+
+Denials are among the events that clients can provoke, which the log writes a limited number of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Any, Final, Literal, TypeAlias
+
+from yak.acls.bindings import Operation, PatternType, Permission, ResourceType
+from yak.broker.authorization import AUTHORIZATION_ERRORS
+from yak.broker.call import Call, Fields
+from yak.core.events import Effect, Notice
+from yak.errors import ErrorCode
+
+_RESOURCES_MAX: Final = 20
+"""Resources that one event names; it has the number of the others."""
+_LENGTH_MAX: Final = 300
+"""Characters of a resource in an event: a client sends any name."""
+_NONE: Final = ErrorCode.none
+Result: TypeAlias = tuple[str, int]
+"""What was to be changed, and the error code of its answer."""
+
+
+class Audit:
+    """Writes the events of one broker."""
+
+    def __init__(self, emit: Callable[[Effect], None], api_names: Mapping[int, str]) -> None:
+        self._emit, self._api_names = emit, api_names
+
+    def answered(self, call: Call, fields: Fields) -> None:
+        """Log the results of a request, if it changes the cluster."""
+        results_of = AUDITED.get(call.api_key)
+        if results_of is None or call.connection.proven is not None:
+            return
+        is_dry_run = getattr(call.request, "validate_only", False) or getattr(call.request, "dry_run", False)
+        by_code: dict[int, list[str]] = {}
+        for what, code in results_of(call, fields):
+            by_code.setdefault(code, []).append(what)
+        for code, resources in by_code.items():
+            if code in AUTHORIZATION_ERRORS:
+                self._write(call, "denied", resources)
+            elif code != _NONE:
+                self._write(call, "failed", resources, error=ErrorCode(code).name.upper())
+            elif not is_dry_run:
+                self._write(call, "done", resources)
+
+    def denied(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> None:
+        """Log a denied operation of a request whose results are not logged."""
+        if call.api_key not in AUDITED:
+            self._write(call, "denied", [f"{operation.name} {kind.name} {name}"])
+
+    def _write(
+        self, call: Call, result: Literal["done", "denied", "failed"], resources: list[str], **more: object
+    ) -> None:
+        connection = call.connection
+        named = [text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}…" for text in resources[:_RESOURCES_MAX]]
+        if len(resources) > _RESOURCES_MAX:
+            named.append(f"{len(resources) - _RESOURCES_MAX} more")
+        fields: dict[str, object] = {
+            "result": result,
+            "principal": connection.principal,
+            "host": connection.host,
+            "api": self._api_names.get(call.api_key, str(call.api_key)),
+            "resources": ", ".join(named),
+            **more,
+        }
+        level: Literal["info", "warning"] = "info" if result == "done" else "warning"
+        self._emit(Notice(level, "audit", fields, is_provoked=result != "done"))
+
+
+# ------------------------------------------------------------------------------------- the results of each API's answer
+
+
+def _named(items: str, name: str, kind: str) -> Callable[[Call, Fields], Iterator[Result]]:
+    """The results of an answer that has a list of resources of one kind."""
+
+    def results(_call: Call, fields: Fields) -> Iterator[Result]:
+        for item in fields[items]:
+            yield f"{kind} {item[name]}", item["error_code"]
+
+    return results
+
+
+def _partitions(
+    topics: str, partitions: str, topic_name: str = "name", index: str = "partition_index"
+) -> Callable[[Call, Fields], Iterator[Result]]:
+    """The results of an answer that has partitions by topic."""
+
+    def results(_call: Call, fields: Fields) -> Iterator[Result]:
+        for topic in fields[topics]:
+            for each in topic[partitions]:
+                yield f"partition {topic[topic_name]}-{each[index]}", each["error_code"]
+        if fields.get("error_code") and not fields[topics]:
+            yield "all partitions", fields["error_code"]
+
+    return results
+
+
+def _whole(describe: Callable[[Any], str]) -> Callable[[Call, Fields], Iterator[Result]]:
+    """The result of an answer with one error code."""
+
+    def results(call: Call, fields: Fields) -> Iterator[Result]:
+        yield describe(call.request), fields["error_code"]
+
+    return results
+
+
+_CONFIG_RESOURCES: Final = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+
+
+def _configs(call: Call, fields: Fields) -> Iterator[Result]:
+    """The names of changed configs; a value may be a secret."""
+    for asked, answer in zip(call.request.resources, fields["responses"], strict=True):
+        kind = _CONFIG_RESOURCES.get(asked.resource_type, f"resource type {asked.resource_type}")
+        names = " ".join(config.name[:_LENGTH_MAX] for config in asked.configs[:_RESOURCES_MAX])
+        yield f"{kind} {asked.resource_name or 'default'}: {names}", answer["error_code"]
+
+
+def _quotas(call: Call, fields: Fields) -> Iterator[Result]:
+    for asked, answer in zip(call.request.entries, fields["entries"], strict=True):
+        entity = ",".join(f"{part.entity_type}={part.entity_name or '<default>'}" for part in asked.entity)
+        changes = " ".join(f"{op.key}={'none' if op.remove else op.value}" for op in asked.ops[:_RESOURCES_MAX])
+        yield f"quotas of {entity}: {changes}", answer["error_code"]
+
+
+def _deleted_offsets(call: Call, fields: Fields) -> Iterator[Result]:
+    group = call.request.group_id
+    if fields["error_code"]:
+        yield f"offsets of group {group}", fields["error_code"]
+    for topic in fields["topics"]:
+        for each in topic["partitions"]:
+            yield f"offset of group {group} in {topic['name']}-{each['partition_index']}", each["error_code"]
+
+
+def _deleted_topics(_call: Call, fields: Fields) -> Iterator[Result]:
+    for answer in fields["responses"]:
+        yield f"topic {answer['name'] or answer['topic_id']}", answer["error_code"]
+
+
+def _markers(_call: Call, fields: Fields) -> Iterator[Result]:
+    for marker in fields["markers"]:
+        for topic in marker["topics"]:
+            for each in topic["partitions"]:
+                what = f"transaction of producer {marker['producer_id']} in {topic['name']}-{each['partition_index']}"
+                yield what, each["error_code"]
+
+
+_Pattern: TypeAlias = tuple[int, int, str]
+_Entry: TypeAlias = tuple[str, str, int, int]
+
+
+def _acl(pattern: _Pattern, entry: _Entry) -> str:
+    kind, pattern_type, name = pattern
+    principal, host, operation, permission = entry
+    what = f"{_code_name(Permission, permission)} {principal} {_code_name(Operation, operation)}"
+    return f"{what} {_code_name(ResourceType, kind)} {_code_name(PatternType, pattern_type)} {name} from {host}"
+
+
+def _code_name(codes: type[IntEnum], code: int) -> str:
+    return next((known.name for known in codes if known == code), str(code))
+
+
+def _created_acls(call: Call, fields: Fields) -> Iterator[Result]:
+    for asked, answer in zip(call.request.creations, fields["results"], strict=True):
+        pattern = asked.resource_type, asked.resource_pattern_type, asked.resource_name
+        entry = asked.principal, asked.host, asked.operation, asked.permission_type
+        yield _acl(pattern, entry), answer["error_code"]
+
+
+def _deleted_acls(call: Call, fields: Fields) -> Iterator[Result]:
+    for asked, answer in zip(call.request.filters, fields["filter_results"], strict=True):
+        if answer["error_code"]:
+            pattern = asked.resource_type_filter, asked.pattern_type_filter, asked.resource_name_filter or "*"
+            entry = asked.principal_filter or "*", asked.host_filter or "*", asked.operation, asked.permission_type
+            yield _acl(pattern, entry), answer["error_code"]
+        for each in answer["matching_acls"]:
+            pattern = each["resource_type"], each["pattern_type"], each["resource_name"]
+            entry = each["principal"], each["host"], each["operation"], each["permission_type"]
+            yield _acl(pattern, entry), each["error_code"]
+
+
+AUDITED: Final[Mapping[int, Callable[[Call, Fields], Iterable[Result]]]] = {
+    19: _named("topics", "name", "topic"),  # CreateTopics
+    20: _deleted_topics,
+    21: _partitions("topics", "partitions"),  # DeleteRecords
+    27: _markers,  # WriteTxnMarkers
+    30: _created_acls,
+    31: _deleted_acls,
+    33: _configs,  # AlterConfigs
+    34: _partitions("results", "partitions", "topic_name"),  # AlterReplicaLogDirs
+    37: _named("results", "name", "partitions of topic"),  # CreatePartitions
+    42: _named("results", "group_id", "group"),  # DeleteGroups
+    43: _partitions("replica_election_results", "partition_result", "topic", "partition_id"),  # ElectLeaders
+    44: _configs,  # IncrementalAlterConfigs
+    45: _partitions("responses", "partitions"),  # AlterPartitionReassignments
+    47: _deleted_offsets,
+    49: _quotas,
+    51: _named("results", "user", "user"),  # AlterUserScramCredentials
+    57: _whole(lambda request: "features " + " ".join(each.feature for each in request.feature_updates)),
+    64: _whole(lambda request: f"broker {request.broker_id}"),  # UnregisterBroker
+    80: _whole(lambda request: f"voter {request.voter_id}"),  # AddRaftVoter
+    81: _whole(lambda request: f"voter {request.voter_id}"),  # RemoveRaftVoter
+}
+"""The results of the answers to requests that change the cluster, by API key."""

@@ -1,0 +1,123 @@
+"""ACLs by DescribeAcls, CreateAcls and DeleteAcls v3 (keys 29 to 31), with every type of resource that Kafka has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from yak.acls.bindings import (
+    AccessControlEntry,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from yak.acls.filters import AclFilter
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, UsageError, YakError
+from yak.protocol.lean_imports import import_kio
+
+_SECURITY_DISABLED: Final = 54
+_INVALID_REQUEST: Final = 42
+
+
+def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[AclBinding]:
+    """The ACLs that a filter selects. Raises Unreachable, or YakError (`acls-off`, `acl-refused`)."""
+    import_kio()
+    from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+
+    what = "the ACLs could not be read"
+    answer = _call(address, DescribeAclsRequest(**_filter_fields(wanted)), what, timeout_s)
+    _check(answer, what)
+    return [AclBinding(_pattern(resource), _entry(acl)) for resource in answer.resources for acl in resource.acls]
+
+
+def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: float) -> None:
+    """Add ACLs. Raises Unreachable, or YakError (`acls-off`, `acl-refused`) for the first one that was refused."""
+    import_kio()
+    from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
+    from kio.static.primitive import i8
+
+    creations = tuple(
+        AclCreation(
+            resource_type=i8(pattern.resource_type),
+            resource_name=pattern.name,
+            resource_pattern_type=i8(pattern.pattern_type),
+            principal=entry.principal,
+            host=entry.host,
+            operation=i8(entry.operation),
+            permission_type=i8(entry.permission),
+        )
+        for pattern, entry in bindings
+    )
+    what = "the ACLs were not added"
+    answer = _call(address, CreateAclsRequest(creations=creations), what, timeout_s)
+    for result in answer.results:
+        _check(result, what)
+
+
+def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float) -> list[AclBinding]:
+    """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `acl-refused`)."""
+    import_kio()
+    from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+
+    what = "the ACLs were not removed"
+    request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
+    deleted = []
+    for result in _call(address, request, what, timeout_s).filter_results:
+        _check(result, what)
+        for acl in result.matching_acls:
+            _check(acl, what)
+            deleted.append(AclBinding(_pattern(acl), _entry(acl)))
+    return deleted
+
+
+def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+    from kio.static.primitive import i8
+
+    return {
+        "resource_type_filter": i8(wanted.resource_type),
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": i8(wanted.pattern_type),
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": i8(wanted.operation),
+        "permission_type": i8(wanted.permission),
+    }
+
+
+def _pattern(answer: Any) -> ResourcePattern:
+    return ResourcePattern(ResourceType(answer.resource_type), answer.resource_name, PatternType(answer.pattern_type))
+
+
+def _entry(answer: Any) -> AccessControlEntry:
+    return AccessControlEntry(
+        answer.principal, answer.host, Operation(answer.operation), Permission(answer.permission_type)
+    )
+
+
+def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            return connection.call(request)
+    except OSError as error:
+        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
+
+
+def _check(answer: Any, what: str) -> None:
+    """Raise YakError for an answer with an error."""
+    if not answer.error_code:
+        return
+    if answer.error_code == _SECURITY_DISABLED:
+        raise YakError(
+            "acls-off",
+            what,
+            why="the brokers have no authorizer: every client may do everything",
+            try_=("yak help acls-off",),
+        )
+    why = answer.error_message or answer.error_code.name.replace("_", " ")
+    if answer.error_code == _INVALID_REQUEST:
+        raise UsageError("acl-refused", what, why=why, try_=("yak acls add --help",))
+    raise YakError("acl-refused", what, why=why, try_=("yak acls list",))
