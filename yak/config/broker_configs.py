@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.config import oauth_configs, ssl_configs
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.definitions import Update, Value, validate
-from yak.config.ssl_configs import of_one_listener
+from yak.config.definitions import ConfigDef, Update, Value, validate
 from yak.errors import ErrorCode, PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -36,6 +36,9 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int
     connections_max_reauth_ms: int
     """0: a login has no end."""
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
     sasl_enabled_mechanisms: tuple[str, ...]
     sasl_server_max_receive_size: int
     max_connections: int
@@ -132,6 +135,9 @@ _PLAIN_FIELDS: Final = (
     "connections_max_idle_ms",
     "connection_failed_authentication_delay_ms",
     "connections_max_reauth_ms",
+    "delegation_token_max_lifetime_ms",
+    "delegation_token_expiry_time_ms",
+    "delegation_token_expiry_check_interval_ms",
     "sasl_server_max_receive_size",
     "max_connections",
     "max_connections_per_ip",
@@ -189,8 +195,13 @@ _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class")
 
 def is_sensitive(name: str) -> bool:
     """Whether the value of a broker config, also with the prefix of a listener, is never shown."""
-    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
+    definition = _definition(name)
     return definition is not None and definition.is_sensitive
+
+
+def _definition(name: str) -> ConfigDef | None:
+    """The definition of a broker config, also with the prefix of a listener."""
+    return BROKER_CONFIGS.get(name) or ssl_configs.of_one_listener(name) or oauth_configs.of_one_listener(name)
 
 
 def dynamic_value(
@@ -225,7 +236,7 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
 
 
 def _refuse_bad(name: str, text: str) -> None:
-    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
+    definition = _definition(name)
     if definition is None:
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
         raise UsageError(
