@@ -65,6 +65,7 @@ ENTRIES: tuple[Entry, ...] = (
         "Cluster",
     ),
     Entry("users", "yak.commands.users", "users", "List, add and remove the users that may log in.", "Cluster"),
+    Entry("tokens", "yak.commands.tokens", "tokens", "Create, list, renew and expire delegation tokens.", "Cluster"),
     Entry(
         "quotas",
         "yak.commands.quotas",

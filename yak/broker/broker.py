@@ -166,7 +166,6 @@ class Broker:
             self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
         )
         self._make_metadata(parts)
-        self.delegation_tokens = self.logins.delegation_tokens = self._make_delegation_tokens()
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
@@ -231,6 +230,7 @@ class Broker:
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
         self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
+        self.delegation_tokens = self.logins.delegation_tokens = self._make_delegation_tokens()
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
         self.metadata_loader.add(records)
