@@ -268,7 +268,7 @@ def _described(token: DelegationToken, hmac: bytes) -> Fields:
 
 
 _OWN: Final = ("tokens of other owners: there are no ACLs that could allow it",)
-_LONG: Final = ("a duration of more than 285,616 years in ms closes the connection",)
+_LONG: Final = ("a duration of more than 2^63 µs closes the connection",)
 APIS = (
     Api(38, "CreateDelegationToken", range(1, 4), _OWN + _LONG, create_delegation_token),
     Api(39, "RenewDelegationToken", range(1, 3), _LONG, renew_delegation_token),
