@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -413,9 +415,6 @@ def test_tokens_are_known_to_all_brokers(tmp_path, issuer, redis_databases):
 
 
 def test_broker_loads_neither_tokens_nor_oauthbearer_unless_they_are_used():
-    import subprocess
-    import sys
-
     code = "import sys, yak.server.main, yak.broker.apis; print([name for name in sys.modules if name in NAMES])"
     names = ["jwt", "cryptography", "urllib.request", "yak.broker.token_verifier", "yak.broker.delegation_tokens",
              "yak.security.access_tokens", "yak.security.delegation_tokens", "yak.security.oauth_settings",

@@ -493,14 +493,14 @@ class Broker:
 
     def _make_verifiers(self, parts: Parts) -> TokenVerifiers | None:
         """The verifiers of access tokens; other brokers do not import them. Their keys are read from the start."""
-        sasl = [each for each in parts.identity.endpoints if each.security_protocol.uses_sasl]
         if OAUTHBEARER not in self.config.sasl_enabled_mechanisms:
             return None
         from yak.broker.token_verifier import TokenVerifiers
 
         verifiers = TokenVerifiers(self.context, parts.fetch_web)
-        for each in sasl:
-            verifiers.of_listener(each.name)
+        for each in parts.identity.endpoints:
+            if each.security_protocol.uses_sasl:
+                verifiers.of_listener(each.name)
         return verifiers
 
     def _make_delegation_tokens(self) -> DelegationTokens | None:

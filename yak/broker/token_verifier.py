@@ -83,8 +83,7 @@ class TokenVerifier:
     def verify(self, token: str, done: OnVerified) -> None:
         """Verify a token in a job: signatures cost processor time. `done` is called once, in a later step."""
         if self._document is None and not self._settings.is_unsecured:
-            self._waiting.append((token, done))
-            self._read()
+            self._waiting.append((token, done))  # a read is under way, or planned after the last one failed
             return
         self._check(token, done, may_wait=True)
 

@@ -346,13 +346,13 @@ def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, 
 
 def _check_oauth(listeners: Sequence[Listener], options: ServeOptions) -> None:
     """Raise UsageError (`oauth-config`) unless listeners with OAUTHBEARER know how to verify tokens."""
-    config = BrokerConfig.from_settings(options.broker_settings())
-    if OAUTHBEARER in config.sasl_enabled_mechanisms:
+    configs = options.broker_settings()
+    if OAUTHBEARER in configs.get("sasl.enabled.mechanisms", ""):
         from yak.security.oauth_settings import OAuthSettings  # other brokers start without it
 
         for each in listeners:
             if each.security_protocol.uses_sasl:
-                OAuthSettings.of_listener(each.name, config.static)
+                OAuthSettings.of_listener(each.name, configs)
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
