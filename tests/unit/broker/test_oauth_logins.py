@@ -285,3 +285,16 @@ def test_unsecured_validator_takes_unsigned_tokens_and_no_others():
     assert answer.auth_bytes == b""
     assert Client(rig).log_in(OAUTH, "", signed(rig)).auth_bytes == INVALID
     assert not [each for each in rig.node.notices if each.event.startswith("key-set")]
+
+
+def test_many_logins_without_keys_keep_to_the_pauses_between_reads():
+    rig, fetched = web_rig([OSError("down")], sasl_oauthbearer_jwks_endpoint_retry_backoff_ms="1000")
+    clients = [Client(rig) for _ in range(10)]
+    for client in clients:
+        client.handshake(OAUTH)
+    waiting = [
+        rig.begin(36, 2, client=client.channel, auth_bytes=TokenMessage(signed(rig)).encode()) for client in clients
+    ]
+    rig.run_for(1_500)
+    assert [each.answer.auth_bytes for each in waiting] == [INVALID] * 10
+    assert len(fetched) == 2
