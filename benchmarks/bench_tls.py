@@ -1,8 +1,9 @@
 """Produce and consume over TLS against plain, alternated in one run, with librdkafka and one broker of each kind.
 
-    python benchmarks/bench_tls.py [--records N] [--size BYTES] [--rounds N]
+    python benchmarks/bench_tls.py [--records N] [--size BYTES] [--rounds N] [--kafka]
 
-Prints the median throughput of each kind, its ratio, and the broker's processor time. Needs no Redis.
+Prints the median throughput of each kind, its ratio to plain, and the broker's processor time. With --kafka, Apache Kafka
+with TLS takes its turns too; that needs Java and Maven. Needs no Redis.
 """
 
 import argparse
@@ -21,6 +22,8 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Consumer, Producer
+from versus.brokers import KafkaBroker, free_port, start_and_wait
+from versus.kafka_jars import KAFKA_VERSION, kafka_jars
 
 from yak.local.spawn import yak_argv
 from yak.security.certificates import create_certificates
@@ -33,7 +36,7 @@ PATIENCE_S = 30.0
 def broker(folder: Path, *configs: str) -> Iterator[tuple[str, psutil.Process]]:
     folder.mkdir()
     ready = folder / "ready.json"
-    argv = ["serve", "--metadata", "raft", "--no-http", "--host", "127.0.0.1", "--port", "0"]
+    argv = ["serve", "--metadata", "raft", "--no-http"]
     argv += ["--data-dir", str(folder / "data"), "--ready-file", str(ready)]
     for config in ("num.partitions=1", *configs):
         argv += ["-c", config]
@@ -49,6 +52,19 @@ def broker(folder: Path, *configs: str) -> Iterator[tuple[str, psutil.Process]]:
     finally:
         child.kill()
         child.wait()
+
+
+@contextlib.contextmanager
+def kafka(folder: Path, certs: Path) -> Iterator[tuple[str, psutil.Process]]:
+    jars = kafka_jars(Path(__file__).resolve().parents[1] / "build/kafka", KAFKA_VERSION)
+    found = KafkaBroker(jars, folder, tls_port=free_port(), key_store=certs / "broker.pem")
+    try:
+        found.prepare()
+        start_and_wait(found)
+        assert found.process is not None
+        yield f"127.0.0.1:{found.tls_port}", psutil.Process(found.process.pid)
+    finally:
+        found.stop()
 
 
 def produce(config: dict[str, Any], topic: str, records: int, value: bytes) -> None:
@@ -80,6 +96,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kafka", action="store_true")
     options = parser.parse_args()
     value = bytes(range(256)) * (options.size // 256 + 1)
     value = value[: options.size]
@@ -89,16 +106,16 @@ def main() -> None:
         certs = folder / "certs"
         create_certificates(str(certs), ["127.0.0.1"], 90, [], force=False, now=datetime.now(UTC))
         tls = ("listeners=SSL://127.0.0.1:0", f"ssl.keystore.location={certs}/broker.pem")
-        sides = {
-            "plain": (*stack.enter_context(broker(folder / "plain")), {}),
-            "TLS": (
-                *stack.enter_context(broker(folder / "tls", *tls)),
-                {"security.protocol": "SSL", "ssl.ca.location": f"{certs}/ca.pem"},
-            ),
+        security = {"security.protocol": "SSL", "ssl.ca.location": f"{certs}/ca.pem"}
+        sides: dict[str, tuple[str, psutil.Process, dict[str, str]]] = {
+            "plain": (*stack.enter_context(broker(folder / "plain", "listeners=PLAINTEXT://127.0.0.1:0")), {}),
+            "TLS": (*stack.enter_context(broker(folder / "tls", *tls)), security),
         }
+        if options.kafka:
+            sides["Kafka's TLS"] = (*stack.enter_context(kafka(folder / "kafka", certs)), security)
         for index in range(options.rounds + 1):
-            for side, (address, process, security) in sides.items():
-                config = {"bootstrap.servers": address, "log_level": 0, **security}
+            for side, (address, process, settings) in sides.items():
+                config = {"bootstrap.servers": address, "log_level": 0, **settings}
                 topic = f"round-{index}"
                 for work, run in (
                     ("produce", partial(produce, config, topic, options.records, value)),
@@ -111,13 +128,13 @@ def main() -> None:
                         figures.setdefault((work, side), []).append((took, cpu))
     size = options.records * options.size / MIB
     for work in ("produce", "consume"):
-        speeds = {side: statistics.median(size / took for took, _ in figures[work, side]) for side in sides}
-        cpus = {side: statistics.median(cpu for _, cpu in figures[work, side]) for side in sides}
-        print(
-            f"{work}: plain {speeds['plain']:.0f} MiB/s, TLS {speeds['TLS']:.0f} MiB/s, "
-            f"ratio {speeds['TLS'] / speeds['plain']:.2f}; "
-            f"broker CPU {cpus['plain'] / size * 1024:.2f} and {cpus['TLS'] / size * 1024:.2f} s a GiB"
-        )
+        for side in sides:
+            speed = statistics.median(size / took for took, _ in figures[work, side])
+            plain = statistics.median(size / took for took, _ in figures[work, "plain"])
+            cpu = statistics.median(cpu for _, cpu in figures[work, side]) / size * 1024
+            print(
+                f"{work:8} {side:12} {speed:5.0f} MiB/s, {speed / plain:.2f} of plain; broker's CPU {cpu:.2f} s a GiB"
+            )
 
 
 if __name__ == "__main__":

@@ -74,6 +74,9 @@ def _dispatch(words: list[str], made: "list[Globals]") -> int:
 
         full_app()(args=words, prog_name="yak")
         return 0
+    from yak.commands import lean_dataclasses
+
+    lean_dataclasses.install()
     from yak.commands.options import split_before
 
     before, rest = split_before(words)

@@ -7,7 +7,6 @@ A context named by `--context` has the rank of a flag, so it overrides the envir
 `yak.client.contexts` reads the context file.
 """
 
-import difflib
 import os
 import re
 import zlib
@@ -278,6 +277,8 @@ def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def closest(word: str, known: list[str]) -> str:
     """The known word most similar to this one, or an empty string."""
+    import difflib  # imported when it is needed: brokers start without it
+
     matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return matches[0] if matches else ""
 

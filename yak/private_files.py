@@ -7,7 +7,6 @@ files get a random name and are put in place by a rename, and files with a fixed
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from typing import Final
 
@@ -68,9 +67,8 @@ def open_file(path: str, flags: int) -> int:
 
 def replace_file(path: str, data: bytes) -> None:
     """Write a file whole: a reader sees the old one or the new one. Durable but for the name. Raises OSError."""
-    descriptor, temporary = tempfile.mkstemp(
-        suffix=".tmp", prefix=f"{os.path.basename(path)}.", dir=os.path.dirname(path) or "."
-    )
+    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

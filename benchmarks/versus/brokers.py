@@ -173,6 +173,9 @@ class KafkaBroker:
     name: str = "kafka"
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    tls_port: int = 0
+    """Of a second listener with TLS, whose key store is `key_store`; 0 for none."""
+    key_store: Path | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -187,9 +190,12 @@ class KafkaBroker:
         """Write the config and format the storage, as the quick start says. Raises CalledProcessError."""
         self.folder.mkdir(parents=True)
         config = self.folder / "server.properties"
-        config.write_text(
-            SERVER_PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.folder / "data")
-        )
+        text = SERVER_PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.folder / "data")
+        if self.tls_port:
+            text = text.replace("listeners=PLAINTEXT", f"listeners=SSL://127.0.0.1:{self.tls_port},PLAINTEXT")
+            text = text.replace("protocol.map=", "protocol.map=SSL:SSL,")
+            text += f"ssl.keystore.type=PEM\nssl.keystore.location={self.key_store}\n"
+        config.write_text(text)
         (self.folder / "log4j2.yaml").write_text(LOG4J2.format(log=self.folder / "server.log"))
         # A leading "-" would be read as an option; Kafka's own Uuid.randomUuid avoids it too.
         cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]

@@ -7,9 +7,7 @@
 A context may hold further settings of `yak`'s commands; this module preserves them unchanged.
 """
 
-import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,10 +35,12 @@ def read_toml(path: str) -> dict[str, Any]:
     """The file's tables; empty when there is no file. Raises UsageError (`config-file`)."""
     try:
         with open(path, "rb") as file:
+            import tomllib  # imported when there is a file: most brokers start without it
+
             return tomllib.load(file)
     except FileNotFoundError:
         return {}
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             "config-file", f"{path} cannot be read", why=str(error), try_=(f"correct or remove {path}",)
         ) from None
@@ -110,6 +110,8 @@ def remove_context(path: str, name: str) -> None:
 
 def unknown_context(name: str, known: list[str], path: str) -> UsageError:
     """The error for a context that is not in the file."""
+    import difflib  # imported when it is needed: brokers start without it
+
     guesses = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     guess = guesses[0] if guesses else ""
     return UsageError(

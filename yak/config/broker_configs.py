@@ -1,6 +1,5 @@
 """A broker's own settings: `name=value` pairs or a properties file become typed values, or are refused."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -238,6 +237,8 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
 def _refuse_bad(name: str, text: str) -> None:
     definition = _definition(name)
     if definition is None:
+        import difflib  # imported when it is needed: brokers start without it
+
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
         raise UsageError(
             "bad-config",

@@ -4,7 +4,6 @@ Values are strings everywhere, as on the wire and in the metadata log; only `Con
 parsing rules are those of Kafka's ConfigDef.parseType.
 """
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -204,6 +203,8 @@ def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> No
     """Raise PeerError(INVALID_CONFIG) unless a client may set this value."""
     definition = table.get(name)
     if definition is None:
+        import difflib  # imported when it is needed: brokers start without it
+
         closest = difflib.get_close_matches(name[:100], table, 1)
         hint = f"; the closest is {closest[0]}" if closest else ""
         raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}{hint}")

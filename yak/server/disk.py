@@ -6,7 +6,6 @@ import errno
 import fcntl
 import functools
 import os
-import shutil
 import threading
 import weakref
 
@@ -107,6 +106,8 @@ class RealDisk:
             with self._names_lock:
                 for name in names:
                     self._drop_handle(f"{directory}/{name}")
+        import shutil  # imported when it is needed: brokers start without it
+
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 

@@ -32,17 +32,15 @@ from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
-from yak.server.http import http_server
-from yak.server.http.context import handles_of_http, limits_of
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
-from yak.server.redis_client import RedisAddress
-from yak.server.redis_store import RedisStore
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
 if TYPE_CHECKING:
     from yak.quorum.quorum import Quorum
+    from yak.server.http.http_server import HttpServer
+    from yak.server.redis_store import RedisStore
     from yak.server.tls_listener import ListenerTls
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -86,8 +84,12 @@ class Server:
         self._store_reason = ""
         self._store: RedisStore | None = None
         if options.has_redis:
-            self._store = RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
+            from yak.server import redis_store  # a broker starts faster without what it does not use
+
+            self._store = redis_store.RedisStore(options.redis_url, allow_replicas=options.allow_unsafe_redis)
         elif options.project_redis is not None:
+            from yak.server.redis_client import RedisAddress
+
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
         listeners = options.all_listeners()
         _check_oauth(listeners.bound, options)
@@ -100,7 +102,7 @@ class Server:
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
         self._stopping = trio.Event()
-        self._http: http_server.HttpServer | None = None
+        self._http: HttpServer | None = None
         self._opened: boot.Opened | None = None
         self._is_ready = False
         self._http_handles = 0
@@ -132,7 +134,10 @@ class Server:
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
         handles = limit - pool_size - _OTHER_HANDLES
-        self._http_handles = handles_of_http(handles) if self._http_sockets else 0
+        if self._http_sockets:
+            from yak.server.http.context import handles_of_http
+
+            self._http_handles = handles_of_http(handles)
         self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, self._http_port)
         self._shell = shell = Shell(
             broker,
@@ -175,8 +180,10 @@ class Server:
         options = self._options
         if options.http_port is None:
             return []
+        from yak.server.http.http_server import bind
+
         try:
-            return http_server.bind(options.host, options.http_port, may_move=options.http_port_may_move)
+            return bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
             listener.close_all(self._bound)
             raise
@@ -253,7 +260,10 @@ class Server:
         assert broker is not None
         assert opened is not None
         if self._http_sockets:  # before readiness is reported
-            self._http = http_server.make_http_server(
+            from yak.server.http.context import limits_of
+            from yak.server.http.http_server import make_http_server
+
+            self._http = make_http_server(
                 self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
             )
             shell.nursery.start_soon(self._http.run, self._stopping)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-import re2
-
 from yak.errors import ErrorCode, PeerError
 
 LENGTH_MAX = 1_000
@@ -41,6 +39,8 @@ class Expression:
         self._shown = expression if len(expression) <= 100 else expression[:100] + "..."
         if len(expression) > LENGTH_MAX:
             raise self._refusal(f"it has {len(expression)} characters, more than {LENGTH_MAX}")
+        import re2  # imported when it is needed: most groups have no expression
+
         options = re2.Options()
         options.max_mem = _PROGRAM_BYTES_MAX
         options.log_errors = False
