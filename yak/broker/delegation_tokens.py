@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from yak.cluster.topic_changes import plan_alter_token, plan_remove_token
 from yak.core.context import Context
@@ -38,6 +38,14 @@ class CredentialsOfToken:
         return new_credentials(self.hmac, self.salt)
 
 
+class _ReadToken(NamedTuple):
+    """A token of the image: None if it is not whole."""
+
+    configs: Mapping[str, str]
+    token: DelegationToken | None
+    hmac: bytes
+
+
 class DelegationTokens:
     """Tokens by id and by HMAC."""
 
@@ -47,30 +55,42 @@ class DelegationTokens:
         self._context, self._node_id, self._rng, self._begin_change = context, node_id, rng, begin_change
         self._secret_key = secret_key
         self._tokens: Mapping[str, Mapping[str, str]] = {}
-        """The tokens of the image for which `_ids` was made."""
-        self._ids: dict[bytes, str] = {}
-        """Ids by HMAC."""
+        """The tokens of the image from which `_read` and `_by_hmac` were made."""
+        self._read: dict[str, _ReadToken] = {}
+        self._by_hmac: dict[bytes, _ReadToken] = {}
         self._check_later()
 
-    def all(self) -> Iterator[DelegationToken]:
-        """All tokens, by id."""
-        for token_id, configs in sorted(self._context.image.delegation_tokens.items()):
-            if (token := DelegationToken.of_configs(token_id, configs)) is not None:
-                yield token
+    def all(self) -> Iterator[tuple[DelegationToken, bytes]]:
+        """All tokens with their HMACs, by id."""
+        self._read_tokens()
+        for _token_id, read in sorted(self._read.items()):
+            if read.token is not None:
+                yield read.token, read.hmac
+
+    def find(self, token_hmac: bytes) -> DelegationToken | None:
+        """The token with this HMAC."""
+        self._read_tokens()
+        found = self._by_hmac.get(token_hmac)
+        return None if found is None else found.token
 
     def hmac(self, token_id: str) -> bytes:
         """The HMAC of a token."""
         return hmac_of(self._secret_key, token_id)
 
-    def find(self, token_hmac: bytes) -> DelegationToken | None:
-        """The token with this HMAC."""
+    def _read_tokens(self) -> None:
+        """Read what changed since the last time: there may be thousands of tokens."""
         tokens = self._context.image.delegation_tokens
-        if tokens is not self._tokens:
-            known = {token_id: key for key, token_id in self._ids.items()}
-            self._ids = {known.get(token_id) or self.hmac(token_id): token_id for token_id in tokens}
-            self._tokens = tokens
-        token_id = self._ids.get(token_hmac)
-        return None if token_id is None else DelegationToken.of_configs(token_id, tokens[token_id])
+        if tokens is self._tokens:
+            return
+        before = self._read
+        self._read = {
+            token_id: found
+            if (found := before.get(token_id)) is not None and found.configs is configs
+            else _ReadToken(configs, DelegationToken.of_configs(token_id, configs), self.hmac(token_id))
+            for token_id, configs in tokens.items()
+        }
+        self._by_hmac = {read.hmac: read for read in self._read.values()}
+        self._tokens = tokens
 
     # ---------------------------------------------------------------------------------------------------- logins
 

@@ -246,8 +246,8 @@ def describe_delegation_token(broker: Broker, call: Call) -> Outcome:
     owners = call.request.owners
     wanted = None if owners is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in owners}
     found = [
-        _described(token, tokens.hmac(token.token_id))
-        for token in tokens.all()
+        _described(token, hmac)
+        for token, hmac in tokens.all()
         if (wanted is None or any(map(token.concerns, wanted)))
         and (token.concerns(principal) or _may_act_for_others(broker, call, token.owner, token.token_id))
     ]
