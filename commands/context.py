@@ -37,7 +37,10 @@ def add(
     login: Annotated[
         str | None,
         typer.Option(
-            "--login", help="Log in as this user; asks for the password.", metavar="USER", rich_help_panel=WHAT
+            "--login",
+            help="Log in as this user, or client id of OAUTHBEARER; asks for the password.",
+            metavar="USER",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     password_file: Annotated[

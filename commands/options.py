@@ -270,8 +270,32 @@ class Globals:
         password = self.settings.get("sasl_password")
         if password.value is not None and not self._is_meant_for(brokers, password, "password"):
             password = Resolved(password.name, None, password.origin)
-        protocol, mechanism = self.settings.value("security_protocol"), self.settings.value("sasl_mechanism")
-        use_login(login_of(protocol, mechanism, self.settings.value("sasl_username"), password.value))
+        endpoint = self.settings.get("sasl_oauthbearer_token_endpoint_url")
+        if endpoint.value is not None and not self._is_meant_for(brokers, endpoint, "token endpoint"):
+            endpoint = Resolved(endpoint.name, None, endpoint.origin)
+        if password.value is not None and endpoint.value is not None and not self._may_get(endpoint, password):
+            endpoint = Resolved(endpoint.name, None, endpoint.origin)
+        get = self.settings.value
+        use_login(
+            login_of(
+                get("security_protocol"),
+                get("sasl_mechanism"),
+                get("sasl_username"),
+                password.value,
+                endpoint.value,
+                get("sasl_oauthbearer_scope"),
+            )
+        )
+
+    def _may_get(self, endpoint: "Resolved", password: "Resolved") -> bool:
+        """Whether a token endpoint may get the client's secret; prints a warning if not.
+
+        A file in the working directory, which may come with a folder, must not name where a secret is sent.
+        """
+        if endpoint.origin == password.origin or not self.settings.is_from_directory(endpoint):
+            return True
+        self.out.warn_once([f"the secret is not sent to {endpoint.value}, which {endpoint.origin} names"])
+        return False
 
     def http_token(self) -> str:
         """The token for HTTP requests to these brokers; empty if there is none, or it is not meant for them.

@@ -66,6 +66,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("users", "yak.commands.users", "users", "List, add and remove the users that may log in.", "Cluster"),
     Entry("acls", "yak.commands.acls", "acls", "List, add and remove ACLs: what users may do.", "Cluster"),
+    Entry("tokens", "yak.commands.tokens", "tokens", "Create, list, renew and expire delegation tokens.", "Cluster"),
     Entry(
         "quotas",
         "yak.commands.quotas",

@@ -23,7 +23,7 @@ from yak.private_files import distrust
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 FALSE_WORDS = ("", "0", "false", "no", "off")
@@ -150,11 +150,25 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "YAK_SASL_MECHANISM",
         SASL_MECHANISMS[0],
-        "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN",
+        "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN or OAUTHBEARER",
         one_of(SASL_MECHANISMS),
     ),
-    Setting("sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as"),
-    Setting("sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user; never a flag"),
+    Setting(
+        "sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as; for OAUTHBEARER the client id"
+    ),
+    Setting(
+        "sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user, or secret of that client; never a flag"
+    ),
+    Setting(
+        "sasl_oauthbearer_token_endpoint_url",
+        "",
+        "YAK_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL",
+        None,
+        "where the tokens of OAUTHBEARER come from: an issuer's token endpoint, or file:///PATH of a token",
+    ),
+    Setting(
+        "sasl_oauthbearer_scope", "", "YAK_SASL_OAUTHBEARER_SCOPE", None, "scope that the token endpoint is asked for"
+    ),
     Setting(
         "ssl_ca_location", "", "YAK_SSL_CA_LOCATION", None, "PEM file of trusted certificates; default: the system's"
     ),

@@ -5,7 +5,7 @@ The map, from the ground up; imports point down only:
 - `yak.ids`, `yak.errors`, `yak.limits`, `yak.config`: names for numbers, the error tree, every bound, Kafka's configs
 - `yak.security`: principals, and the TLS contexts and certificates behind them
 - `yak.protocol`: bytes and messages: frames, headers, record batches, codec
-- `yak.security`: how a client proves who it is: SCRAM and PLAIN
+- `yak.security`: how a client proves who it is: SCRAM, PLAIN, OAUTHBEARER and delegation tokens
 - `yak.ports`: what the core asks of the world, as Protocols
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
 - `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark

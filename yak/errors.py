@@ -109,7 +109,14 @@ class ProtocolViolation(Exception):
 
 
 class LoginRefused(Exception):
-    """An exchange of SCRAM or PLAIN failed. The text is for this end's log: the other end learns only that it failed."""
+    """A SASL exchange failed. The text is for this end's log: the other end learns only that it failed.
+
+    With `is_told` the other end gets the text, as that of Kafka's SaslAuthenticationException.
+    """
+
+    def __init__(self, reason: str, *, is_told: bool = False) -> None:
+        super().__init__(reason)
+        self.is_told = is_told
 
 
 class TooManyElements(ProtocolViolation):

@@ -31,6 +31,14 @@ LOGIN_MS_MAX: Final = 30_000
 """Time for a client's login on a listener with SASL: a connection without one holds a file handle and can ask for nothing."""
 LOGIN_REQUEST_BYTES_MAX: Final = 512 * KIB
 """Kafka's default for `sasl.server.max.receive.size`: a larger request before the login closes its connection."""
+KEY_SET_READ_MS_MIN: Final = 5_000
+"""Least time between two reads of OAUTHBEARER's key set for tokens with unknown keys: any client can send such tokens."""
+DELEGATION_TOKENS_MAX: Final = 10_000
+"""Delegation tokens of the cluster: each is about 1 KB of metadata on every broker, and any logged-in client creates some."""
+DELEGATION_TOKENS_REMOVED_AT_ONCE: Final = 100
+"""Expired tokens that the controller removes in one check; the next check removes more."""
+RENEWERS_PER_TOKEN_MAX: Final = 100
+"""Renewers of a delegation token, each a name in the metadata."""
 IDLE_MS_MAX: Final = 600_000
 """Kafka's `connections.max.idle.ms`: clients expect the close of an idle connection, and reconnect silently."""
 CONNECTIONS_PER_IP_MAX: Final = 1000

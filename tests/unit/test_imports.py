@@ -29,7 +29,20 @@ CORE = (
     "views",
     "config",
 )
-SHELL = {"private_files", "aio", "trio", "server", "sim", "client", "local", "testing", "commands", "tui", "spark"}
+SHELL = {
+    "private_files",
+    "http_fetch",
+    "aio",
+    "trio",
+    "server",
+    "sim",
+    "client",
+    "local",
+    "testing",
+    "commands",
+    "tui",
+    "spark",
+}
 REAL_WORLD_CALLS = {
     "datetime.now",
     "datetime.utcnow",

@@ -186,6 +186,11 @@ def _deleted_acls(call: Call, fields: Fields) -> Iterator[Result]:
             yield _acl(pattern, entry), each["error_code"]
 
 
+def _created_token(_call: Call, fields: Fields) -> Iterator[Result]:
+    owner = f"{fields['principal_type']}:{fields['principal_name']}"
+    yield f"delegation token {fields['token_id']} of {owner}".replace("  ", " "), fields["error_code"]
+
+
 AUDITED: Final[Mapping[int, Callable[[Call, Fields], Iterable[Result]]]] = {
     19: _named("topics", "name", "topic"),  # CreateTopics
     20: _deleted_topics,
@@ -196,6 +201,9 @@ AUDITED: Final[Mapping[int, Callable[[Call, Fields], Iterable[Result]]]] = {
     33: _configs,  # AlterConfigs
     34: _partitions("results", "partitions", "topic_name"),  # AlterReplicaLogDirs
     37: _named("results", "name", "partitions of topic"),  # CreatePartitions
+    38: _created_token,
+    39: _whole(lambda _request: "a delegation token"),  # RenewDelegationToken: the request has only its HMAC, a secret
+    40: _whole(lambda _request: "a delegation token"),  # ExpireDelegationToken
     42: _named("results", "group_id", "group"),  # DeleteGroups
     43: _partitions("replica_election_results", "partition_result", "topic", "partition_id"),  # ElectLeaders
     44: _configs,  # IncrementalAlterConfigs

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
@@ -86,9 +86,14 @@ from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
+from yak.security.oauth_messages import OAUTHBEARER
 from yak.storage.log_store import LogStore
 from yak.transactions.marker_sender import MarkerSender
 from yak.transactions.verification import Verification
+
+if TYPE_CHECKING:
+    from yak.broker.delegation_tokens import DelegationTokens
+    from yak.broker.token_verifier import TokenVerifiers
 
 API_VERSIONS_KEY = 18
 S = TypeVar("S", bound="memoryview | DelayedOperation")
@@ -117,6 +122,8 @@ class Parts:
     expected_followers: tuple[str, ...] = ()
     """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
     followers_timeout_ms: int = 30_000
+    fetch_web: Callable[[str], events.Plan] | None = None
+    """Makes the plan that fetches a document over HTTP; None where there is no web."""
     processor_ns: Callable[[], int] = int
     """The processor time of the thread that steps the broker, for quotas of request time; always 0 in the simulator."""
 
@@ -220,6 +227,7 @@ class Broker:
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
         self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
+        self.delegation_tokens = self.logins.delegation_tokens = self._make_delegation_tokens()
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
         self.metadata_loader.add(records)
@@ -482,8 +490,35 @@ class Broker:
             self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_kept_frame
         )
         self.logins = Logins(
-            self.context, parts.rng, self.purgatory, self.close_connection, self._login_secret, parts.own_users
+            self.context,
+            parts.rng,
+            self.purgatory,
+            self.close_connection,
+            self._login_secret,
+            parts.own_users,
+            self._make_verifiers(parts),
         )
+
+    def _make_verifiers(self, parts: Parts) -> TokenVerifiers | None:
+        """The verifiers of access tokens; other brokers do not import them. Their keys are read from the start."""
+        if OAUTHBEARER not in self.config.sasl_enabled_mechanisms:
+            return None
+        from yak.broker.token_verifier import TokenVerifiers
+
+        verifiers = TokenVerifiers(self.context, parts.fetch_web)
+        for each in parts.identity.endpoints:
+            if each.security_protocol.uses_sasl:
+                verifiers.of_listener(each.name)
+        return verifiers
+
+    def _make_delegation_tokens(self) -> DelegationTokens | None:
+        """The delegation tokens, if they are enabled; other brokers do not import them."""
+        secret_key = self.config.static.get("delegation.token.secret.key", "").strip()
+        if not secret_key:
+            return None
+        from yak.broker.delegation_tokens import DelegationTokens
+
+        return DelegationTokens(self.context, self.node_id, self.rng, self.metadata.begin_own, secret_key)
 
     def _login_secret(self) -> bytes:
         """The secret from which the salts of unknown users come: all brokers have the same."""

@@ -1,8 +1,8 @@
-"""The logins of clients on listeners with SASL: the handshake, SCRAM or PLAIN, the end of a login, and a new one.
+"""The logins of clients on listeners with SASL: the handshake, the mechanism's exchange, the end of a login, a new one.
 
 Before its login a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate only, in this order; any other
-request closes it. A failed login is answered after a delay, and then the connection is closed. The rules are those of
-Kafka's SaslServerAuthenticator and KafkaChannel, re-authentication is KIP-368.
+request closes it. A failed login is answered after a delay, and then the connection is closed. The rules and the texts
+that clients get are those of Kafka's SaslServerAuthenticator and KafkaChannel, re-authentication is KIP-368.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.core.context import Context
@@ -22,12 +22,16 @@ from yak.ports.disk import Disk
 from yak.ports.random_source import RandomSource
 from yak.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.security import principal_of
-from yak.security.plain import PLAIN, PlainToken
+from yak.security.oauth_messages import ERROR_SEEN, INVALID_TOKEN, OAUTHBEARER, TokenMessage, encode_error
+from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, NONCE_BYTES, SCRAM_SHA_256, Mechanism, ScramCredential, ScramServer
 
 if TYPE_CHECKING:
     from yak.broker.connections import Connection
+    from yak.broker.delegation_tokens import DelegationTokens
     from yak.broker.purgatory import Purgatory
+    from yak.broker.token_verifier import TokenVerifiers
+    from yak.security.oauth_settings import AccessToken
 
 _REAUTHENTICATION_MS_MIN: Final = 1_000
 """A client may log in again after this time (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
@@ -43,7 +47,7 @@ class LoginState(Enum):
     AUTHENTICATE = auto()
     """SaslAuthenticate."""
     ANSWERING = auto()
-    """None: a password is checked, or the answer to a failed login is delayed."""
+    """None: a password or a token is checked, or the answer to a failed login is delayed."""
     DONE = auto()
     """Any request: the client is logged in."""
 
@@ -58,13 +62,17 @@ _EXPECTED: Final[Mapping[LoginState, tuple[int, ...]]] = {
 class Login:
     """The login of one connection."""
 
-    __slots__ = ("begun_ms", "expires_ms", "mechanism", "scram", "state", "user")
+    __slots__ = ("begun_ms", "expires_ms", "is_by_token", "mechanism", "scram", "state", "token_error", "user")
 
     def __init__(self) -> None:
         self.state = LoginState.HANDSHAKE
         self.mechanism = ""
         self.scram: ScramServer | None = None
-        """The exchange under way, except for PLAIN."""
+        """The exchange of SCRAM under way."""
+        self.token_error = b""
+        """The error that a client of OAUTHBEARER got for its token, and must acknowledge (RFC 7628, section 3.2.3)."""
+        self.is_by_token = False
+        """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
         self.user: str | None = None
         """The user that has proven who it is; a later login of the connection must be the same one's."""
         self.begun_ms = 0
@@ -83,10 +91,16 @@ class Logins:
         close: Callable[[Connection, str], None],
         secret: Callable[[], bytes],
         own_users: Mapping[str, Mapping[str, str]],
+        verifiers: TokenVerifiers | None,
     ) -> None:
-        """`secret` makes the salts of unknown users. `own_users` are this broker's users beside those of the metadata."""
+        """`secret` makes the salts of unknown users. `own_users` are this broker's users beside those of the metadata.
+
+        `verifiers` are None without OAUTHBEARER.
+        """
         self._context, self._rng, self._purgatory = context, rng, purgatory
-        self._close, self._secret, self._own_users = close, secret, own_users
+        self._close, self._secret, self._own_users, self._verifiers = close, secret, own_users, verifiers
+        self.delegation_tokens: DelegationTokens | None = None
+        """None when they are not enabled."""
 
     def begin(self, connection: Connection) -> None:
         """A client connected to a listener with SASL: it must log in in time."""
@@ -132,6 +146,7 @@ class Logins:
             answer = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(enabled)}
             return self._refuse(call, login, answer, words)
         login.state, login.mechanism, login.begun_ms = LoginState.AUTHENTICATE, name, now_ms
+        login.scram, login.token_error = None, b""
         mechanism = MECHANISMS.get(name)
         if mechanism is not None:
             login.scram = ScramServer(mechanism, self._credential, self._rng.secret_bytes(NONCE_BYTES))
@@ -141,65 +156,133 @@ class Logins:
         """Answer a token of the chosen mechanism."""
         token, scram = bytes(call.request.auth_bytes), login.scram
         try:
+            if login.mechanism == OAUTHBEARER:
+                return self._check_token(call, login, token)
             if scram is None:
                 return self._check_password(call, login, PlainToken.decode(token))
             if not scram.has_begun:
                 return _answer(scram.first(token))
-            return self._accept(call, login, scram.user, scram.final(token))
+            proof = scram.final(token)
+            if scram.is_token:
+                assert self.delegation_tokens is not None, "`_credential` refused the token otherwise"
+                owner, expires_ms = self.delegation_tokens.owner_of(scram.user)
+                return self._accept(call, login, owner, proof, expires_ms=expires_ms, is_by_token=True)
+            return self._accept(call, login, scram.user, proof)
         except LoginRefused as refusal:
-            return self._fail(call, login, str(refusal), "" if scram is None else scram.user)
+            return self._fail(call, login, refusal, "" if scram is None else scram.user)
 
     def _check_password(self, call: Call, login: Login, token: PlainToken) -> Outcome:
         """Check a password in a job: its many rounds of hashing would delay all other connections."""
         login.state = LoginState.ANSWERING
-        operation = _PasswordChecking(call, partial(self._checked, call, login, token.user))
+        too_late = LoginRefused("too many passwords wait to be checked")
+        operation = _Checking(call, partial(self._checked, call, login, token.user), too_late)
 
         def done(is_right: bool | None, error: BaseException | None) -> None:
-            operation.is_right = error is None and bool(is_right)
+            wrong = LoginRefused("Authentication failed: Invalid username or password", is_told=True)
+            operation.result = None if error is None and is_right else wrong
             self._purgatory.complete(operation)
 
         mechanism, credential = self._plain_credential(token.user)
         self._context.jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
         return Later(operation)
 
-    def _checked(self, call: Call, login: Login, user: str, is_right: bool) -> Outcome:
-        if not is_right:
-            return self._fail(call, login, "Invalid username or password", user)
+    def _checked(self, call: Call, login: Login, user: str, refusal: LoginRefused | None) -> Outcome:
+        if refusal is not None:
+            return self._fail(call, login, refusal, user)
         try:
             return self._accept(call, login, user, b"")
-        except LoginRefused as refusal:
-            return self._fail(call, login, str(refusal), user)
+        except LoginRefused as late_refusal:
+            return self._fail(call, login, late_refusal, user)
 
-    def _accept(self, call: Call, login: Login, user: str, token: bytes) -> Outcome:
-        """Raises LoginRefused when an earlier login of the connection was another user's."""
+    def _check_token(self, call: Call, login: Login, token: bytes) -> Outcome:
+        """Verify an access token in a job, or end an exchange whose token was refused. Raises LoginRefused."""
+        if login.token_error:
+            if token != ERROR_SEEN:
+                raise LoginRefused("Invalid OAUTHBEARER message after an error: expected one byte 01")
+            raise LoginRefused(login.token_error.decode(), is_told=True)
+        message = TokenMessage.decode(token)
+        assert self._verifiers is not None, "OAUTHBEARER is enabled"
+        login.state = LoginState.ANSWERING
+        too_late = LoginRefused("the token was not checked in time")
+        operation = _Checking(call, partial(self._token_checked, call, login, message), too_late)
+
+        def done(found: AccessToken | None, reason: str) -> None:
+            operation.result = LoginRefused(reason) if found is None else found
+            self._purgatory.complete(operation)
+
+        self._verifiers.of_listener(call.connection.listener.name).verify(message.token, done)
+        return Later(operation)
+
+    def _token_checked(
+        self, call: Call, login: Login, message: TokenMessage, found: AccessToken | LoginRefused
+    ) -> Outcome:
+        """Answer a token: a refused one with JSON, which the client acknowledges (Kafka's OAuthBearerSaslServer)."""
+        if isinstance(found, LoginRefused):
+            self._note_refusal(call, login, str(found), "")
+            login.state, login.token_error = LoginState.AUTHENTICATE, encode_error(INVALID_TOKEN)
+            return _answer(login.token_error)
+        try:
+            if message.authorization_id not in ("", found.user):
+                raise LoginRefused(
+                    f"Authentication failed: Client requested an authorization id ({message.authorization_id[:100]}) "
+                    f"that is different from the token's principal name ({found.user})",
+                    is_told=True,
+                )
+            return self._accept(call, login, found.user, b"", expires_ms=found.expires_ms)
+        except LoginRefused as refusal:
+            return self._fail(call, login, refusal, found.user)
+
+    def _accept(
+        self,
+        call: Call,
+        login: Login,
+        user: str,
+        token: bytes,
+        *,
+        expires_ms: int | None = None,
+        is_by_token: bool = False,
+    ) -> Outcome:
+        """End a login, which is valid until `expires_ms` of the wall clock at most: it ends with its token.
+
+        Raises LoginRefused when an earlier login of the connection was another user's.
+        """
         if login.user not in (None, user):
-            raise LoginRefused(f"Cannot change principals during re-authentication from {login.user} to {user}")
-        lifetime_ms = self._context.config.connections_max_reauth_ms
+            change = f"from User.{login.user}: User.{user}"
+            raise LoginRefused(f"Cannot change principals during re-authentication {change}", is_told=True)
+        lifetimes_ms = [limit_ms for limit_ms in (self._context.config.connections_max_reauth_ms,) if limit_ms]
+        if expires_ms is not None:
+            lifetimes_ms.append(max(0, expires_ms - self._context.clock.wall_ms))
+        lifetime_ms = min(lifetimes_ms, default=0)
         login.state, login.scram, login.user = LoginState.DONE, None, user
-        login.expires_ms = call.now_ms + lifetime_ms if lifetime_ms else None
+        login.is_by_token = is_by_token
+        login.expires_ms = call.now_ms + lifetime_ms if lifetimes_ms else None
         connection = call.connection
         connection.principal = principal_of(user)
         self._context.timers.disarm(("login", connection.connection_id))
         self._context.emit(LoggedIn(connection.connection_id))
         return _answer(token, lifetime_ms=lifetime_ms)
 
-    def _fail(self, call: Call, login: Login, reason: str, user: str) -> Outcome:
-        """Refuse a token. The client does not learn why: it could be a user's name that it guessed."""
-        words = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {login.mechanism}"
-        if login.mechanism == PLAIN:
-            words = "Authentication failed: Invalid username or password"
-        answer = {"error_code": ErrorCode.sasl_authentication_failed, "error_message": words, "auth_bytes": b""}
+    def _fail(self, call: Call, login: Login, refusal: LoginRefused, user: str) -> Outcome:
+        """Refuse a token. The client learns the reason only where that helps no guess at users or passwords."""
+        reason, which = str(refusal), "authentication" if login.user is None else "re-authentication"
+        words = f"Authentication failed during {which} due to invalid credentials with SASL mechanism {login.mechanism}"
+        answer = {"error_code": ErrorCode.sasl_authentication_failed, "auth_bytes": b""}
+        answer["error_message"] = reason if refusal.is_told else words
         return self._refuse(call, login, answer, reason, user)
 
     def _refuse(self, call: Call, login: Login, answer: Fields, reason: str, user: str = "") -> Outcome:
         """Answer after the delay, which slows down guessing; then the connection is closed."""
         login.state, login.scram = LoginState.ANSWERING, None
+        if not login.token_error:  # its refusal was noted when the client got the error
+            self._note_refusal(call, login, reason, user)
+        delay_ms = self._context.config.connection_failed_authentication_delay_ms
+        return Later(_Refusal(call, delay_ms, answer, partial(self._close_soon, call.connection)))
+
+    def _note_refusal(self, call: Call, login: Login, reason: str, user: str) -> None:
         fields: dict[str, object] = {"peer": call.connection.peer, "mechanism": login.mechanism, "reason": reason}
         if user:
             fields["user"] = user[:_LOGGED_USER_MAX]
         self._context.emit(Notice("warning", "login-refused", fields, is_provoked=True))
-        delay_ms = self._context.config.connection_failed_authentication_delay_ms
-        return Later(_Refusal(call, delay_ms, answer, partial(self._close_soon, call.connection)))
 
     def _close_soon(self, connection: Connection) -> None:
         """Close the connection behind the answer, which is sent in this step."""
@@ -211,8 +294,15 @@ class Logins:
     def _texts(self, user: str) -> Mapping[str, str]:
         return self._own_users.get(user) or self._context.image.user_credentials.get(user, {})
 
-    def _credential(self, mechanism: Mechanism, user: str) -> ScramCredential:
-        found = ScramCredential.parse(self._texts(user).get(mechanism.name, ""))
+    def _credential(self, mechanism: Mechanism, user: str, *, is_token: bool = False) -> ScramCredential:
+        """The credential of a user, or of a delegation token by its id. Raises LoginRefused without delegation tokens."""
+        if not is_token:
+            text = self._texts(user).get(mechanism.name, "")
+        elif self.delegation_tokens is None:
+            raise LoginRefused("Token Authentication failed: delegation.token.secret.key is not set")
+        else:
+            text = self.delegation_tokens.credential(mechanism, user)
+        found = ScramCredential.parse(text)
         return found or ScramCredential.unknown(mechanism, user, self._secret())
 
     def _plain_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
@@ -243,27 +333,31 @@ class PasswordCheck:
         return self.credential.is_password(self.mechanism, self.password)
 
 
-class _PasswordChecking(DelayedOperation):
-    """The answer to a token of PLAIN, after its password was checked."""
+class _Checking(DelayedOperation):
+    """The answer to a password or a token, after a job checked it."""
 
-    __slots__ = ("_build", "is_right")
+    __slots__ = ("_build", "_too_late", "result")
 
-    def __init__(self, call: Call, build: Callable[[bool], Outcome]) -> None:
+    def __init__(self, call: Call, build: Callable[[Any], Outcome], too_late: LoginRefused) -> None:
         super().__init__(call, LOGIN_MS_MAX)
-        self._build = build
-        self.is_right: bool | None = None
+        self._build, self._too_late = build, too_late
+        self.result: object = _PENDING
+        """The result for `build`; a refusal is one."""
 
     def is_done(self) -> bool:
         """Whether the job ended."""
-        return self.is_right is not None
+        return self.result is not _PENDING
 
     def answer(self) -> Outcome:
-        """A login, or a delayed refusal."""
-        return self._build(bool(self.is_right))
+        """A login, or a refusal."""
+        return self._build(self.result)
 
     def on_expiration(self) -> Outcome:
-        """A refusal: too many passwords wait to be checked."""
-        return self._build(False)
+        """A refusal: the check did not end in time."""
+        return self._build(self._too_late)
+
+
+_PENDING: Final = object()
 
 
 class _Refusal(DelayedOperation):

@@ -10,12 +10,16 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.client.security import in_force
 from yak.errors import LoginRefused, Unreachable, UsageError
+from yak.security.oauth_messages import OAUTHBEARER, TokenMessage, status_of
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
+
+if TYPE_CHECKING:
+    from yak.client.token_source import TokenSource
 
 Ask = Callable[[int, int, bytes], bytes]
 """Sends a request by API key, version and body, and returns the body of the response. Raises OSError."""
@@ -30,15 +34,19 @@ class ClientLogin:
     mechanism: str
     user: str
     password: str = field(repr=False)
+    tokens: TokenSource | None = None
+    """Set for OAUTHBEARER, which needs no password."""
 
-    def librdkafka(self) -> dict[str, str]:
+    def librdkafka(self) -> dict[str, Any]:
         """The login as settings of librdkafka."""
-        return {
+        settings: dict[str, Any] = {
             "security.protocol": "SASL_SSL" if in_force().uses_tls else "SASL_PLAINTEXT",
             "sasl.mechanism": self.mechanism,
-            "sasl.username": self.user,
-            "sasl.password": self.password,
         }
+        if self.tokens is not None:
+            tokens = self.tokens
+            return settings | {"oauth_cb": lambda _config: tokens.get()}
+        return settings | {"sasl.username": self.user, "sasl.password": self.password}
 
 
 class _Process:
@@ -57,10 +65,25 @@ def current_login() -> ClientLogin | None:
     return _Process.login
 
 
-def login_of(protocol: str, mechanism: str, user: str | None, password: str | None) -> ClientLogin | None:
-    """The login that these settings describe; None without SASL. Raises UsageError (`login-settings`)."""
+def login_of(
+    protocol: str,
+    mechanism: str,
+    user: str | None,
+    password: str | None,
+    token_url: str | None = None,
+    scope: str | None = None,
+) -> ClientLogin | None:
+    """The login that these settings describe; None without SASL. Raises UsageError (`login-settings`).
+
+    For OAUTHBEARER user and password are the client's id and secret at the token endpoint.
+    """
     if not protocol.startswith("SASL"):
         return None
+    if mechanism == OAUTHBEARER:
+        from yak.client.token_source import TokenSource
+
+        tokens = TokenSource(token_url or "", user, password, scope)
+        return ClientLogin(mechanism, tokens.name, "", tokens)
     if not user or not password:
         missing = "sasl_password" if user else "sasl_username"
         raise UsageError(
@@ -76,7 +99,7 @@ def login_of(protocol: str, mechanism: str, user: str | None, password: str | No
 
 
 def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
-    """Log in on a new connection. Raises Unreachable (`login-failed`), and OSError from `ask`.
+    """Log in on a new connection. Raises Unreachable (`login-failed`, `token-unavailable`), and OSError from `ask`.
 
     The two requests are written by hand: to import kio takes longer than a broker waits for the first bytes of a client
     on a loaded machine.
@@ -95,6 +118,11 @@ def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
         raise _failed(login, address, "the listener there has no SASL: set security_protocol to PLAINTEXT")
     if error_code:
         raise _failed(login, address, f"{login.mechanism} is not enabled there; enabled: {enabled or 'none'}")
+    if login.tokens is not None:
+        token, _expires_s = login.tokens.get()
+        if refused := send(TokenMessage(token).encode()):
+            raise _failed(login, address, f"the broker refuses the token: {status_of(refused)}")
+        return
     if login.mechanism not in MECHANISMS:
         send(PlainToken(login.user, login.password).encode())
         return

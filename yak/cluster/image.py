@@ -190,6 +190,8 @@ class Image:
     """The configs of the groups that have their own, by group id."""
     user_credentials: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """The SCRAM credentials of the users, by name and mechanism (`ScramCredential.to_text`): secrets that no view shows."""
+    delegation_tokens: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """The delegation tokens by id (`DelegationToken.to_configs`), with secrets like those of users."""
     quotas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The quotas of clients: the value of each quota, by entity (`yak.quotas.entity`)."""
     acls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

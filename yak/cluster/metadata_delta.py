@@ -21,6 +21,7 @@ from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
     ACL,
     QUOTA,
+    TOKEN,
     USER,
     BrokerChange,
     BrokerState,
@@ -302,6 +303,8 @@ class MetadataDelta:
             self._replace_or_remove("group_configs", record)
         elif record.resource_type == USER:
             self._replace_or_remove("user_credentials", record)
+        elif record.resource_type == TOKEN:
+            self._replace_or_remove("delegation_tokens", record)
         elif record.resource_type == QUOTA:
             self._replace_or_remove("quotas", record)
         elif record.resource_type == ACL:

@@ -21,6 +21,8 @@ RECORD_VERSION = 1
 NO_LEADER = -1
 USER = "user"
 """The resource type of a user's credentials, which no view shows."""
+TOKEN = "token"  # noqa: S105 - a kind, no secret
+"""The resource type of a delegation token (`yak.security.delegation_tokens`): its SCRAM credentials are shown nowhere."""
 QUOTA = "quota"
 """The resource type of the quotas of clients, by entity (`yak.quotas.entity`)."""
 ACL = "acl"
@@ -180,8 +182,8 @@ class PartitionChange:
 class Config:
     """All configs now set on a resource: a topic by name, a broker by id, `` for the default of all brokers, a group, a user.
 
-    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode. Those of an entity are its quotas, and
-    those of a resource pattern its ACLs, whose values are empty.
+    A user's are its SCRAM credentials by mechanism, as in Kafka's ZooKeeper mode. Those of an entity are its quotas, those of
+    a resource pattern its ACLs, whose values are empty, and those of a delegation token its owner, times and credentials.
     """
 
     resource_type: str

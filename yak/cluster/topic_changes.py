@@ -13,7 +13,7 @@ from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import place
-from yak.cluster.records import ACL, QUOTA, USER, BrokerState
+from yak.cluster.records import ACL, QUOTA, TOKEN, USER, BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
@@ -162,6 +162,17 @@ def plan_alter_user(user: str, credentials: Mapping[str, str | None]) -> tuple[S
     """Plan to set credentials of a user by mechanism, and to remove those that are None, as one change."""
     changes: list[list[str | None]] = [[name, value] for name, value in sorted(credentials.items())]
     return (_alter(USER, user, changes, replace=False),)
+
+
+def plan_alter_token(token_id: str, configs: Mapping[str, str]) -> tuple[StoreRequest, ...]:
+    """Plan to set configs of a delegation token (`yak.security.delegation_tokens`) as one change."""
+    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items())]
+    return (_alter(TOKEN, token_id, changes, replace=False),)
+
+
+def plan_remove_token(token_id: str) -> tuple[StoreRequest, ...]:
+    """Plan to remove a delegation token."""
+    return (_alter(TOKEN, token_id, [], replace=True),)
 
 
 def plan_alter_quotas(entity: str, quotas: Mapping[str, str | None]) -> tuple[StoreRequest, ...]:

@@ -41,6 +41,7 @@ from yak.config.definitions import (
     subset_of,
     table_of,
 )
+from yak.config.oauth_configs import OAUTH_CONFIGS
 from yak.config.ssl_configs import SSL_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
@@ -137,8 +138,9 @@ _WITH_EFFECT: Final = (
         "sasl.enabled.mechanisms",
         _LIST,
         "SCRAM-SHA-256,SCRAM-SHA-512",
-        "The mechanisms by which clients log in on listeners with SASL; PLAIN is another, and needs an encrypted connection.",
-        subset_of("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"),
+        "The mechanisms by which clients log in on listeners with SASL; PLAIN and OAUTHBEARER are others, and need encrypted "
+        "connections.",
+        subset_of("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
     ),
     _static(
         "sasl.server.max.receive.size",
@@ -160,6 +162,33 @@ _WITH_EFFECT: Final = (
         0,
         "How long a login is valid before the client must log in again on the same connection (KIP-368); 0: forever.",
         at_least(0),
+    ),
+    ConfigDef(
+        "delegation.token.secret.key",
+        ConfigType.PASSWORD,
+        None,
+        "Secret from which the HMACs of delegation tokens come, the same on all brokers (KIP-48); not set: no tokens.",
+    ),
+    _static(
+        "delegation.token.max.lifetime.ms",
+        _LONG,
+        604_800_000,
+        "How long a delegation token lives at most; it cannot be renewed for longer.",
+        at_least(1),
+    ),
+    _static(
+        "delegation.token.expiry.time.ms",
+        _LONG,
+        86_400_000,
+        "How long a delegation token is valid before it must be renewed.",
+        at_least(1),
+    ),
+    _static(
+        "delegation.token.expiry.check.interval.ms",
+        _LONG,
+        3_600_000,
+        "How often the controller removes expired delegation tokens.",
+        at_least(1),
     ),
     _static(
         "max.incremental.fetch.session.cache.slots",
@@ -619,6 +648,6 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + ACL_CONFIGS + SSL_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT + _REPLICATION + ACL_CONFIGS + SSL_CONFIGS + OAUTH_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.definitions import Update, Value, validate
-from yak.config.ssl_configs import of_one_listener
+from yak.config.definitions import ConfigDef, Update, Value, validate
 from yak.errors import ErrorCode, PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -36,6 +36,9 @@ class BrokerConfig:
     connection_failed_authentication_delay_ms: int
     connections_max_reauth_ms: int
     """0: a login has no end."""
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
     sasl_enabled_mechanisms: tuple[str, ...]
     authorizer_class_name: str | None
     """None: no authorizer, so every client may do everything."""
@@ -139,6 +142,9 @@ _PLAIN_FIELDS: Final = (
     "connection_failed_authentication_delay_ms",
     "connections_max_reauth_ms",
     "allow_everyone_if_no_acl_found",
+    "delegation_token_max_lifetime_ms",
+    "delegation_token_expiry_time_ms",
+    "delegation_token_expiry_check_interval_ms",
     "sasl_server_max_receive_size",
     "max_connections",
     "max_connections_per_ip",
@@ -196,8 +202,13 @@ _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class", "authorizer_
 
 def is_sensitive(name: str) -> bool:
     """Whether the value of a broker config, also with the prefix of a listener, is never shown."""
-    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
+    definition = _definition(name)
     return definition is not None and definition.is_sensitive
+
+
+def _definition(name: str) -> ConfigDef | None:
+    """The definition of a broker config, also with the prefix of a listener."""
+    return BROKER_CONFIGS.get(name) or ssl_configs.of_one_listener(name) or oauth_configs.of_one_listener(name)
 
 
 def dynamic_value(
@@ -232,7 +243,7 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
 
 
 def _refuse_bad(name: str, text: str) -> None:
-    definition = BROKER_CONFIGS.get(name) or of_one_listener(name)
+    definition = _definition(name)
     if definition is None:
         import difflib  # imported when it is needed: brokers start without it
 

@@ -207,7 +207,18 @@ class LoggedIn:
 
 
 JobKind: TypeAlias = Literal[
-    "flush", "read", "checkpoint", "delete", "recompress", "compact", "image", "cut", "move", "quorum", "login"
+    "flush",
+    "read",
+    "checkpoint",
+    "delete",
+    "recompress",
+    "compact",
+    "image",
+    "cut",
+    "move",
+    "quorum",
+    "login",
+    "key set",
 ]
 
 

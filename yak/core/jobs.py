@@ -27,6 +27,7 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "move": 1,
     "quorum": 2,
     "login": 2,
+    "key set": 1,
 }
 """How many jobs of a kind run at a time: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
 _CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut", "move", "quorum")

@@ -172,6 +172,7 @@ def _write_configs(state: StoreState, image: Mapping[str, Any]) -> None:
     found["broker:"] = image["default_broker_configs"]
     found |= {f"group:{each['group_id']}": each["configs"] for each in image["group_configs"]}
     found |= {f"user:{each['user']}": each["credentials"] for each in image.get("user_credentials", ())}
+    found |= {f"token:{each['token_id']}": each["configs"] for each in image.get("delegation_tokens", ())}
     found |= {f"quota:{each['entity']}": each["configs"] for each in image.get("quotas", ())}
     found |= {f"acl:{each['pattern']}": each["configs"] for each in image.get("acls", ())}
     state.configs |= {name: dict(configs) for name, configs in found.items() if configs}

@@ -1,8 +1,9 @@
 """Who a client is, and what protects its connection: TLS contexts, certificates and principals, and logins.
 
-`yak.security.scram` has the mechanisms of SCRAM, the stored credentials and both ends of an exchange, and
-`yak.security.plain` the one message of PLAIN, pure and without sockets. The broker's side of a login is
-`yak.broker.login`. No text of an error, log line or `repr` of this package contains a password or a key.
+`yak.security.scram` has the mechanisms of SCRAM, the stored credentials and both ends of an exchange,
+`yak.security.plain` the one message of PLAIN, and `yak.security.oauth_messages` those of OAUTHBEARER, pure and without
+sockets. `yak.security.access_tokens` verifies signed tokens. The broker's side of a login is `yak.broker.login`. No
+text of an error, log line or `repr` of this package contains a password, a token or a key.
 """
 
 from typing import Final

@@ -27,17 +27,18 @@ class PlainToken:
         try:
             tokens = raw.decode().split("\0")
         except UnicodeDecodeError:
-            raise LoginRefused("Invalid SASL/PLAIN response: it is not UTF-8") from None
+            raise LoginRefused("Invalid SASL/PLAIN response: it is not UTF-8", is_told=True) from None
         if len(tokens) != _TOKENS:
-            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
+            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}", is_told=True)
         authorization_id, user, password = tokens
         if not user:
-            raise LoginRefused("Authentication failed: username not specified")
+            raise LoginRefused("Authentication failed: username not specified", is_told=True)
         if not password:
-            raise LoginRefused("Authentication failed: password not specified")
+            raise LoginRefused("Authentication failed: password not specified", is_told=True)
         if authorization_id not in ("", user):
             raise LoginRefused(
-                "Authentication failed: Client requested an authorization id that is different from username"
+                "Authentication failed: Client requested an authorization id that is different from username",
+                is_told=True,
             )
         return cls(user, password)
 

@@ -137,16 +137,25 @@ def bad_user(user: str) -> str | None:
 
 
 class Credentials(Protocol):
-    """Finds the credential of a user, also of an unknown one (`ScramCredential.unknown`)."""
+    """Finds a credential, also that of an unknown user or token (`ScramCredential.unknown`)."""
 
-    def __call__(self, mechanism: Mechanism, user: str) -> ScramCredential:
-        """The user's credential for this mechanism."""
+    def __call__(self, mechanism: Mechanism, user: str, *, is_token: bool) -> ScramCredential:
+        """The credential for this mechanism of a user, or of a delegation token by its id. Raises LoginRefused."""
 
 
 class ScramServer:
     """The server's end of one exchange: `first`, then `final`. Any error ends it (Kafka's ScramSaslServer)."""
 
-    __slots__ = ("_auth_message", "_channel_binding", "_credential", "_credentials", "_nonce", "mechanism", "user")
+    __slots__ = (
+        "_auth_message",
+        "_channel_binding",
+        "_credential",
+        "_credentials",
+        "_nonce",
+        "is_token",
+        "mechanism",
+        "user",
+    )
 
     def __init__(self, mechanism: Mechanism, credentials: Credentials, nonce: bytes) -> None:
         """`nonce` is random, and new for each exchange."""
@@ -156,6 +165,8 @@ class ScramServer:
         self._credential: ScramCredential | None = None
         self.user = ""
         """The name that the client gave; proven after `final`."""
+        self.is_token = False
+        """Whether the name is the id of a delegation token (KIP-48)."""
 
     @property
     def has_begun(self) -> bool:
@@ -173,15 +184,15 @@ class ScramServer:
         client_nonce = _attribute(nonce, "r")
         if not _PRINTABLE.fullmatch(client_nonce):
             raise LoginRefused("Invalid SCRAM message format: the nonce is not printable")
-        if any(extension.partition("=")[0] == TOKEN_AUTH for extension in extensions):
-            raise LoginRefused("Authentication failed: delegation tokens are not supported")
+        self.is_token = f"{TOKEN_AUTH}=true" in [extension.lower() for extension in extensions]
         if authorization_id and _user_of(authorization_id[2:]) != self.user:
             raise LoginRefused(
-                "Authentication failed: Client requested an authorization id that is different from username"
+                "Authentication failed: Client requested an authorization id that is different from username",
+                is_told=True,
             )
         self._nonce = client_nonce + self._nonce
         self._channel_binding = _base64(f"{flag},{authorization_id},".encode())
-        self._credential = credential = self._credentials(self.mechanism, self.user)
+        self._credential = credential = self._credentials(self.mechanism, self.user, is_token=self.is_token)
         answer = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
         self._auth_message = f"{bare},{answer}"
         return answer.encode()
@@ -215,11 +226,11 @@ class ScramServer:
 class ScramClient:
     """The client's end of one exchange: `first`, `final`, then `check`."""
 
-    def __init__(self, mechanism: Mechanism, user: str, password: str, nonce: bytes) -> None:
-        """`nonce` is random, and new for each exchange."""
+    def __init__(self, mechanism: Mechanism, user: str, password: str, nonce: bytes, *, is_token: bool = False) -> None:
+        """`nonce` is random, and new for each exchange. `is_token`: the user is the id of a delegation token."""
         self._mechanism, self._password = mechanism, password
         self._nonce = base64.b64encode(nonce).decode()
-        self._bare = f"n={_saslname(user)},r={self._nonce}"
+        self._bare = f"n={_saslname(user)},r={self._nonce}" + f",{TOKEN_AUTH}=true" * is_token
         self._server_signature = b""
 
     def first(self) -> bytes:

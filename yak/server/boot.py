@@ -17,10 +17,12 @@ from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
+from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
 from yak.protocol import codec
 from yak.protocol.topic_names import METADATA_TOPIC
+from yak.security.oauth_messages import OAUTHBEARER
 from yak.server import log
 from yak.server.clock import Clock
 from yak.server.disk import RealDisk
@@ -173,9 +175,19 @@ def make_broker(
         has_redis=options.has_redis,
         expected_followers=options.followers if options.role == "leader" else (),
         followers_timeout_ms=options.followers_timeout_ms,
+        fetch_web=_fetch_web(config),
         processor_ns=time.thread_time_ns,
     )
     return Broker(parts, clock.now_ms())
+
+
+def _fetch_web(config: BrokerConfig) -> Callable[[str], Plan] | None:
+    """Makes plans that fetch the keys of OAUTHBEARER; other brokers do not import it."""
+    if OAUTHBEARER not in config.sasl_enabled_mechanisms:
+        return None
+    from yak.server.jwks_fetch import WebFetch
+
+    return WebFetch
 
 
 def kernel_boot_id(path: str = _KERNEL_BOOT_ID) -> str | None:

@@ -11,7 +11,7 @@ import trio
 
 from yak.core.events import JobDone, JobKind, Plan, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
-from yak.errors import PeerError, ProtocolViolation
+from yak.errors import LoginRefused, PeerError, ProtocolViolation
 from yak.ports.disk import Disk
 from yak.server import log
 from yak.server.clock import Clock
@@ -29,6 +29,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "move": 60_000,
     "quorum": 10_000,
     "login": 10_000,
+    "key set": 30_000,
 }
 """A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32
@@ -138,7 +139,7 @@ def _cut_off(error: BaseException) -> None:
     An expected error, which a client can provoke, loses its traceback. Other exceptions and their causes keep their
     tracebacks for the log, but the frames lose their local variables.
     """
-    if isinstance(error, (PeerError, ProtocolViolation)):
+    if isinstance(error, (LoginRefused, PeerError, ProtocolViolation)):
         error.__traceback__ = error.__cause__ = error.__context__ = None
         return
     found: list[BaseException] = [error]

@@ -26,6 +26,7 @@ from yak.core.events import Event, Refused, StopRequested, StoreConnected, Store
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.private_files import replace_file
+from yak.security.oauth_messages import OAUTHBEARER
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
@@ -91,6 +92,7 @@ class Server:
 
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
         listeners = options.all_listeners()
+        _check_oauth(listeners.bound, options)
         self._tls = _tls_of(listeners.bound, options)
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
@@ -350,6 +352,17 @@ def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, 
         each.name: ListenerTls(each.name, options.configs, uses_sasl=each.security_protocol.uses_sasl)
         for each in encrypted
     }
+
+
+def _check_oauth(listeners: Sequence[Listener], options: ServeOptions) -> None:
+    """Raise UsageError (`oauth-config`) unless listeners with OAUTHBEARER know how to verify tokens."""
+    configs = options.broker_settings()
+    if OAUTHBEARER in configs.get("sasl.enabled.mechanisms", ""):
+        from yak.security.oauth_settings import OAuthSettings  # other brokers start without it
+
+        for each in listeners:
+            if each.security_protocol.uses_sasl:
+                OAuthSettings.of_listener(each.name, configs)
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import ACL, NO_LEADER, QUOTA, USER, BrokerState
+from yak.cluster.records import ACL, NO_LEADER, QUOTA, TOKEN, USER, BrokerState
 from yak.ids import NodeId
 from yak.views.metadata_json import HIDDEN
 
@@ -163,7 +163,7 @@ def _config(before: Image, after: Image, resource_type: str, name: str) -> Itera
     old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
     if old is None or new is None or old == new:
         return  # unchanged, or the topic is new or deleted
-    if resource_type == USER:
+    if resource_type in (USER, TOKEN):
         old, new = dict.fromkeys(old, HIDDEN), dict.fromkeys(new, HIDDEN)
     changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
     words = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
@@ -180,6 +180,8 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
         return image.group_configs.get(name, {})
     if resource_type == USER:
         return image.user_credentials.get(name, {})
+    if resource_type == TOKEN:
+        return image.delegation_tokens.get(name, {})
     if resource_type == QUOTA:
         return image.quotas.get(name, {})
     if resource_type == ACL:

@@ -7,6 +7,7 @@ from typing import Any
 
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import (
+    TOKEN,
     USER,
     BrokerChange,
     BrokerState,
@@ -29,15 +30,19 @@ from yak.cluster.records import (
 from yak.ports.metadata_store import TailedRecord
 from yak.views.metadata_json import HIDDEN, PLAINTEXT, STATUS, Json, seconds
 
+_SECRET = (USER, TOKEN)
+"""Resource types whose configs are shown nowhere."""
+
 
 def shown_payload(record: TailedRecord) -> Json:
-    """A record's payload, without the credentials of users."""
+    """A record's payload, without the credentials of users and of delegation tokens."""
     payload = dict(record.payload)
-    if payload.get("resource_type") == USER:
+    if payload.get("resource_type") in _SECRET:
         configs = payload.get("configs")
         payload["configs"] = dict.fromkeys(configs, HIDDEN) if isinstance(configs, dict) else HIDDEN
-    if "user_credentials" in payload:
-        payload["user_credentials"] = HIDDEN
+    for name in ("user_credentials", "delegation_tokens"):
+        if name in payload:
+            payload[name] = HIDDEN
     return payload
 
 
@@ -139,7 +144,7 @@ def _partition_change(said: PartitionChange) -> Json:
 
 
 def _config(said: Config) -> Json:
-    configs = dict.fromkeys(said.configs, HIDDEN) if said.resource_type == USER else dict(said.configs)
+    configs = dict.fromkeys(said.configs, HIDDEN) if said.resource_type in _SECRET else dict(said.configs)
     return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": configs}
 
 

@@ -44,6 +44,14 @@ def test_acls_are_configs_of_resource_patterns(one, name):
     assert one.catch_up().image.acls == {}
 
 
+def test_delegation_tokens_are_configs_of_an_id(one):
+    assert one.alter("token", "id", [["owner", "User:ann"], ["expires_ms", "1"]]).code == "OK"
+    assert one.alter("token", "id", [["expires_ms", "2"]]).code == "OK"
+    assert one.catch_up().image.delegation_tokens == {"id": {"owner": "User:ann", "expires_ms": "2"}}
+    assert one.alter("token", "id", [], replace=True).code == "OK"
+    assert one.catch_up().image.delegation_tokens == {}
+
+
 def test_a_new_minimum_isr_raises_every_partition_epoch(one):
     one.create("a", replicas=["1"] * 3)
     assert one.alter("topic", "a", [["min.insync.replicas", "2"]]).code == "OK"

@@ -101,6 +101,7 @@ def test_scripts_go_on_with_the_restored_state(backend, three, how):
     assert three[0].alter("broker", "", [["log.retention.ms", "5"]]).code == "OK"
     assert three[0].alter("quota", "user=ann", [["producer_byte_rate", "1.0"]]).code == "OK"
     assert three[0].alter("acl", "TOPIC,LITERAL,a", [["ALLOW,READ,*,User:ann", ""]]).code == "OK"
+    assert three[0].alter("token", "id", [["owner", "User:ann"]]).code == "OK"
     assert three[0].create("b", replicas=("1,2", "2,3"), total=3).code == "OK"
     for caller in three:
         caller.catch_up()
@@ -120,7 +121,9 @@ def test_scripts_go_on_with_the_restored_state(backend, three, how):
     assert image.default_broker_configs == {"log.retention.ms": "5"}
     assert image.quotas == {"user=ann": {"producer_byte_rate": "1.0"}}
     assert image.acls == {"TOPIC,LITERAL,a": {"ALLOW,READ,*,User:ann": ""}}
+    assert image.delegation_tokens == {"id": {"owner": "User:ann"}}
     # the store has them too: an unchanged value makes no record
+    assert three[0].alter("token", "id", [["owner", "User:ann"]]).code == "OK"
     assert three[0].alter("quota", "user=ann", [["producer_byte_rate", "1.0"]]).code == "OK"
     assert three[0].alter("acl", "TOPIC,LITERAL,a", [["ALLOW,READ,*,User:ann", ""]]).code == "OK"
     assert three[0].catch_up().image.offset == image.offset

@@ -11,6 +11,7 @@ ADMIN = "User:admin"
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": f"User:other;{ADMIN}",
+    "delegation.token.secret.key": "of the rig",
 }
 _EMPTY = {
     "string": "",

@@ -30,7 +30,7 @@ def credential_of(mechanism, password="secret", iterations=ITERATIONS_MIN):
 
 def server_of(mechanism=SCRAM_SHA_256, credential=None, nonce=OTHER_NONCE):
     found = credential or credential_of(mechanism)
-    return ScramServer(mechanism, lambda *_: found, nonce)
+    return ScramServer(mechanism, lambda *_, **__: found, nonce)
 
 
 def begun(first=b"n,,n=user,r=abc"):
@@ -41,7 +41,7 @@ def begun(first=b"n,,n=user,r=abc"):
 def test_exchange_of_rfc_7677_has_its_messages():
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     credential = SCRAM_SHA_256.credential(SCRAM_SHA_256.salt_password("pencil", salt, 4096), salt, 4096)
-    server = ScramServer(SCRAM_SHA_256, lambda *_: credential, NONCE)
+    server = ScramServer(SCRAM_SHA_256, lambda *_, **__: credential, NONCE)
     server._nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"  # the RFC's nonce is no base64
     first = server.first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     assert first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -105,7 +105,6 @@ def test_final_message_of_random_bytes_is_refused(raw):
         b"n,user,n=user,r=abc",
         b"n,,n=us\0er,r=abc",
         b"n,,n=\xff,r=abc",
-        b"n,,n=user,r=abc,tokenauth=true",
     ],
 )
 def test_bad_first_message_is_refused(first):
@@ -201,3 +200,30 @@ def test_values_that_cannot_be_stored_are_named(user, salt, salted, iterations, 
 
 def test_names_of_odd_characters_are_accepted():
     assert all(bad_user(user) is None for user in ("a,b=c", "Jürgen", "=", ",", "Ж"))
+
+
+# ------------------------------------------------------------------------------------------------ delegation tokens
+
+
+@pytest.mark.parametrize(
+    ("extension", "is_token"),
+    [("", False), (",tokenauth=true", True), (",tokenauth=TRUE", True), (",tokenauth=false", False), (",x=1", False)],
+)
+def test_extension_tokenauth_asks_for_the_credential_of_a_token(extension, is_token):
+    asked = []
+    server = ScramServer(
+        SCRAM_SHA_256, lambda *_, is_token: asked.append(is_token) or credential_of(SCRAM_SHA_256), NONCE
+    )
+    server.first(f"n,,n=user,r=abc{extension}".encode())
+    assert (asked, server.is_token) == ([is_token], is_token)
+
+
+def test_client_with_a_token_logs_in_and_the_extension_is_signed():
+    server, client = server_of(), ScramClient(SCRAM_SHA_256, "id", "secret", NONCE, is_token=True)
+    first = client.first()
+    assert first.endswith(b",tokenauth=true")
+    client.check(server.final(client.final(server.first(first))))
+    stripped = server_of()
+    final = client.final(stripped.first(first.removesuffix(b",tokenauth=true")))
+    with pytest.raises(LoginRefused, match="Invalid client credentials"):
+        stripped.final(final)

@@ -99,7 +99,13 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     35: (_DESCRIBE_CLUSTER,),
     36: (),
     37: (Rule(_O.ALTER, _R.TOPIC),),
-    41: (),
+    38: (Rule(_O.CREATE_TOKENS, _R.USER, "for another owner"),),
+    39: (),
+    40: (),
+    41: (
+        Rule(_O.DESCRIBE, _R.DELEGATION_TOKEN, "each one of another owner in the answer"),
+        Rule(_O.DESCRIBE_TOKENS, _R.USER, "instead of that"),
+    ),
     42: (Rule(_O.DELETE, _R.GROUP),),
     43: (_ALTER_CLUSTER,),
     44: (

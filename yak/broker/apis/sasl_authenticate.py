@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 36, "SaslAuthenticate", range(3)
 ABSENT = ()
 
+_LOGGED_IN = "SaslAuthenticate request received after successful authentication"
+"""Kafka's words (KafkaApis.handleSaslAuthenticateRequest)."""
+
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer a client's token; or the caller's hello, then its proof."""
@@ -31,7 +34,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if proving is None:
         if connection.login is not None and connection.login.state is LoginState.AUTHENTICATE:
             return broker.logins.authenticate(call, connection.login)
-        return _answer(ErrorCode.illegal_sasl_state, b"", "SaslAuthenticate needs a SaslHandshake first")
+        is_logged_in = connection.login is not None and connection.login.state is LoginState.DONE
+        words = _LOGGED_IN if is_logged_in else "SaslAuthenticate needs a SaslHandshake first"
+        return _answer(ErrorCode.illegal_sasl_state, b"", words)
     try:
         if proving.exchange is None:
             proving.exchange, proving.caller = _exchange(broker, said)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 17, "SaslHandshake", range(2)
-ABSENT = ("GSSAPI and OAUTHBEARER", "a client's login after v0, whose tokens have no Kafka header")
+ABSENT = ("GSSAPI", "a client's login after v0, whose tokens have no Kafka header")
 
 _FRAMED_VERSION = 1
 """Before v1, the bytes after the handshake have no Kafka header (KIP-152)."""

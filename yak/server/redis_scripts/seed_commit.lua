@@ -62,6 +62,7 @@ for _, each in ipairs(image.broker_configs) do write_configs('broker:' .. text(e
 write_configs('broker:', image.default_broker_configs)
 for _, each in ipairs(image.group_configs) do write_configs('group:' .. each.group_id, each.configs) end
 for _, each in ipairs(image.user_credentials or {}) do write_configs('user:' .. each.user, each.credentials) end
+for _, each in ipairs(image.delegation_tokens or {}) do write_configs('token:' .. each.token_id, each.configs) end
 for _, each in ipairs(image.quotas or {}) do write_configs('quota:' .. each.entity, each.configs) end
 for _, each in ipairs(image.acls or {}) do write_configs('acl:' .. each.pattern, each.configs) end
 

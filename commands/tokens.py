@@ -1,0 +1,147 @@
+"""`yak tokens`: delegation tokens, with which programs log in as their owner for a limited time."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from yak.client.delegation_tokens import TokenInfo
+
+tokens = CommandGroup(
+    "tokens",
+    "Create, list, renew and expire delegation tokens.",
+    examples=("yak tokens create --token-file job.token", "yak tokens list", "yak tokens renew ID"),
+)
+
+Id = Annotated[str, typer.Argument(help="Id of the token.", metavar="ID")]
+_COLUMNS = ("id", "owner", "renewers", "issued", "expires", "latest")
+
+
+@tokens.command("list", examples=("yak tokens list", "yak tokens list -o json"))
+def list_tokens(g: Globals) -> None:
+    """List the tokens that you own or may renew; never their passwords."""
+    from yak.client.delegation_tokens import describe_tokens
+
+    rows = [_row(g, token) for token in describe_tokens(_address(g), timeout_s=g.timeout_ms / 1000)]
+    g.out.table(rows, _COLUMNS, empty="No tokens. yak tokens create --token-file FILE creates one.")
+
+
+@tokens.command(
+    "create",
+    examples=("yak tokens create --token-file job.token", "yak tokens create --token-file - --renewer bob --for 12h"),
+)
+def create(
+    g: Globals,
+    token_file: Annotated[
+        str,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Write id and password there, as ID:PASSWORD, for you alone; - is the standard output.",
+            rich_help_panel=WHAT,
+        ),
+    ],
+    renewer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--renewer",
+            help="User that may renew it beside the owner; repeatable.",
+            metavar="USER",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option("--owner", help="Its owner.  [your user]", metavar="USER", rich_help_panel=WHAT),
+    ] = None,
+    lifetime: Annotated[
+        str | None,
+        typer.Option(
+            "--for", help="How long it can be renewed.  [the broker's limit]", metavar="DURATION", rich_help_panel=WHAT
+        ),
+    ] = None,
+) -> None:
+    """Create a token, with which a program logs in as its owner by SCRAM with tokenauth=true."""
+    from yak.client.delegation_tokens import create_token
+    from yak.private_files import replace_file
+
+    g.must_not_be_readonly("create a token")
+    lifetime_ms = _milliseconds(lifetime)
+    token = create_token(_address(g), renewer or (), lifetime_ms, owner=owner, timeout_s=g.timeout_ms / 1000)
+    secret = f"{token.token_id}:{token.password}"
+    if token_file == "-":  # noqa: S105 - the name of a file
+        g.out.line(secret)
+    else:
+        replace_file(token_file, f"{secret}\n".encode())
+        g.out.table([_row(g, token)], _COLUMNS)
+    g.out.note(f"token {token.token_id} of {token.owner} is valid until {_time(g, token.expires_ms)}")
+
+
+@tokens.command("renew", examples=("yak tokens renew ID", "yak tokens renew ID --for 12h"))
+def renew(
+    g: Globals,
+    token_id: Id,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            "--for", help="How long from now.  [the broker's limit]", metavar="DURATION", rich_help_panel=WHAT
+        ),
+    ] = None,
+) -> None:
+    """Put off the end of a token."""
+    from yak.client.delegation_tokens import find_token, renew_token
+
+    g.must_not_be_readonly(f"renew token {token_id}")
+    address, timeout_s, period_ms = _address(g), g.timeout_ms / 1000, _milliseconds(period)
+    token = find_token(address, token_id, timeout_s=timeout_s)
+    expires_ms = renew_token(address, token, period_ms, timeout_s=timeout_s)
+    g.out.note(f"token {token_id} is valid until {_time(g, expires_ms)}")
+
+
+@tokens.command("expire", examples=("yak tokens expire ID", "yak tokens expire ID --in 1h"))
+def expire(
+    g: Globals,
+    token_id: Id,
+    delay: Annotated[
+        str | None,
+        typer.Option("--in", help="When.  [at once]", metavar="DURATION", rich_help_panel=WHAT),
+    ] = None,
+) -> None:
+    """End a token; connections that logged in with it stay until the end that it had."""
+    from yak.client.delegation_tokens import expire_token, find_token
+
+    g.must_not_be_readonly(f"expire token {token_id}")
+    address, timeout_s, delay_ms = _address(g), g.timeout_ms / 1000, _milliseconds(delay)
+    token = find_token(address, token_id, timeout_s=timeout_s)
+    g.confirm(f"Expire token {token_id} of {token.owner}?")
+    expires_ms = expire_token(address, token, delay_ms, timeout_s=timeout_s)
+    ends = "has ended" if delay_ms is None else f"ends at {_time(g, expires_ms)}"
+    g.out.note(f"token {token_id} {ends}")
+
+
+def _address(g: Globals) -> str:
+    """A broker that answers. Raises Unreachable."""
+    from yak.client.connection import check_reachable
+
+    return check_reachable(g.bootstrap_servers, g.timeout_ms)
+
+
+def _row(g: Globals, token: "TokenInfo") -> dict[str, Any]:
+    times = {"issued": token.issued_ms, "expires": token.expires_ms, "latest": token.max_ms}
+    shown = {name: _time(g, value) for name, value in times.items()}
+    return {"id": token.token_id, "owner": token.owner, "renewers": ",".join(token.renewers), **shown}
+
+
+def _time(g: Globals, time_ms: int) -> str:
+    from yak.commands.units import format_time
+
+    return format_time(time_ms, g.zone)
+
+
+def _milliseconds(duration: str | None) -> int | None:
+    from yak.commands.units import parse_duration_ms
+
+    return None if duration is None else parse_duration_ms(duration, bare_unit="s")

@@ -1,0 +1,111 @@
+"""The four requests on delegation tokens by hand, against a broker that answers one request."""
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+import pytest
+from kio.schema.create_delegation_token.v3 import response as created
+from kio.schema.describe_delegation_token.v3 import response as described
+from kio.schema.errors import ErrorCode
+from kio.schema.expire_delegation_token.v2 import response as expired
+from kio.schema.renew_delegation_token.v2 import response as renewed
+from kio.static.primitive import i32Timedelta, i64
+
+from yak.client.delegation_tokens import (
+    TokenInfo,
+    create_token,
+    describe_tokens,
+    expire_token,
+    find_token,
+    renew_token,
+)
+from yak.errors import Unreachable, YakError
+
+sys.path.append(str(Path(__file__).parent))
+from fake_brokers import FakeBroker
+
+NO_TIME = i32Timedelta.parse(dt.timedelta())
+TOKEN = TokenInfo("id", "ann", ("bob",), 1_000, 2_000, 3_000, b"secret")
+
+
+def at(milliseconds):
+    return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
+
+
+def ask(api_key, answer, call):
+    """Call a broker that answers with this; what it was asked, and what the call returned."""
+    broker = FakeBroker({api_key: lambda _: answer})
+    try:
+        returned = call(broker.address)
+    finally:
+        broker.close()
+    return broker.asked[0], returned
+
+
+def creation(code=ErrorCode.none):
+    return created.CreateDelegationTokenResponse(
+        error_code=code, principal_type="User", principal_name="ann", token_requester_principal_type="User",
+        token_requester_principal_name="ann", issue_timestamp=at(1_000), expiry_timestamp=at(2_000),
+        max_timestamp=at(3_000), token_id="id", hmac=b"secret", throttle_time=NO_TIME,
+    )  # fmt: skip
+
+
+def test_token_is_created_with_its_renewers():
+    request, found = ask(38, creation(), lambda address: create_token(address, ["bob"], None, owner=None, timeout_s=5))
+    assert found == TOKEN
+    assert (found.password, "secret" in repr(found)) == ("c2VjcmV0", False)
+    assert [renewer.principal_name for renewer in request.renewers] == ["bob"]
+    assert (request.owner_principal_name, request.max_lifetime) == (None, dt.timedelta(milliseconds=-1))
+    request, _ = ask(38, creation(), lambda address: create_token(address, [], 5_000, owner="eve", timeout_s=5))
+    assert (request.owner_principal_name, request.max_lifetime) == ("eve", dt.timedelta(seconds=5))
+
+
+def test_tokens_are_described_and_found_by_id():
+    token = described.DescribedDelegationToken(
+        principal_type="User", principal_name="ann", token_requester_principal_type="User",
+        token_requester_principal_name="ann", issue_timestamp=i64(1_000), expiry_timestamp=i64(2_000),
+        max_timestamp=i64(3_000), token_id="id", hmac=b"secret",
+        renewers=(described.DescribedDelegationTokenRenewer(principal_type="User", principal_name="bob"),),
+    )  # fmt: skip
+    answer = described.DescribeDelegationTokenResponse(
+        error_code=ErrorCode.none, tokens=(token,), throttle_time=NO_TIME
+    )
+    request, found = ask(41, answer, lambda address: describe_tokens(address, timeout_s=5))
+    assert (request.owners, found) == (None, [TOKEN])
+    assert ask(41, answer, lambda address: find_token(address, "id", timeout_s=5))[1] == TOKEN
+    with pytest.raises(YakError) as caught:
+        ask(41, answer, lambda address: find_token(address, "other", timeout_s=5))
+    assert caught.value.code == "unknown-token"
+
+
+def test_token_is_renewed_and_expired():
+    answer = renewed.RenewDelegationTokenResponse(
+        error_code=ErrorCode.none, expiry_timestamp=at(9_000), throttle_time=NO_TIME
+    )
+    request, found = ask(39, answer, lambda address: renew_token(address, TOKEN, 7_000, timeout_s=5))
+    assert (request.hmac, request.renew_period, found) == (b"secret", dt.timedelta(seconds=7), 9_000)
+    answer = expired.ExpireDelegationTokenResponse(
+        error_code=ErrorCode.none, expiry_timestamp=at(4_000), throttle_time=NO_TIME
+    )
+    request, found = ask(40, answer, lambda address: expire_token(address, TOKEN, None, timeout_s=5))
+    assert (request.hmac, request.expiry_time_period, found) == (b"secret", dt.timedelta(milliseconds=-1), 4_000)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (ErrorCode.delegation_token_auth_disabled, "delegation.token.secret.key is not set"),
+        (ErrorCode.policy_violation, "the broker answered POLICY_VIOLATION"),
+    ],
+)
+def test_refusal_names_its_reason(code, why):
+    with pytest.raises(YakError) as caught:
+        ask(38, creation(code), lambda address: create_token(address, [], None, owner=None, timeout_s=5))
+    assert caught.value.code == "tokens-refused"
+    assert why in caught.value.why
+
+
+def test_broker_that_does_not_answer_is_unreachable():
+    with pytest.raises(Unreachable):
+        describe_tokens("127.0.0.1:1", timeout_s=1)

@@ -1,0 +1,134 @@
+"""Delegation tokens (keys 38 to 41; KIP-48), for which librdkafka has no call."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, YakError
+from yak.protocol.lean_imports import import_kio
+
+_USER: Final = "User"
+WHY: Final = {
+    "delegation_token_auth_disabled": "delegation.token.secret.key is not set on the broker",
+    "delegation_token_request_not_allowed": "the connection has no login, or one by a delegation token",
+    "delegation_token_authorization_failed": "a token for another user needs an ACL",
+    "delegation_token_owner_mismatch": "only the owner of the token and its renewers may change it",
+    "delegation_token_expired": "the token has expired",
+    "delegation_token_not_found": "the token does not exist any more",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token; times in ms since the epoch. Its `repr` hides the HMAC."""
+
+    token_id: str
+    owner: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    hmac: bytes = field(repr=False)
+
+    @property
+    def password(self) -> str:
+        """The password of a login by SCRAM with the token."""
+        return base64.b64encode(self.hmac).decode()
+
+
+def create_token(
+    address: str, renewers: Sequence[str], lifetime_ms: int | None, *, owner: str | None, timeout_s: float
+) -> TokenInfo:
+    """Create a token; None is the longest lifetime, and this user as owner. Raises Unreachable, YakError (`tokens-refused`)."""
+    import_kio()
+    from kio.schema.create_delegation_token.v3.request import CreatableRenewers, CreateDelegationTokenRequest
+
+    request = CreateDelegationTokenRequest(
+        owner_principal_type=_USER if owner else None,
+        owner_principal_name=owner,
+        renewers=tuple(CreatableRenewers(principal_type=_USER, principal_name=name) for name in renewers),
+        max_lifetime=_duration(lifetime_ms),
+    )
+    answer = _call(address, request, "the token was not created", timeout_s)
+    return TokenInfo(
+        answer.token_id,
+        answer.principal_name,
+        tuple(renewers),
+        _ms(answer.issue_timestamp),
+        _ms(answer.expiry_timestamp),
+        _ms(answer.max_timestamp),
+        answer.hmac,
+    )
+
+
+def describe_tokens(address: str, *, timeout_s: float) -> list[TokenInfo]:
+    """The tokens that this user owns or may renew. Raises Unreachable, YakError (`tokens-refused`)."""
+    import_kio()
+    from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
+
+    request = DescribeDelegationTokenRequest(owners=None)
+    answer = _call(address, request, "the tokens could not be read", timeout_s)
+    return [
+        TokenInfo(
+            each.token_id,
+            each.principal_name,
+            tuple(renewer.principal_name for renewer in each.renewers),
+            int(each.issue_timestamp),
+            int(each.expiry_timestamp),
+            int(each.max_timestamp),
+            each.hmac,
+        )
+        for each in sorted(answer.tokens, key=lambda each: str(each.token_id))
+    ]
+
+
+def find_token(address: str, token_id: str, *, timeout_s: float) -> TokenInfo:
+    """The token with this id. Raises Unreachable, YakError (`unknown-token`, `tokens-refused`)."""
+    for token in describe_tokens(address, timeout_s=timeout_s):
+        if token.token_id == token_id:
+            return token
+    raise YakError("unknown-token", f"delegation token {token_id} does not exist", try_=("yak tokens list",))
+
+
+def renew_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
+    """Put off the end of a token; returns the new end. Raises Unreachable, YakError (`tokens-refused`)."""
+    import_kio()
+    from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
+
+    request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period=_duration(period_ms))
+    return _ms(_call(address, request, f"token {token.token_id} was not renewed", timeout_s).expiry_timestamp)
+
+
+def expire_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
+    """End a token after a period, None: at once; returns its end. Raises Unreachable, YakError (`tokens-refused`)."""
+    import_kio()
+    from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
+
+    request = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period=_duration(period_ms))
+    return _ms(_call(address, request, f"token {token.token_id} was not changed", timeout_s).expiry_timestamp)
+
+
+def _duration(milliseconds: int | None) -> Any:
+    """kio's duration; -1 ms is the longest one, and at once for ExpireDelegationToken."""
+    return dt.timedelta(milliseconds=-1 if milliseconds is None else milliseconds)
+
+
+def _ms(time: dt.datetime) -> int:
+    return round(time.timestamp() * 1000)
+
+
+def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            answer = connection.call(request)
+    except OSError as error:
+        raise Unreachable("unreachable", what, why=f"{address}: {error}", try_=("yak doctor",)) from None
+    if answer.error_code:
+        name = answer.error_code.name
+        raise YakError("tokens-refused", what, why=WHY.get(name, f"the broker answered {name.upper()}"))
+    return answer
