@@ -273,3 +273,15 @@ def test_certificate_gives_the_principal(broker, tmp_path):
         nobody.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert "principal=User:ANONYMOUS" in broker.log()
+
+
+def test_http_and_commands_without_rights_get_a_clear_error(cluster):
+    for method, path, more in (("GET", "/api/quorum", {}), ("POST", "/topics", {"json": {"name": "over-http"}})):
+        answer = cluster.ask(1, method, path, **more)
+        assert answer.status_code == 403, answer.text
+        assert "authorization-failed" in answer.json()["error"]
+    for words in (("quorum", "describe"), ("acls", "list"), ("topics", "create", "by-bob")):
+        with pytest.raises(AssertionError) as caught:
+            cluster.yak(*words, user=BOB)
+        assert "uthorization failed" in str(caught.value)
+        assert "Traceback" not in str(caught.value)

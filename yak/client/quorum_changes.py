@@ -88,6 +88,8 @@ def describe_quorum(address: str, *, timeout_s: float) -> QuorumState:
         return int(partition.error_code), partition.error_message or "", answer
 
     code, why, answer = _ask_until(address, timeout_s, ask)
+    if answer.error_code:
+        raise YakError("kafka-error", "the quorum could not be read", why=why, try_=("yak help kafka-error",))
     if code:
         raise _no_leader(why)
     return _state_of(answer)

@@ -15,7 +15,7 @@ from yak.acls.bindings import Operation
 from yak.broker.apis.metadata import controller_of
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.quorum_node import NO_LEADER, QuorumNode, forward_to_leader
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.lifecycle.liveness import serving_brokers
 from yak.protocol.topic_names import METADATA_TOPIC
@@ -35,8 +35,10 @@ _LISTENER = "PLAINTEXT"
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe partition 0 of the metadata log, and no other partition."""
-    if not broker.authorization.allows_cluster(call, Operation.DESCRIBE):
-        return Now({"error_code": ErrorCode.cluster_authorization_failed, "topics": [], "nodes": []})
+    try:
+        broker.authorization.check_cluster(call, Operation.DESCRIBE)
+    except PeerError as error:
+        return Now({"error_code": error.error_code, "error_message": error.message, "topics": [], "nodes": []})
     topics = call.request.topics
     asked = [(topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions]
     if asked != [(METADATA_TOPIC, 0)]:

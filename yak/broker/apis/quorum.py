@@ -52,8 +52,6 @@ def between_nodes(broker: Broker, call: Call) -> Outcome:
 def envelope(broker: Broker, call: Call) -> Outcome:
     """A call of the metadata store: by another broker, or by HTTP of this broker, which may not be the leader."""
     if call.connection.is_in_process and broker.quorum is not None:
-        if not broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION):
-            return Now({"response_data": None, "error_code": ErrorCode.cluster_authorization_failed})
         quorum = broker.quorum
         if quorum.quorum.leader is None:
             fields = {"request_data": call.request.request_data, "request_principal": None, "client_host_address": b""}

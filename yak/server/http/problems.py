@@ -13,6 +13,10 @@ SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control":
 _STATUS: Final[Mapping[str, int]] = {
     "unknown_topic_or_partition": 404,
     "unknown_topic_id": 404,
+    "topic_authorization_failed": 403,
+    "group_authorization_failed": 403,
+    "cluster_authorization_failed": 403,
+    "transactional_id_authorization_failed": 403,
     "group_id_not_found": 404,
     "resource_not_found": 404,
     "broker_id_not_registered": 404,

@@ -9,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Route, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
 from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
@@ -69,10 +69,12 @@ async def quorum(context: Context, _request: Request) -> Response:
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
         found = await context.broker_client.ask(_DESCRIBE_QUORUM, {"topics": topics}, timeout_s=_LEADER_SECONDS)
-        if found.topics[0].partitions[0].error_code == ErrorCode.none:
+        if found.error_code == ErrorCode.none and found.topics[0].partitions[0].error_code == ErrorCode.none:
             return answer(shown | described_quorum_json(found, broker.image.brokers))
     except Problem:
-        pass  # the leader is dead, or does not answer in time
+        found = None  # the leader is dead, or does not answer in time
+    if found is not None and found.error_code != ErrorCode.none:
+        raise kafka_problem(found.error_code, "the quorum", found.error_message)
     words = "the quorum has no leader that answers: only this broker's own log is known"
     return answer(shown | {"message": words} | undescribed_quorum_json(node))
 
