@@ -283,6 +283,7 @@ class Resolution:
             cluster_secret=secret,
             cluster_id=cluster_id,
             users=_users(users_file),
+            users_file=users_file,
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),

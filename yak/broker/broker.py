@@ -360,6 +360,7 @@ class Broker:
             events.PeerAnswered: self.peers.on_answered,
             events.PeerLost: self.peers.on_lost,
             events.WallClockMoved: self._on_wall_clock_moved,
+            events.OwnUsersChanged: self.logins.on_own_users,
             events.StopRequested: self.shutdown.on_stop_requested,
         }
 

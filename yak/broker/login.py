@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.core.context import Context
-from yak.core.events import LoggedIn, Notice
+from yak.core.events import LoggedIn, Notice, OwnUsersChanged
 from yak.errors import ErrorCode, LoginRefused
 from yak.limits import LOGIN_MS_MAX
 from yak.ports.disk import Disk
@@ -87,6 +87,10 @@ class Logins:
         """`secret` makes the salts of unknown users. `own_users` are this broker's users beside those of the metadata."""
         self._context, self._rng, self._purgatory = context, rng, purgatory
         self._close, self._secret, self._own_users = close, secret, own_users
+
+    def on_own_users(self, event: OwnUsersChanged) -> None:
+        """Use the changed users of this broker alone from the next login on; open connections stay."""
+        self._own_users = event.users
 
     def begin(self, connection: Connection) -> None:
         """A client connected to a listener with SASL: it must log in in time."""

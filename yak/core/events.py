@@ -6,7 +6,8 @@ them to `Broker.step(event, now_ms)`, and carry out the effects that it returns,
 A *turn* is all frames of one read of one socket; `TurnEnd` follows it and completes the delayed operations they affected.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
@@ -137,6 +138,13 @@ class WallClockMoved:
 
 
 @dataclass(slots=True)
+class OwnUsersChanged:
+    """The users of this broker alone changed: SCRAM credentials by name and mechanism. The next logins use them."""
+
+    users: Mapping[str, Mapping[str, str]] = field(repr=False)
+
+
+@dataclass(slots=True)
 class StopRequested:
     """Start a controlled shutdown: move leaderships, flush, write the clean-shutdown mark; then `Stopped` follows."""
 
@@ -156,6 +164,7 @@ Event: TypeAlias = (
     | PeerAnswered
     | PeerLost
     | WallClockMoved
+    | OwnUsersChanged
     | StopRequested
 )
 

@@ -4,6 +4,7 @@ bind the port          a port in use is reported before any file is touched
 open the data          in a thread, while the store's client connects
 step the core          from here on everything is an event
 Ready                  listen, report readiness, load the rest later
+SIGHUP                 read the certificates and the users file again
 SIGTERM, SIGINT        stop accepting, let the core flush and leave, exit with 0; a second signal exits at once
 """
 
@@ -37,6 +38,7 @@ from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
+from yak.server.reload import Terminal, reload_files
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from yak.quorum.quorum import Quorum
     from yak.server.tls_listener import ListenerTls
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOP_SECONDS_MAX: Final = 60.0
 _WAITING_SAID_EVERY_SECONDS: Final = 5.0
 _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
@@ -78,6 +80,7 @@ class Server:
         self.failure: YakError | None = None
         self._stderr = stderr
         self._clock = Clock()
+        self._terminal = Terminal()
         self._shell: Shell | None = None
         self._broker: Broker | None = None
         self._early: list[Event] = []
@@ -292,6 +295,11 @@ class Server:
             asked = False
             async for number in received:
                 name = signal.Signals(number).name
+                if number == signal.SIGHUP and (asked or not self._terminal.is_gone):
+                    if self._shell is not None and not asked:
+                        log.write("info", "reload-requested", {"signal": name})
+                        self._shell.nursery.start_soon(self._reload, self._shell)
+                    continue
                 if asked:
                     log.write("warning", "stop-forced", {"signal": name})
                     self._stderr.flush()
@@ -304,6 +312,9 @@ class Server:
                     everything.cancel()
                 else:
                     self._shell.nursery.start_soon(self._stop_in_time)
+
+    async def _reload(self, shell: Shell) -> None:
+        await reload_files(self._tls.values(), self._options.users_file, shell.post)
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None

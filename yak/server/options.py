@@ -52,6 +52,8 @@ class ServeOptions:
     """The cluster id that the secret's file names; empty: the one on disk, or the one that follows from the secret."""
     users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """SCRAM credentials of the users of this broker alone (`yak.server.users_file`)."""
+    users_file: str | None = None
+    """The file of these users, which SIGHUP reads again."""
     project_redis: str | None = None
     """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
     redis_url: str = "redis://127.0.0.1:6379/0"

@@ -41,10 +41,11 @@ class ListenerTls:
 
         Returns whether there are new ones.
         """
-        seen = self._look()
-        if seen == self._seen:
-            return False
-        self._seen = seen
+        return self._look() != self._seen and self.reload()
+
+    def reload(self) -> bool:
+        """As `reload_if_changed`, also from files that look unchanged."""
+        self._seen = self._look()
         try:
             self.contexts = self._made()
         except YakError as error:
