@@ -45,6 +45,7 @@ from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
+from yak.lifecycle.broker_listeners import BrokerListeners
 from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
@@ -142,7 +143,10 @@ class Broker:
         self._failure: FailStop | None = None
         quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
         self.logins = self._make_logins(parts)
-        self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
+        self.peers = Peers(
+            self.context, parts.rng, self._incarnation, self._suspect, quorum_id, parts.identity.inter_broker
+        )
+        self._broker_listeners = BrokerListeners(self.context, parts.identity)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
@@ -450,6 +454,7 @@ class Broker:
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
         self.group_coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:
+            self._broker_listeners.check()
             self.record_deletions.on_brokers()
             self.expected_followers.on_brokers()
         self.metadata.image_changed(delta)
