@@ -162,7 +162,7 @@ class Logins:
             operation.is_right = error is None and bool(is_right)
             self._purgatory.complete(operation)
 
-        mechanism, credential = self._plain_credential(token.user)
+        mechanism, credential = self.password_credential(token.user)
         self._context.jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
         return Later(operation)
 
@@ -219,7 +219,8 @@ class Logins:
         found = ScramCredential.parse(self._texts(user).get(mechanism.name, ""))
         return found or ScramCredential.unknown(mechanism, user, self._secret())
 
-    def _plain_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
+    def password_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
+        """The credential to check a user's password against; no password fits that of an unknown user."""
         texts = self._texts(user)
         mechanism = next((each for each in MECHANISMS.values() if each.name in texts), SCRAM_SHA_256)
         return mechanism, self._credential(mechanism, user)

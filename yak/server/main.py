@@ -32,6 +32,7 @@ from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
+from yak.server.exposure import exposure
 from yak.server.http import http_server
 from yak.server.http.context import handles_of_http, limits_of
 from yak.server.latencies import Latencies
@@ -93,6 +94,7 @@ class Server:
             RedisAddress.parse(options.project_redis)  # an invalid one is reported before any file is touched
         listeners = options.all_listeners()
         self._tls = _tls_of(listeners.bound, options)
+        self._http_tls = _tls_of_http(options)
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
         self._options = options = options.with_bound([each.listener for each in self._bound])
@@ -145,7 +147,7 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
-        for tls in self._tls.values():
+        for tls in self._every_tls():
             nursery.start_soon(tls.watch)
         if self._inter_broker_tls is not None:
             from yak.server.tls_peers import connect_with_tls
@@ -254,8 +256,9 @@ class Server:
         assert broker is not None
         assert opened is not None
         if self._http_sockets:  # before readiness is reported
+            limits = limits_of(self._http_handles)
             self._http = http_server.make_http_server(
-                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
+                self._http_sockets, shell, broker, options, self._http_port, limits, self._http_tls
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
@@ -271,13 +274,14 @@ class Server:
                 "pid": os.getpid(),
                 "broker_epoch": epoch,
                 "http_port": self._http_port or None,
+                "http_tls": options.http_has_tls,
             }
             _write_ready_file(options.ready_file, ready)
         listening, advertised = f"{bracketed(options.host)}:{options.port}", address
         if options.listeners is not None:
             listening = ", ".join(map(str, options.listeners.bound))
             advertised = ", ".join(map(str, options.listeners.advertised))
-        http = f"http://{bracketed(host)}:{self._http_port}" if self._http_port else None
+        http = options.http_address(self._http_port) if self._http_port else None
         if options.log_format == "text":
             self._stderr.writelines(_banner(options, listening, advertised, address, http, epoch))
             self._stderr.flush()
@@ -285,6 +289,8 @@ class Server:
         if options.http_port not in (None, 0, self._http_port):
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
+        for event, fields in exposure(options, self._http_port):
+            log.write("warning", event, fields)
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
 
     # ------------------------------------------------------------------------------------------------- the end
@@ -313,8 +319,11 @@ class Server:
                 else:
                     self._shell.nursery.start_soon(self._stop_in_time)
 
+    def _every_tls(self) -> "list[ListenerTls]":
+        return [*self._tls.values(), *([] if self._http_tls is None else [self._http_tls])]
+
     async def _reload(self, shell: Shell) -> None:
-        await reload_files(self._tls.values(), self._options.users_file, shell.post)
+        await reload_files(self._every_tls(), self._options.users_file, shell.post)
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
@@ -351,6 +360,18 @@ def _tls_of(listeners: Sequence[Listener], options: ServeOptions) -> "dict[str, 
         each.name: ListenerTls(each.name, options.configs, uses_sasl=each.security_protocol.uses_sasl)
         for each in encrypted
     }
+
+
+def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
+    """The TLS of the HTTP port; client certificates are asked for only by its own prefix, as browsers have none.
+
+    Raises UsageError (`tls-config`), StartRefused.
+    """
+    if options.http_port is None or not options.http_has_tls:
+        return None
+    from yak.server.tls_listener import ListenerTls
+
+    return ListenerTls("HTTP", options.configs, uses_sasl=True)
 
 
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:

@@ -56,7 +56,9 @@ def check_between_brokers(configs: Mapping[int, Mapping[str, str]]) -> list[Find
             if found is None:
                 problems.append(f"node {other_id} has no listener {wanted.name}, which node {node_id} uses for brokers")
             elif found.security_protocol is not wanted.security_protocol:
-                protocols = f"{found.security_protocol} on node {other_id}, {wanted.security_protocol} on node {node_id}"
+                protocols = (
+                    f"{found.security_protocol} on node {other_id}, {wanted.security_protocol} on node {node_id}"
+                )
                 problems.append(f"listener {wanted.name} is {protocols}")
     if not problems:
         return []

@@ -19,6 +19,7 @@ from yak.errors import ProtocolViolation
 from yak.ids import NodeId
 from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_response, encode_request
+from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
 from yak.server.in_process import Closed, InProcess
 
@@ -75,7 +76,7 @@ class BrokerClient:
         frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
         try:
             if node_id == self._broker.node_id:
-                self._in_process.tell(frame, CLIENT_ID)
+                self._in_process.tell(frame, CLIENT_ID, CALLER.get().principal)
                 return
             info = self._broker.image.brokers.get(node_id)
             if info is None:
@@ -89,7 +90,7 @@ class BrokerClient:
 
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
         if node_id is None or node_id == self._broker.node_id:
-            return await self._in_process.ask(frame, CLIENT_ID)
+            return await self._in_process.ask(frame, CLIENT_ID, CALLER.get().principal)
         info = self._broker.image.brokers.get(node_id)
         if info is None:
             raise RemoteLost("it is not registered")

@@ -41,7 +41,7 @@ class Asked:
 
 
 class Core(Asked):
-    async def ask(self, frame: bytes, peer: str) -> bytes:
+    async def ask(self, frame: bytes, peer: str, principal: str) -> bytes:
         return await self.answer(frame)
 
 
