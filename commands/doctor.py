@@ -65,7 +65,7 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
     local = local_cluster.read_status(data_dir)
-    g.use_login()
+    g.connect_as_configured()
     servers = g.settings.get("bootstrap_servers")
     asked = local.bootstrap if local is not None and servers.origin == "default" else g.bootstrap_servers
     redis = g.settings.get("redis_url")

@@ -231,29 +231,39 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory, is_of_yak_up
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
-        self.use_login()
+        self.connect_as_configured()
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
-        if not is_of_yak_up(found):
-            self._secure()
         return str(found.value)
 
-    def _secure(self) -> None:
-        """Connect to these brokers as the settings say. Those of `yak up` on this machine are plain."""
-        get = self.settings.value
-        if not get("security_protocol").endswith("SSL"):
+    def connect_as_configured(self) -> None:
+        """Connect to the brokers with TLS and a login as the settings say.
+
+        Those of `yak up` on this machine have the security protocol and the authority that it started them with.
+        """
+        from yak.commands.local_cluster import bootstrap_servers, is_of_yak_up, security_of_yak_up
+
+        protocol, ca_file = str(self.settings.value("security_protocol")), None
+        if is_of_yak_up(bootstrap_servers(self.settings)):
+            protocol, ca_file = security_of_yak_up(self.settings)
+        self._secure(protocol, ca_file)
+        self._use_login(protocol)
+
+    def _secure(self, protocol: str, ca_file: str | None) -> None:
+        if not protocol.endswith("SSL"):
             return
         from yak.client.security import ClientSecurity, use
 
+        get = self.settings.value
         use(
             ClientSecurity(
-                protocol=get("security_protocol"),
-                ca_location=get("ssl_ca_location"),
+                protocol=protocol,
+                ca_location=ca_file or get("ssl_ca_location"),
                 certificate_location=get("ssl_certificate_location"),
                 key_location=get("ssl_key_location"),
                 key_password=get("ssl_key_password"),
@@ -261,8 +271,8 @@ class Globals:
             )
         )
 
-    def use_login(self) -> None:
-        """Log in at the brokers, if the settings say so and the password is meant for them (`_is_meant_for`)."""
+    def _use_login(self, protocol: str) -> None:
+        """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""
         from yak.client.login import login_of, use_login
         from yak.commands.local_cluster import bootstrap_servers
 
@@ -270,8 +280,8 @@ class Globals:
         password = self.settings.get("sasl_password")
         if password.value is not None and not self._is_meant_for(brokers, password, "password"):
             password = Resolved(password.name, None, password.origin)
-        protocol, mechanism = self.settings.value("security_protocol"), self.settings.value("sasl_mechanism")
-        use_login(login_of(protocol, mechanism, self.settings.value("sasl_username"), password.value))
+        mechanism, user = self.settings.value("sasl_mechanism"), self.settings.value("sasl_username")
+        use_login(login_of(protocol, mechanism, user, password.value))
 
     def http_token(self) -> str:
         """The token for HTTP requests to these brokers; empty if there is none, or it is not meant for them.

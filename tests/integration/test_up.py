@@ -61,7 +61,8 @@ def read_all(bootstrap: str, topic: str) -> list[str]:
 
 def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any) -> None:
     status = up_detached(yak)
-    assert set(status) == {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
+    keys = {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
+    assert set(status) == keys | {"listeners", "security_protocol", "ca_file"}
     assert status["cluster"]
     assert status["data_dir"] == str(yak.folder / "yak-data")
     broker = broker_of(status)

@@ -141,11 +141,8 @@ class Broker:
             self.context, self.counters, self.throttling, self.serve, self.settle_large, self.on_kept_frame
         )
         self._failure: FailStop | None = None
-        quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
         self.logins = self._make_logins(parts)
-        self.peers = Peers(
-            self.context, parts.rng, self._incarnation, self._suspect, quorum_id, parts.identity.inter_broker
-        )
+        self.peers = self._make_peers(parts)
         self._broker_listeners = BrokerListeners(self.context, parts.identity)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
@@ -477,6 +474,11 @@ class Broker:
 
     def _suspect(self, node_id: NodeId) -> None:
         self.failure_watch.suspect(node_id)
+
+    def _make_peers(self, parts: Parts) -> Peers:
+        cluster_id = None if parts.quorum is None else parts.quorum.config.cluster_id
+        listener = parts.identity.inter_broker
+        return Peers(self.context, parts.rng, self._incarnation, self._suspect, cluster_id, listener)
 
     def _make_logins(self, parts: Parts) -> Logins:
         return Logins(

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from yak.local import layout, listeners
 from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
 
@@ -52,6 +53,13 @@ class ClusterStatus:
     voters: tuple[int, ...] = ()
     moving_to: str | None = None
     """The store that an unfinished `yak cluster migrate` moves the metadata to."""
+    security_protocol: str = "PLAINTEXT"
+    """Of every listener."""
+    ca_file: str | None = None
+    """The authority that clients trust; None without TLS."""
+    users_file: str | None = None
+    listeners: tuple[str, ...] = ()
+    """The advertised addresses of `yak up --listen`, of all brokers: `NAME://host:port`."""
 
     @property
     def all_running(self) -> bool:
@@ -72,6 +80,9 @@ class ClusterStatus:
             "voters": list(self.voters),
             "moving_to": self.moving_to,
             "bootstrap": self.bootstrap or None,
+            "listeners": list(self.listeners),
+            "security_protocol": self.security_protocol,
+            "ca_file": self.ca_file,
             "brokers": [
                 {
                     "node_id": broker.node_id,
@@ -106,6 +117,10 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
         state.metadata,
         state.voters if state.has_quorum else (),
         state.moving_to,
+        state.exposed.protocol.value,
+        os.path.join(layout.certs_dir(state.data_dir), "ca.pem") if state.exposed.tls else None,
+        state.exposed.users_file,
+        tuple(address for broker in state.brokers for address in listeners.advertised(state, broker)),
     )
 
 

@@ -258,7 +258,14 @@ class Server:
         if self._http_sockets:  # before readiness is reported
             limits = limits_of(self._http_handles)
             self._http = http_server.make_http_server(
-                self._http_sockets, shell, broker, options, self._http_port, limits, self._http_tls
+                self._http_sockets,
+                shell,
+                broker,
+                options,
+                self._http_port,
+                limits,
+                self._http_tls,
+                self._inter_broker_tls,
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:

@@ -230,12 +230,13 @@ def make_http_server(
     http_port: int,
     limits: HttpLimits,
     tls: "ListenerTls | None" = None,
+    inter_broker_tls: "ListenerTls | None" = None,
 ) -> HttpServer:
     """Listen; the caller runs `run` as a task. Raises UsageError if the port is in use after all."""
     context = Context(
         shell=shell,
         broker=broker,
-        broker_client=BrokerClient(broker, shell.in_process),
+        broker_client=BrokerClient(broker, shell.in_process, inter_broker_tls),
         http_port=http_port,
         host=options.host,
         advertised_host=options.advertised(0)[0],

@@ -266,5 +266,6 @@ ROUTES: Final = (
         },
         description="All records are checked before any is written. auto.create.topics.enable decides whether a "
         "missing topic is created.",
+        operation="WRITE",
     ),
 )
