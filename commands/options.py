@@ -255,8 +255,6 @@ class Globals:
         self._use_login(protocol)
 
     def _secure(self, protocol: str, ca_file: str | None) -> None:
-        if not protocol.endswith("SSL"):
-            return
         from yak.client.security import ClientSecurity, use
 
         get = self.settings.value

@@ -171,7 +171,7 @@ def _protocol_map(known: "ClusterState") -> str:
     given = dict(pair.partition("=")[::2] for broker in known.brokers[:1] for pair in broker.configs).get(_MAP)
     protocols = given or ",".join(f"{each}:{each}" for each in SecurityProtocol)
     mapped = parse_protocol_map(protocols)
-    names = dict.fromkeys(_name(text) for text in known.exposed.listen)
+    names = dict.fromkeys(_name(text) for text in (*known.exposed.listen, *known.exposed.advertise))
     return ",".join([protocols, *(f"{name}:{known.exposed.protocol}" for name in names if name not in mapped)])
 
 
