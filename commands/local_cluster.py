@@ -81,6 +81,7 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
     from yak.errors import UsageError
 
     found = g.settings.get("redis_url", flag=flag)
+    g.out.warn_once(g.settings.warnings)
     if flag is None and local is not None and local.metadata == "raft":
         raise UsageError(
             "no-redis",
@@ -141,8 +142,10 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
             g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
             g.out.note(f"data    {status.data_dir}")
             return
+        from yak.config.redis_url import without_password
+
         condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
-        g.out.note(f"redis   {status.redis_url} ({condition})")
+        g.out.note(f"redis   {without_password(status.redis_url)} ({condition})")
         g.out.note(f"data    {status.data_dir}")
 
 

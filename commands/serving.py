@@ -380,6 +380,7 @@ def _read_properties(path: str) -> dict[str, str]:
 
 def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
     """Print every value with its origin, but no password; computed values replace missing defaults."""
+    from yak.commands.settings import shown_value
     from yak.config.broker_configs import is_sensitive
 
     host, port = options.advertised(options.port)
@@ -395,7 +396,7 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         said = tuple(name for name in said if name not in ("listeners", "advertised.listeners"))
         unused = ("host", "port", *_ADVERTISED)
     rows = [
-        {"name": each.name, "value": shown.get(each.name, each.value), "origin": each.origin}
+        {"name": each.name, "value": shown.get(each.name, shown_value(each.name, each.value)), "origin": each.origin}
         for each in sorted(resolved.values, key=lambda each: each.name)
         if each.name not in unused
     ]

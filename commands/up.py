@@ -277,11 +277,17 @@ def _connect(result: "UpResult", users_file: str | None) -> None:
 
 
 def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:
+    from yak.config.redis_url import without_password
+
     status = result.status
     if not result.started:
         g.out.note("Redis was gone and runs again" if result.redis_started else "it ran already")
     else:
-        where = status.redis_url if status.metadata == "redis" else f"a quorum of {nodes(status.voters)} without Redis"
+        where = (
+            without_password(status.redis_url or "")
+            if status.metadata == "redis"
+            else f"a quorum of {nodes(status.voters)} without Redis"
+        )
         g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {where}, data in {status.data_dir}")
     if result.taken_ports:
         ports = ", ".join(map(str, result.taken_ports))

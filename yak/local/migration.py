@@ -15,6 +15,7 @@ from typing import Final
 
 from yak.client.admin import Admin
 from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quorum, wait_for_store
+from yak.config.redis_url import refuse_password, without_password
 from yak.errors import NothingInTime, UsageError, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
@@ -66,12 +67,13 @@ class Migration:
 
     def _begin(self, to: str, redis_url: str | None) -> None:
         known = self._known
+        refuse_password(redis_url)
         if to == quorum.REDIS and not known.redis.url and not known.redis.is_ours:
             known.redis = RedisState(redis_url or "", is_ours=redis_url is None)
         elif redis_url is not None and known.redis.url != redis_url:
             raise UsageError(
                 "cluster-running",
-                f"the brokers are connected to Redis at {known.redis.url}",
+                f"the brokers are connected to Redis at {without_password(known.redis.url)}",
                 why="a move to a quorum was interrupted; the way back leads to the Redis where it began",
                 try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
             )

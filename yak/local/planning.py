@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from yak.config.redis_url import refuse_password, without_password
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
 from yak.local.exposed import Exposed
@@ -63,6 +64,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     Raises UsageError for changes that an existing or running cluster cannot take, and for a taken port.
     """
     running = any(map(is_alive, known.brokers))
+    refuse_password(settings.redis_url)
     if known.cluster_id is None and not running and not quorum.has_begun(known):
         known.brokers.clear()  # it never started successfully
     _set_metadata(known, settings)
@@ -155,7 +157,7 @@ def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
     if settings.port not in {None, 0, first.port}:
         wrong = f"it listens on {first.address}, not on port {settings.port}"
     elif known.metadata == quorum.REDIS and settings.redis_url not in {None, known.redis.url}:
-        wrong = f"its metadata is in {known.redis.url}"
+        wrong = f"its metadata is in {without_password(known.redis.url)}"
     elif settings.configs and any(is_alive(each) and each.configs != settings.configs for each in known.brokers):
         wrong = "it was started with other configs"
     elif _exposed(known, settings) != known.exposed:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from yak.config.redis_url import without_password
 from yak.local import layout, listeners
 from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
@@ -76,7 +77,7 @@ class ClusterStatus:
             "cluster": self.cluster_id,
             "data_dir": self.data_dir,
             "metadata": self.metadata,
-            "redis": self.redis_url,
+            "redis": None if self.redis_url is None else without_password(self.redis_url),
             "voters": list(self.voters),
             "moving_to": self.moving_to,
             "bootstrap": self.bootstrap or None,

