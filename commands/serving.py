@@ -306,10 +306,21 @@ class Resolution:
                 one["advertised.listeners"] = f"PLAINTEXT://{bracketed(host)}:{port}"
             settings = one | {name: value for name, (value, _) in self.configs.items()}
             options = options.of_listeners(Listeners.from_settings(settings))
-        for warning in options.check():
+        for warning in (*options.check(), *self._exposed_secrets()):
             self._g.out.warn_once([warning])
         BrokerConfig.from_settings(options.broker_settings())
         return options
+
+    def _exposed_secrets(self) -> list[str]:
+        """A warning for each secret among the configs of the command line."""
+        from yak.config.broker_configs import is_sensitive
+
+        hint = "other users of this machine see it; use --properties FILE"
+        return [
+            f"-c {name} has a secret: {hint}"
+            for name, (_, origin) in self.configs.items()
+            if origin == "flag -c" and is_sensitive(name)
+        ]
 
 
 _SECRET_WORDS_MAX = 2

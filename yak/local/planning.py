@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from yak.config.broker_configs import is_sensitive
 from yak.config.redis_url import refuse_password, without_password
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
@@ -65,6 +66,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     """
     running = any(map(is_alive, known.brokers))
     refuse_password(settings.redis_url)
+    _refuse_secrets(settings.configs)
     if known.cluster_id is None and not running and not quorum.has_begun(known):
         known.brokers.clear()  # it never started successfully
     _set_metadata(known, settings)
@@ -137,6 +139,18 @@ def _set_metadata(known: ClusterState, settings: UpSettings) -> None:
             raise quorum.metadata_elsewhere(known)
         return
     known.metadata, known.voters = wanted or quorum.REDIS, ()
+
+
+def _refuse_secrets(configs: Sequence[str]) -> None:
+    """Refuse configs with passwords or keys. Raises UsageError (`secret-config`)."""
+    for name in (pair.partition("=")[0].strip() for pair in configs):
+        if is_sensitive(name):
+            raise UsageError(
+                "secret-config",
+                f"yak up takes no {name}",
+                why="it would be stored in the cluster's state and stand on command lines, which other users see",
+                try_=("yak up --tls", "yak serve --properties FILE          a broker with it"),
+            )
 
 
 def _exposed(known: ClusterState, settings: UpSettings) -> Exposed:
