@@ -23,6 +23,7 @@ from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
+from yak.broker.listener_configs import ListenerConfigs
 from yak.broker.login import Logins
 from yak.broker.purgatory import Answer, Purgatory
 from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
@@ -144,6 +145,7 @@ class Broker:
         self.logins = self._make_logins(parts)
         self.peers = self._make_peers(parts)
         self._broker_listeners = BrokerListeners(self.context, parts.identity)
+        self.listener_configs = ListenerConfigs(self.context, self.node_id)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
@@ -189,6 +191,7 @@ class Broker:
         """Open the partitions of the image, and take part in the quorum."""
         self.local_replicas.open_all()
         self.offline_replicas.ask()
+        self.listener_configs.apply()
         if self.quorum is not None:
             self.quorum.quorum.start()
             self._take_store_events()
@@ -441,6 +444,7 @@ class Broker:
         """The logs have their changed configurations: apply the configs of this broker."""
         self.replica_fetchers.configs_changed()
         self.fetches.throttle.update_rate()
+        self.listener_configs.apply()
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""

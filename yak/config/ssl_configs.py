@@ -90,6 +90,19 @@ SSL_CONFIGS: Final = (
 _BY_NAME: Final = {definition.name: definition for definition in SSL_CONFIGS}
 
 
+_RECONFIGURABLE: Final = (
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+)
+
+
+def is_reconfigurable(definition: ConfigDef) -> bool:
+    """Whether it can change on a running broker, for one listener (Kafka's SslConfigs.RECONFIGURABLE_CONFIGS)."""
+    return definition.name in _RECONFIGURABLE
+
+
 def of_one_listener(name: str) -> ConfigDef | None:
     """The definition behind `listener.name.<name>.ssl...`; None for any other name."""
     found = _OF_ONE_LISTENER.fullmatch(name)

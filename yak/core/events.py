@@ -292,6 +292,13 @@ class Notice:
 
 
 @dataclass(slots=True)
+class ReconfigureListeners:
+    """Use these configs of single listeners over those of the start, and read the files of all listeners again."""
+
+    configs: Mapping[str, str]
+
+
+@dataclass(slots=True)
 class Ready:
     """The broker is registered and has caught up with the metadata: start to listen. Comes once."""
 
@@ -332,6 +339,7 @@ Effect: TypeAlias = (
     | ConnectPeer
     | SendPeer
     | ClosePeer
+    | ReconfigureListeners
     | Notice
     | Ready
     | Refused

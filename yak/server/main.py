@@ -15,7 +15,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
@@ -40,7 +41,7 @@ from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
 from yak.server.redis_client import RedisAddress
 from yak.server.redis_store import RedisStore
-from yak.server.reload import Terminal, reload_files
+from yak.server.reload import Terminal, reload_files, reload_listeners
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
@@ -148,6 +149,7 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
+        shell.on_listener_configs = partial(self._reconfigure, shell)
         for tls in self._every_tls():
             nursery.start_soon(tls.watch)
         if self._inter_broker_tls is not None:
@@ -329,6 +331,9 @@ class Server:
 
     def _every_tls(self) -> "list[ListenerTls]":
         return [*self._tls.values(), *([] if self._http_tls is None else [self._http_tls])]
+
+    def _reconfigure(self, shell: Shell, configs: Mapping[str, str]) -> None:
+        shell.nursery.start_soon(reload_listeners, self._every_tls(), configs)
 
     async def _reload(self, shell: Shell) -> None:
         await reload_files(self._every_tls(), self._options.users_file, shell.post)

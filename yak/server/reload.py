@@ -4,7 +4,7 @@ A file that cannot be used is logged with the reason, and the broker goes on wit
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from yak.server.tls_listener import ListenerTls
 
 _TERMINAL: Final = "/dev/tty"
+
+
+async def reload_listeners(listeners: "Iterable[ListenerTls]", configs: Mapping[str, str]) -> None:
+    """Use these configs over those of the start, and read the files again, in a thread."""
+    for each in listeners:
+        await trio.to_thread.run_sync(each.reload, configs)
 
 
 async def reload_files(
