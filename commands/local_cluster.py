@@ -142,7 +142,7 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
             g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
             g.out.note(f"data    {status.data_dir}")
             return
-        from yak.config.redis_url import without_password
+        from yak.security.redis_url import without_password
 
         condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
         g.out.note(f"redis   {without_password(status.redis_url)} ({condition})")

@@ -12,6 +12,7 @@ from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.commands.output import Output
+    from yak.local.status import ClusterStatus
 
 PREFIX = "global_"
 FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
@@ -253,6 +254,12 @@ class Globals:
             protocol, ca_file = security_of_yak_up(self.settings)
         self._secure(protocol, ca_file)
         self._use_login(protocol)
+
+    def servers_of_local(self, local: "ClusterStatus") -> str:
+        """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
+        self._secure(local.security_protocol, local.ca_file)
+        self._use_login(local.security_protocol)
+        return local.bootstrap
 
     def _secure(self, protocol: str, ca_file: str | None) -> None:
         from yak.client.security import ClientSecurity, use

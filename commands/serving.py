@@ -306,9 +306,10 @@ class Resolution:
                 one["advertised.listeners"] = f"PLAINTEXT://{bracketed(host)}:{port}"
             settings = one | {name: value for name, (value, _) in self.configs.items()}
             options = options.of_listeners(Listeners.from_settings(settings))
-        for warning in (*options.check(), *self._exposed_secrets()):
+        for warning in options.check():
             self._g.out.warn_once([warning])
         BrokerConfig.from_settings(options.broker_settings())
+        self._g.out.warn_once(self._exposed_secrets())
         return options
 
     def _exposed_secrets(self) -> list[str]:

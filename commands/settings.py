@@ -18,9 +18,9 @@ from typing import Any
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
 from yak.commands.units import parse_duration_ms
-from yak.config.redis_url import PASSWORD_VARIABLE, has_password, without_password
 from yak.errors import UsageError
 from yak.private_files import distrust
+from yak.security.redis_url import PASSWORD_VARIABLE, has_password, without_password
 
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"

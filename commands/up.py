@@ -277,7 +277,7 @@ def _connect(result: "UpResult", users_file: str | None) -> None:
 
 
 def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:
-    from yak.config.redis_url import without_password
+    from yak.security.redis_url import without_password
 
     status = result.status
     if not result.started:

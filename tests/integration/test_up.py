@@ -327,6 +327,23 @@ def test_one_flag_lets_clients_of_another_network_in(yak: Any) -> None:
     assert log.count("listeners-without-authentication") == 1
 
 
+def consume_over_http(client: httpx.Client, address: str, auth: tuple[str, str]) -> None:
+    """A consumer of the group API, which logs in at the brokers as the user that creates it."""
+    kind = {"content-type": "application/vnd.kafka.v2+json"}
+    body = {"name": "one", "format": "json", "auto.offset.reset": "earliest"}
+    made = client.post(f"{address}/consumers/g", json=body, headers=kind, auth=auth)
+    assert made.status_code == 200, made.text
+    instance = f"{address}/consumers/g/instances/one"
+    assert client.post(f"{instance}/subscription", json={"topics": ["orders"]}, headers=kind, auth=auth).is_success
+    found: list[Any] = []
+    deadline = time.monotonic() + 60
+    while len(found) < 8 and time.monotonic() < deadline:
+        accept = {"accept": "application/vnd.kafka.json.v2+json"}
+        found += client.get(f"{instance}/records", params={"timeout": "2000"}, headers=accept, auth=auth).json()
+    assert sorted(each["value"] for each in found) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert client.delete(instance, headers=kind, auth=auth).status_code == 204
+
+
 def test_tls_and_users_reach_every_client(yak: Any) -> None:
     """Commands find the cluster's protocol and authority; HTTP asks for the same user, over HTTPS."""
     users = Path(yak.folder, "users")
@@ -340,6 +357,16 @@ def test_tls_and_users_reach_every_client(yak: Any) -> None:
     login = {"YAK_SASL_USERNAME": "ann", "YAK_SASL_PASSWORD": "odd-secret-of-ann"}
     assert yak.run("topics", "list", "-o", "json", **login).json[0]["name"] == "orders"
     assert yak.run("topics", "list").code == 2
+    for words in (
+        ("isr",),
+        ("failover", "orders"),
+        ("doctor",),
+        ("cluster",),
+        ("groups", "list"),
+        ("quorum", "describe"),
+    ):
+        ran = yak.run(*words, **login)
+        assert ran.code == 0, f"{words}: {ran.out}{ran.err}"
     wrong = yak.run("topics", "list", **{**login, "YAK_SASL_PASSWORD": "guessed"})
     assert wrong.code == 3
     context = ssl.create_default_context(cafile=status["ca_file"])
@@ -355,4 +382,5 @@ def test_tls_and_users_reach_every_client(yak: Any) -> None:
             assert answer.status_code == 200, answer.text
             rows = client.get(f"{address}/api/isr?topic=orders", auth=("ann", "odd-secret-of-ann")).json()
             assert all(len(row["log_end_offsets"]) == 2 for row in rows), rows
+        consume_over_http(client, status["brokers"][1]["http_address"], ("ann", "odd-secret-of-ann"))
     assert yak.run("up", "-d", "--no-tls").code == 2

@@ -144,8 +144,7 @@ class Broker:
         self._failure: FailStop | None = None
         self.logins = self._make_logins(parts)
         self.peers = self._make_peers(parts)
-        self._broker_listeners = BrokerListeners(self.context, parts.identity)
-        self.listener_configs = ListenerConfigs(self.context, self.node_id)
+        self._make_listener_parts(parts.identity)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
@@ -483,6 +482,10 @@ class Broker:
         cluster_id = None if parts.quorum is None else parts.quorum.config.cluster_id
         listener = parts.identity.inter_broker
         return Peers(self.context, parts.rng, self._incarnation, self._suspect, cluster_id, listener)
+
+    def _make_listener_parts(self, identity: Identity) -> None:
+        self._broker_listeners = BrokerListeners(self.context, identity)
+        self.listener_configs = ListenerConfigs(self.context, self.node_id)
 
     def _make_logins(self, parts: Parts) -> Logins:
         return Logins(

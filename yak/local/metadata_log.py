@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
-from yak.config.redis_url import with_password, without_password
 from yak.errors import Unreachable, YakError
 from yak.ids import MetadataOffset
 from yak.ports.metadata_store import TailedRecord
+from yak.security.redis_url import with_password, without_password
 
 METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"

@@ -15,7 +15,6 @@ from typing import Final
 
 from yak.client.admin import Admin
 from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quorum, wait_for_store
-from yak.config.redis_url import refuse_password, without_password
 from yak.errors import NothingInTime, UsageError, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
@@ -23,6 +22,7 @@ from yak.local.starting import start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file
+from yak.security.redis_url import refuse_password, without_password
 
 PATIENCE_SECONDS: Final = 120.0
 """The longest wait of one step: for replicas, for the quorum, for the move."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.config.broker_configs import is_sensitive
-from yak.config.redis_url import refuse_password, without_password
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
 from yak.local.exposed import Exposed
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
+from yak.security.redis_url import refuse_password, without_password
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_HTTP_PORT: Final = 8080

@@ -7,10 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from yak.config.redis_url import without_password
 from yak.local import layout, listeners
 from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
+from yak.security.redis_url import without_password
 
 BrokerCondition = Literal["running", "starting", "paused", "stopped", "dead"]
 """`paused`: by SIGSTOP. `stopped`: on purpose. `dead`: it should run, but its process is gone."""

