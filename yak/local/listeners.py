@@ -42,10 +42,12 @@ def check(known: "ClusterState", port: int | None = None) -> None:
     exposed = known.exposed
     if exposed.advertise and not exposed.listen:
         raise _bad("--advertise goes with --listen", "it is the address that clients of a named listener are told")
+    names_all = any(pair.startswith(("listeners=", "advertised.listeners=")) for pair in known.brokers[0].configs)
+    if names_all and not exposed.is_plain:
+        why = "-c names all listeners of the brokers, and the options change them"
+        raise _bad("-c listeners excludes --listen, --tls and --users-file", why)
     if not exposed.listen:
         return
-    if any(pair.startswith(("listeners=", "advertised.listeners=")) for pair in known.brokers[0].configs):
-        raise _bad("--listen and -c listeners exclude each other", "both name all listeners of the brokers")
     seen: dict[tuple[str, int], str] = {}
     if port:
         seen["", port] = "--port"

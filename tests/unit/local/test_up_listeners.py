@@ -98,6 +98,7 @@ def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
         ({"listen": LISTEN}, "bad-advertised", "0.0.0.0"),
         ({"listen": LISTEN, "advertise": ("OTHER://b:1",)}, "bad-listeners", "OTHER is no listener"),
         ({"listen": LISTEN, "advertise": ADVERTISE, "configs": ("listeners=X://:1",)}, "up-listeners", "exclude"),
+        ({"tls": True, "configs": ("listeners=PLAINTEXT://:1",)}, "up-listeners", "excludes"),
     ],
 )
 def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, code: str, words: str) -> None:
