@@ -48,6 +48,7 @@ def migrate(
         why = "a quorum needs no Redis" if to == "raft" else "the brokers were started with their --redis-url"
         raise UsageError("usage", "--redis-url goes with --to redis and a cluster of yak up", why=why)
     if local is not None:
+        g.servers_of_local(local)
         _migrate_local(g, local.data_dir, to, redis_url)
     else:
         _migrate_others(g, to)

@@ -28,14 +28,14 @@ def show(
     yak up runs in the data directory.
     """
     from yak.commands.local_cluster import bootstrap_servers
-    from yak.commands.settings import BY_NAME, SECRETS
+    from yak.commands.settings import BY_NAME, shown_value
 
     servers = bootstrap_servers(g.settings)
 
     rows = [
         {
             "name": each.name,
-            "value": "(set)" if each.name in SECRETS and each.value else each.value,
+            "value": shown_value(each.name, each.value),
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

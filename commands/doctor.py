@@ -65,9 +65,8 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
     local = local_cluster.read_status(data_dir)
-    g.use_login()
     servers = g.settings.get("bootstrap_servers")
-    asked = local.bootstrap if local is not None and servers.origin == "default" else g.bootstrap_servers
+    asked = g.servers_of_local(local) if local is not None and servers.origin == "default" else g.bootstrap_servers
     redis = g.settings.get("redis_url")
     own_redis = local is not None and local.redis_url is not None and redis.origin == "default"
     redis_url = local.redis_url if local is not None and local.redis_url and own_redis else str(redis.value)

@@ -35,5 +35,7 @@ def down(
     for name in cluster.down(purge=purge, keep=keep):
         g.out.warn(f"{name} did not end in time and was killed")
     if purge and status.redis_url is not None and status.redis_running is None:
-        g.out.warn(f"the cluster's metadata stays in {status.redis_url}: that Redis is not ours")
+        from yak.security.redis_url import without_password
+
+        g.out.warn(f"the cluster's metadata stays in {without_password(status.redis_url)}: that Redis is not ours")
     g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))

@@ -71,7 +71,7 @@ def failover(
     _check_together(topic, to, from_, all_=all_, controller=controller, kill=kill)
     g.must_not_be_readonly("killing a broker" if kill else "moving leaders")
     local = find_local(g, data_dir)
-    servers = local.bootstrap if local is not None else g.bootstrap_servers
+    servers = g.servers_of_local(local) if local is not None else g.bootstrap_servers
     if kill or controller:
         if local is None:
             raise _not_local(g, data_dir, "kill" if kill else "restart")

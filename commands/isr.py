@@ -170,7 +170,7 @@ def _reader(
         return lambda: _known_topic(_from_redis(g, url, topic), topic)
     if data_dir is not None and local is None:
         raise UsageError("no-cluster", f"no cluster was started in {data_dir}", try_=(f"yak up --data-dir {data_dir}",))
-    servers = local.bootstrap if local is not None and local.bootstrap else g.bootstrap_servers
+    servers = g.servers_of_local(local) if local is not None and local.bootstrap else g.bootstrap_servers
     latest = [servers]
 
     def read() -> "ClusterReplicas":

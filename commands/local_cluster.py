@@ -49,6 +49,14 @@ def is_of_yak_up(found: Resolved) -> bool:
     return found.origin.startswith(_UP_IN)
 
 
+def security_of_yak_up(settings: Settings) -> tuple[str, str | None]:
+    """The security protocol of the cluster of `yak up` in the data directory, and the authority that it made."""
+    from yak.local.cluster import LocalCluster
+
+    status = LocalCluster(str(settings.value("data_dir"))).status()
+    return status.security_protocol, status.ca_file
+
+
 def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
     """The local cluster of --data-dir, or that of the settings.
 
@@ -73,6 +81,7 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
     from yak.errors import UsageError
 
     found = g.settings.get("redis_url", flag=flag)
+    g.out.warn_once(g.settings.warnings)
     if flag is None and local is not None and local.metadata == "raft":
         raise UsageError(
             "no-redis",
@@ -126,15 +135,34 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
         empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",
     )
     if with_place and status.brokers:
+        print_access(g, status)
         if status.moving_to is not None:
             g.out.note(f"moving  metadata to {status.moving_to}, not finished (yak cluster migrate goes on)")
         if status.redis_url is None:
             g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
             g.out.note(f"data    {status.data_dir}")
             return
+        from yak.security.redis_url import without_password
+
         condition = {True: "running", False: "not running", None: "not ours"}[status.redis_running]
-        g.out.note(f"redis   {status.redis_url} ({condition})")
+        g.out.note(f"redis   {without_password(status.redis_url)} ({condition})")
         g.out.note(f"data    {status.data_dir}")
+
+
+def print_access(g: "Globals", status: "ClusterStatus") -> None:
+    """Print where and how clients of other programs connect, unless that is plain and on this machine."""
+    if status.listeners:
+        g.out.note(f"listen  {' '.join(status.listeners)}")
+    if status.security_protocol == "PLAINTEXT":
+        return
+    needs = [f"security.protocol={status.security_protocol}"]
+    if status.ca_file is not None:
+        needs.append(f"ssl.ca.location={status.ca_file}")
+    if status.security_protocol.startswith("SASL"):
+        needs += ["sasl.mechanism=SCRAM-SHA-256", "sasl.username=USER", "sasl.password=..."]
+    g.out.note(f"clients {' '.join(needs)}")
+    if status.security_protocol.startswith("SASL"):
+        g.out.note("yak     export YAK_SASL_USERNAME=USER YAK_SASL_PASSWORD=...")
 
 
 def nodes(node_ids: "Sequence[int]") -> str:

@@ -12,6 +12,7 @@ from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.commands.output import Output
+    from yak.local.status import ClusterStatus
 
 PREFIX = "global_"
 FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
@@ -231,29 +232,43 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory, is_of_yak_up
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
-        self.use_login()
+        self.connect_as_configured()
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
-        if not is_of_yak_up(found):
-            self._secure()
         return str(found.value)
 
-    def _secure(self) -> None:
-        """Connect to these brokers as the settings say. Those of `yak up` on this machine are plain."""
-        get = self.settings.value
-        if not get("security_protocol").endswith("SSL"):
-            return
+    def connect_as_configured(self) -> None:
+        """Connect to the brokers with TLS and a login as the settings say.
+
+        Those of `yak up` on this machine have the security protocol and the authority that it started them with.
+        """
+        from yak.commands.local_cluster import bootstrap_servers, is_of_yak_up, security_of_yak_up
+
+        protocol, ca_file = str(self.settings.value("security_protocol")), None
+        if is_of_yak_up(bootstrap_servers(self.settings)):
+            protocol, ca_file = security_of_yak_up(self.settings)
+        self._secure(protocol, ca_file)
+        self._use_login(protocol)
+
+    def servers_of_local(self, local: "ClusterStatus") -> str:
+        """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
+        self._secure(local.security_protocol, local.ca_file)
+        self._use_login(local.security_protocol)
+        return local.bootstrap
+
+    def _secure(self, protocol: str, ca_file: str | None) -> None:
         from yak.client.security import ClientSecurity, use
 
+        get = self.settings.value
         use(
             ClientSecurity(
-                protocol=get("security_protocol"),
-                ca_location=get("ssl_ca_location"),
+                protocol=protocol,
+                ca_location=ca_file or get("ssl_ca_location"),
                 certificate_location=get("ssl_certificate_location"),
                 key_location=get("ssl_key_location"),
                 key_password=get("ssl_key_password"),
@@ -261,8 +276,8 @@ class Globals:
             )
         )
 
-    def use_login(self) -> None:
-        """Log in at the brokers, if the settings say so and the password is meant for them (`_is_meant_for`)."""
+    def _use_login(self, protocol: str) -> None:
+        """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""
         from yak.client.login import login_of, use_login
         from yak.commands.local_cluster import bootstrap_servers
 
@@ -278,7 +293,7 @@ class Globals:
         get = self.settings.value
         use_login(
             login_of(
-                get("security_protocol"),
+                protocol,
                 get("sasl_mechanism"),
                 get("sasl_username"),
                 password.value,

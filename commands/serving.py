@@ -283,6 +283,7 @@ class Resolution:
             cluster_secret=secret,
             cluster_id=cluster_id,
             users=_users(users_file),
+            users_file=users_file,
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
             redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
@@ -308,7 +309,19 @@ class Resolution:
         for warning in options.check():
             self._g.out.warn_once([warning])
         BrokerConfig.from_settings(options.broker_settings())
+        self._g.out.warn_once(self._exposed_secrets())
         return options
+
+    def _exposed_secrets(self) -> list[str]:
+        """A warning for each secret among the configs of the command line."""
+        from yak.config.broker_configs import is_sensitive
+
+        hint = "other users of this machine see it; use --properties FILE"
+        return [
+            f"-c {name} has a secret: {hint}"
+            for name, (_, origin) in self.configs.items()
+            if origin == "flag -c" and is_sensitive(name)
+        ]
 
 
 _SECRET_WORDS_MAX = 2
@@ -379,6 +392,7 @@ def _read_properties(path: str) -> dict[str, str]:
 
 def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
     """Print every value with its origin, but no password; computed values replace missing defaults."""
+    from yak.commands.settings import shown_value
     from yak.config.broker_configs import is_sensitive
 
     host, port = options.advertised(options.port)
@@ -394,7 +408,7 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         said = tuple(name for name in said if name not in ("listeners", "advertised.listeners"))
         unused = ("host", "port", *_ADVERTISED)
     rows = [
-        {"name": each.name, "value": shown.get(each.name, each.value), "origin": each.origin}
+        {"name": each.name, "value": shown.get(each.name, shown_value(each.name, each.value)), "origin": each.origin}
         for each in sorted(resolved.values, key=lambda each: each.name)
         if each.name not in unused
     ]

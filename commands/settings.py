@@ -19,6 +19,7 @@ from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, un
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.private_files import distrust
+from yak.security.redis_url import PASSWORD_VARIABLE, has_password, without_password
 
 PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
@@ -26,6 +27,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
+_PASSWORD_HINT = f"use ?password_file=FILE, or {PASSWORD_VARIABLE}"
 FALSE_WORDS = ("", "0", "false", "no", "off")
 
 
@@ -267,12 +269,21 @@ SETTINGS: tuple[Setting, ...] = (
 )
 SECRETS = ("http_token", "sasl_password", "ssl_key_password")
 """Settings whose values no command prints."""
+_REDIS_URLS = ("redis_url", "project_redis")
+"""Addresses that may have a password in them, which no command prints."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by setting, with `(set)` in place of secrets."""
-    return {name: "(set)" if name in SECRETS and value else value for name, value in values.items()}
+    """The values by setting, with `(set)` in place of secrets, and `***` in that of the passwords of addresses."""
+    return {name: shown_value(name, value) for name, value in values.items()}
+
+
+def shown_value(name: str, value: Any) -> Any:
+    """A setting's value as commands print it."""
+    if name in SECRETS and value:
+        return "(set)"
+    return without_password(value) if name in _REDIS_URLS and isinstance(value, str) else value
 
 
 def closest(word: str, known: list[str]) -> str:
@@ -348,8 +359,16 @@ class Settings:
             return Resolved(name, *self._context())
         for value, origin in self._sources(setting, flag):
             if value is not None:
+                if name in _REDIS_URLS and origin.startswith("flag ") and has_password(str(value)):
+                    self._warn(
+                        f"{setting.flag} has a password, which other users of this machine see: {_PASSWORD_HINT}"
+                    )
                 return Resolved(name, _parsed(setting, value, origin), origin)
         return Resolved(name, setting.default, "default")
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
     def is_from_directory(self, found: Resolved) -> bool:
         """Whether ./yak.toml, which comes with a folder, gave this value, or chose the context that gave it."""
@@ -375,9 +394,9 @@ class Settings:
         variable = self.environment.get(setting.variable) or None
         alias, alias_names = self._alias(setting)
         if variable is not None and alias is not None and variable != alias:
-            warning = f"{setting.variable}={variable} and {alias_names} differ; {setting.variable} is used"
-            if warning not in self.warnings:
-                self.warnings.append(warning)
+            shown = shown_value(setting.name, variable)
+            warning = f"{setting.variable}={shown} and {alias_names} differ; {setting.variable} is used"
+            self._warn(warning)
         sources += [
             (variable, f"env {setting.variable}"),
             (alias, f"env {alias_names}"),

@@ -85,6 +85,10 @@ def ui(
         str | None,
         typer.Option("--token", metavar="SECRET", help="Token that browsers need; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
     ] = None,
+    certificate: Annotated[
+        str | None,
+        typer.Option("--certificate", metavar="FILE", help="Serve HTTPS; private key and certificate in PEM.", rich_help_panel=_WEB),
+    ] = None,
 ) -> int | None:  # fmt: skip
     """Monitor and test a cluster in a terminal or browser."""
     require_extra("web" if web else "ui")
@@ -92,7 +96,7 @@ def ui(
 
     if self_test:
         return launch.self_test(print)
-    check_web(web, plain=plain, host=host, port=port, token=token)
+    check_web(web, plain=plain, host=host, port=port, token=token, certificate=certificate)
     if keep and not demo:
         raise UsageError(
             "usage", "--keep goes with --demo", why="only the demo ends its cluster", try_=("yak ui --demo --keep",)
@@ -104,7 +108,7 @@ def ui(
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
     if web:
         words = tab_words(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
-        return run_web(g, words, host=host, port=port, token=token, demo=demo, keep=keep)
+        return run_web(g, words, host=host, port=port, token=token, certificate=certificate, demo=demo, keep=keep)
     if demo:
         from yak.tui.demo.show import run_demo
 

@@ -40,6 +40,7 @@ def run_web(
     host: str | None,
     port: int | None,
     token: str | None,
+    certificate: str | None,
     demo: bool,
     keep: bool,
 ) -> int:
@@ -52,6 +53,7 @@ def run_web(
         port=port,
         token=token if token is not None else os.environ.get(TOKEN_VARIABLE) or None,
         readonly=g.readonly,
+        certificate=certificate,
     )
     if not demo:
         _ = g.bootstrap_servers  # report an invalid address here, not in each tab

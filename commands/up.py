@@ -1,6 +1,6 @@
 """`yak up`: starts and shows a cluster on this machine."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,7 @@ from yak.commands.local_cluster import (
     data_dir_of,
     local_cluster,
     nodes,
+    print_access,
     print_status,
 )
 from yak.commands.options import Globals
@@ -27,6 +28,8 @@ _BROKERS_MAX = 64
         "yak up",
         "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
         "yak up --brokers 3 --metadata raft",
+        "yak up --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",
+        "yak up --tls --users-file users",
         "yak up --status -o json",
     )
 )
@@ -98,6 +101,39 @@ def up(
         ),
     ] = None,
     no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=START)] = False,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listen",
+            metavar="NAME://HOST:PORT",
+            help="A further listener; broker K has PORT + K - 1. none: take back.  [as before]",
+            rich_help_panel=START,
+        ),
+    ] = None,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--advertise",
+            metavar="NAME://HOST:PORT",
+            help="Address for clients of that listener, likewise.  [as --listen]",
+            rich_help_panel=START,
+        ),
+    ] = None,
+    tls: Annotated[
+        bool | None,
+        typer.Option(
+            "--tls/--no-tls", help="Encrypt, with certificates made here.  [as before]", rich_help_panel=START
+        ),
+    ] = None,
+    users_file: Annotated[
+        str | None,
+        typer.Option(
+            "--users-file",
+            metavar="FILE",
+            help="Clients log in as these users, NAME:PASSWORD a line. none: take back.  [as before]",
+            rich_help_panel=START,
+        ),
+    ] = None,
     metadata: Annotated[
         Literal["redis", "raft"] | None,
         typer.Option(
@@ -135,7 +171,7 @@ def up(
     if store.value == "raft" and redis_url is not None:
         raise UsageError("usage", "--redis-url and --metadata raft exclude each other", why="a quorum needs no Redis")
     own_redis = redis.origin == "default" or store.value == "raft"
-    listen = g.settings.get("port", flag=port)
+    own_port = g.settings.get("port", flag=port)
     answer_http = g.settings.get("http_port", flag=http_port)
     if ephemeral and not own_redis:
         raise UsageError(
@@ -146,7 +182,7 @@ def up(
         )
     g.must_not_be_readonly("starting a cluster")
     settings = UpSettings(
-        port=None if listen.origin == "default" else int(listen.value),
+        port=None if own_port.origin == "default" else int(own_port.value),
         redis_url=None if own_redis else str(redis.value),
         configs=tuple(configs or ()),
         brokers=brokers,
@@ -157,9 +193,35 @@ def up(
         http_port=None if answer_http.origin == "default" else int(answer_http.value),
         no_http=no_http,
         metadata=None if store.origin == "default" else str(store.value),
+        **_exposed(listen, advertise, tls, users_file),
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
+
+
+def _exposed(
+    listen: list[str] | None, advertise: list[str] | None, tls: bool | None, users_file: str | None
+) -> dict[str, Any]:
+    """The settings of the listeners. Raises UsageError (`usage`, `users-file`)."""
+    from yak.local.listeners import NONE
+
+    if listen is not None and NONE in listen:
+        if listen != [NONE] or advertise:
+            raise UsageError("usage", "--listen none goes alone", why="it takes back all further listeners")
+        listen = []
+    if users_file not in (None, NONE):
+        import os
+
+        from yak.server.users_file import read_users_file
+
+        users_file = os.path.abspath(str(users_file))
+        read_users_file(users_file)  # a bad file is refused before anything starts
+    return {
+        "listen": None if listen is None else tuple(listen),
+        "advertise": tuple(advertise or ()),
+        "tls": tls,
+        "users_file": users_file,
+    }
 
 
 def _ephemeral_dir(data_dir: str | None) -> str:
@@ -183,6 +245,7 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
     try:
         result = cluster.up(settings)
         started = result.started
+        _connect(result, settings.users_file)
         made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
         print_status(g, result.status, with_state=False)
         _say_what_happened(g, result, made)
@@ -201,12 +264,30 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
         raise
 
 
+def _connect(result: "UpResult", users_file: str | None) -> None:
+    """Connect to the cluster's own listener, with TLS and as the first user, to make the seed topics."""
+    from yak.client.login import ClientLogin, use_login
+    from yak.client.security import ClientSecurity, use
+    from yak.local.listeners import first_user
+
+    status = result.status
+    use(ClientSecurity(protocol=status.security_protocol, ca_location=status.ca_file))
+    if status.security_protocol.startswith("SASL"):
+        use_login(ClientLogin("SCRAM-SHA-256", *first_user(users_file or status.users_file or "")))
+
+
 def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) -> None:
+    from yak.security.redis_url import without_password
+
     status = result.status
     if not result.started:
         g.out.note("Redis was gone and runs again" if result.redis_started else "it ran already")
     else:
-        where = status.redis_url if status.metadata == "redis" else f"a quorum of {nodes(status.voters)} without Redis"
+        where = (
+            without_password(status.redis_url or "")
+            if status.metadata == "redis"
+            else f"a quorum of {nodes(status.voters)} without Redis"
+        )
         g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {where}, data in {status.data_dir}")
     if result.taken_ports:
         ports = ", ".join(map(str, result.taken_ports))
@@ -218,6 +299,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     answering = [broker.http_address for broker in status.brokers if broker.http_address]
     if answering:
         g.out.note(f"http:    {' '.join(answering)}")
+    print_access(g, status)
     if status.moving_to is not None:
         g.out.note(f"a move of the metadata is not finished: yak cluster migrate --to {status.moving_to}")
     for name in made:

@@ -173,18 +173,18 @@ class YakCommands:
         self._environment = {**kept, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "NO_COLOR": "1"}
         self._started: list[subprocess.Popen[str]] = []
 
-    def run(self, *arguments: str, timeout: float = 60.0) -> Ran:
-        """Run `yak` and wait for its end."""
-        child = self.start(*arguments)
+    def run(self, *arguments: str, timeout: float = 60.0, **environment: str) -> Ran:
+        """Run `yak` and wait for its end; `environment` is added to its variables."""
+        child = self.start(*arguments, **environment)
         out, err = child.communicate(timeout=timeout)
         return Ran(child.returncode, out, err)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `yak` and return; stdout and stderr are pipes. What still runs at the end of the test is killed."""
         child = subprocess.Popen(
             yak_argv(*arguments),
             cwd=self.folder,
-            env=self._environment,
+            env={**self._environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import time
 from types import SimpleNamespace
@@ -245,6 +246,25 @@ def test_no_output_of_a_broker_or_of_the_metadata_commands_has_a_key_or_a_passwo
     assert "bob" in shown
     for secret in (*(key.decode() for key in keys), "bob-secret", PASSWORD, WRONG):
         assert secret not in shown
+
+
+def test_sighup_reads_the_users_file_again_and_keeps_the_users_of_a_bad_one(tmp_path):
+    broker = start(tmp_path, "--metadata", "raft")
+    users = tmp_path / "users"
+    try:
+        users.write_text(f"{ADMIN}:renewed-secret\n")
+        broker.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "users-reloaded" in open(broker.log).read(), "the users are read again")  # noqa: SIM115
+        yak(broker, "topics", "list", password="renewed-secret")
+        assert yak(broker, "topics", "list", check=False).returncode == 3
+        users.write_text("no user\n")
+        broker.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "users-reload-failed" in open(broker.log).read(), "the bad file is logged")  # noqa: SIM115
+        yak(broker, "topics", "list", password="renewed-secret")
+        assert broker.process.poll() is None
+    finally:
+        broker.process.kill()
+        broker.process.wait()
 
 
 def test_brokers_replicate_over_listeners_with_sasl(tmp_path, redis_databases):

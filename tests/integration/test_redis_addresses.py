@@ -1,13 +1,10 @@
 """Every kind of address a Redis may have, with a real server behind it; and Redis servers that a broker must not begin with."""
 
-import contextlib
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
-import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 import trio
+from support.tls_proxy import tls_proxy
 
 from yak.core.events import StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused
@@ -151,32 +149,8 @@ def tls_port(certificate: tuple[str, str], server: RunningRedis) -> Iterator[int
     """TLS before the real server, whose own build may have none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
-    port = int(where(server).rpartition(":")[2])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    client, _ = listener.accept()
-                    threading.Thread(target=serve, args=(client,), daemon=True).start()
-
-        def serve(client: socket.socket) -> None:
-            with (
-                contextlib.suppress(OSError),
-                context.wrap_socket(client, server_side=True) as inside,
-                socket.create_connection(("127.0.0.1", port)) as outside,
-            ):
-                threading.Thread(target=copy, args=(outside, inside), daemon=True).start()
-                copy(inside, outside)
-
-        def copy(source: socket.socket, target: socket.socket) -> None:
-            with contextlib.suppress(OSError):
-                while data := source.recv(65536):
-                    target.sendall(data)
-                target.shutdown(socket.SHUT_RDWR)
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield listener.getsockname()[1]
+    with tls_proxy(context, int(where(server).rpartition(":")[2])) as port:
+        yield port
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])

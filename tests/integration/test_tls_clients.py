@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from conftest import BrokerHarness, YakCommands
 from support.tls import Certificates, consume, failure, produce
 from support.waiting import wait_until
@@ -153,6 +154,45 @@ def test_renewed_certificate_is_used_without_a_restart(
     shown = ssl.get_server_certificate(("127.0.0.1", broker.port))
     own = (certificates.folder / "broker.pem").read_text()
     assert ssl.PEM_cert_to_DER_cert(shown) == ssl.PEM_cert_to_DER_cert(own[own.index("-----BEGIN CERT") :])
+
+
+def test_key_store_is_changed_by_an_admin_client_and_read_again_at_the_same_path(
+    broker: BrokerHarness, tmp_path: Path
+) -> None:
+    """KIP-226, as `kafka-configs.sh --alter --add-config listener.name.ssl.ssl.keystore.location=...` does."""
+    certificates = Certificates(tmp_path / "certs")
+    broker.start(**certificates.configs())
+    admin = AdminClient(certificates.client(broker.bootstrap))
+
+    def shown() -> bytes:
+        return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", broker.port)))
+
+    def of(path: Path) -> bytes:
+        text = path.read_text()
+        return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERT") :])
+
+    def alter(path: Path) -> None:
+        entry = ConfigEntry(
+            "listener.name.ssl.ssl.keystore.location", str(path), incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(20)
+
+    at_start, other = certificates.folder / "broker.pem", tmp_path / "other.pem"
+    at_start.rename(tmp_path / "first.pem")
+    certificates.renew()
+    at_start.rename(other)
+    (tmp_path / "first.pem").rename(at_start)
+    assert shown() == of(at_start) != of(other)
+    alter(other)
+    wait_until(lambda: shown() == of(other), "the certificate of the other file", seconds=8)
+    certificates.renew()
+    at_start.replace(other)
+    alter(other)
+    wait_until(lambda: shown() == of(other), "the new certificate at the same path", seconds=8)
+    certificates.renew()
+    broker.restart()
+    wait_until(lambda: shown() == of(other), "the change is in the metadata", seconds=8)
 
 
 def test_yak_commands_connect_by_their_context(

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from yak.local import ports
 from yak.local.processes import identify, is_running
 
 
@@ -61,7 +63,8 @@ def read_all(bootstrap: str, topic: str) -> list[str]:
 
 def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any) -> None:
     status = up_detached(yak)
-    assert set(status) == {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
+    keys = {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
+    assert set(status) == keys | {"listeners", "security_protocol", "ca_file"}
     assert status["cluster"]
     assert status["data_dir"] == str(yak.folder / "yak-data")
     broker = broker_of(status)
@@ -305,3 +308,79 @@ def wait_for_status(yak: Any, state: str) -> dict[str, Any]:
             return status
         assert time.monotonic() < deadline, status
         time.sleep(0.1)
+
+
+def test_one_flag_lets_clients_of_another_network_in(yak: Any) -> None:
+    """The case of a container: a listener on every address, advertised under the name that clients outside use."""
+    port = ports.find_lasting("127.0.0.1")
+    outside = f"localhost:{port}"
+    status = up_detached(yak, "--listen", f"EXTERNAL://0.0.0.0:{port}", "--advertise", f"EXTERNAL://{outside}")
+    assert status["listeners"] == [f"EXTERNAL://{outside}"]
+    write(outside, "t", "from outside")
+    told = AdminClient({"bootstrap.servers": outside}).list_topics(timeout=20).brokers[1]
+    assert f"{told.host}:{told.port}" == outside
+    assert read_all(status["bootstrap"], "t") == ["from outside"]
+    doctor = {each["check"]: each for each in yak.run("doctor", "-o", "json").json}
+    assert doctor["authentication"]["state"] == "warn"
+    assert f"node 1 at EXTERNAL://0.0.0.0:{port}" in doctor["authentication"]["detail"]
+    log = Path(yak.folder, "yak-data", "logs", "node-1.log").read_text()
+    assert log.count("listeners-without-authentication") == 1
+
+
+def consume_over_http(client: httpx.Client, address: str, auth: tuple[str, str]) -> None:
+    """A consumer of the group API, which logs in at the brokers as the user that creates it."""
+    kind = {"content-type": "application/vnd.kafka.v2+json"}
+    body = {"name": "one", "format": "json", "auto.offset.reset": "earliest"}
+    made = client.post(f"{address}/consumers/g", json=body, headers=kind, auth=auth)
+    assert made.status_code == 200, made.text
+    instance = f"{address}/consumers/g/instances/one"
+    assert client.post(f"{instance}/subscription", json={"topics": ["orders"]}, headers=kind, auth=auth).is_success
+    found: list[Any] = []
+    deadline = time.monotonic() + 60
+    while len(found) < 8 and time.monotonic() < deadline:
+        accept = {"accept": "application/vnd.kafka.json.v2+json"}
+        found += client.get(f"{instance}/records", params={"timeout": "2000"}, headers=accept, auth=auth).json()
+    assert sorted(each["value"] for each in found) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert client.delete(instance, headers=kind, auth=auth).status_code == 204
+
+
+def test_tls_and_users_reach_every_client(yak: Any) -> None:
+    """Commands find the cluster's protocol and authority; HTTP asks for the same user, over HTTPS."""
+    users = Path(yak.folder, "users")
+    users.write_text("ann:odd-secret-of-ann\n")
+    users.chmod(0o600)
+    ran = yak.run("up", "-d", "--port", "0", "--brokers", "2", "--tls", "--users-file", str(users), "-o", "json",
+                  "--seed-topic", "orders:4", "--metadata", "raft")  # fmt: skip
+    assert ran.code == 0, ran.err
+    status = ran.json
+    assert (status["security_protocol"], status["listeners"]) == ("SASL_SSL", [])
+    login = {"YAK_SASL_USERNAME": "ann", "YAK_SASL_PASSWORD": "odd-secret-of-ann"}
+    assert yak.run("topics", "list", "-o", "json", **login).json[0]["name"] == "orders"
+    assert yak.run("topics", "list").code == 2
+    for words in (
+        ("isr",),
+        ("failover", "orders"),
+        ("doctor",),
+        ("cluster",),
+        ("groups", "list"),
+        ("quorum", "describe"),
+    ):
+        ran = yak.run(*words, **login)
+        assert ran.code == 0, f"{words}: {ran.out}{ran.err}"
+    wrong = yak.run("topics", "list", **{**login, "YAK_SASL_PASSWORD": "guessed"})
+    assert wrong.code == 3
+    context = ssl.create_default_context(cafile=status["ca_file"])
+    with httpx.Client(verify=context, trust_env=False, timeout=20) as client:
+        for broker in status["brokers"]:
+            address = broker["http_address"]
+            assert address.startswith("https://")
+            assert client.get(f"{address}/health/live").status_code == 200
+            assert client.get(f"{address}/topics").status_code == 401
+            assert client.get(f"{address}/topics", auth=("ann", "guessed")).status_code == 401
+            records = {"topic": "orders", "records": [{"payload": number, "partition": number} for number in range(4)]}
+            answer = client.post(f"{address}/produce", json=records, auth=("ann", "odd-secret-of-ann"))
+            assert answer.status_code == 200, answer.text
+            rows = client.get(f"{address}/api/isr?topic=orders", auth=("ann", "odd-secret-of-ann")).json()
+            assert all(len(row["log_end_offsets"]) == 2 for row in rows), rows
+        consume_over_http(client, status["brokers"][1]["http_address"], ("ann", "odd-secret-of-ann"))
+    assert yak.run("up", "-d", "--no-tls").code == 2

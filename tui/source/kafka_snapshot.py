@@ -72,7 +72,7 @@ class Snapshot:
                 "controller_id": None if image.controller_id < 0 else image.controller_id,
                 "controller_epoch": image.controller_epoch,
                 "redis": {"state": UNKNOWN_STORE, "lost_ms": None},
-                "brokers": [registration_json(each) for each in image.brokers.values()],
+                "brokers": [registration_json(each, "http") for each in image.brokers.values()],
             },
             "partitions": self.rows(),
         }

@@ -81,9 +81,17 @@ class LiveSource:
         if self._client_made is None:
             import httpx
 
-            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+            from yak.client.security import in_force
+            from yak.tui.source.http_login import HttpLogin
+
             limits = httpx.Limits(max_connections=200, max_keepalive_connections=20)
-            self._client_made = httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, headers=headers, limits=limits)
+            self._client_made = httpx.AsyncClient(
+                timeout=ASK_SECONDS,
+                trust_env=False,
+                auth=HttpLogin(self._token),
+                limits=limits,
+                verify=in_force().http_context() or True,
+            )
         return self._client_made
 
     async def close(self) -> None:

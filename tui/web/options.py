@@ -4,13 +4,17 @@ import errno
 import ipaddress
 import os
 import socket
+import time
 import urllib.parse
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError
 from yak.limits import UI_SESSIONS_MAX
 from yak.local.ports import holder
+
+if TYPE_CHECKING:
+    import ssl
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8090
@@ -31,6 +35,8 @@ class WebOptions:
     readonly: bool = False
     """The apps are read-only, so uploads are refused too."""
     sessions_max: int = UI_SESSIONS_MAX
+    certificate: str | None = None
+    """File in PEM with the private key and its certificates, as a broker's `ssl.keystore.location`; None: no TLS."""
 
     def check(self) -> None:
         """Raise UsageError (`open-to-all`, `bad-token`, `unknown-host`) for unsafe or invalid options."""
@@ -60,7 +66,21 @@ class WebOptions:
             return f"everybody who reaches {self.host} can read this cluster's messages (--readonly without --token)"
         if len(self.token) < _TOKEN_LENGTH_ADVISED:
             return f"a token of {len(self.token)} characters can be guessed; {_TOKEN_LENGTH_ADVISED} are better"
-        return "nothing is encrypted on the way: use it in a network that you trust, or behind a proxy with TLS"
+        if self.certificate is not None:
+            return None
+        return "nothing is encrypted on the way: use --certificate FILE, or a network that you trust"
+
+    def context(self) -> "ssl.SSLContext | None":
+        """The TLS of the server; None without a certificate.
+
+        Raises UsageError (`tls-config`) and StartRefused (`yak.security.key_stores`) for a file that cannot be used.
+        """
+        if self.certificate is None:
+            return None
+        from yak.security.tls import TlsSettings, make_contexts
+
+        settings = TlsSettings.of_listener("ui", {"ssl.keystore.location": self.certificate})
+        return make_contexts(settings, "yak ui --web", time.time_ns() // 1_000_000).accepting
 
 
 def is_loopback(host: str) -> bool:
@@ -75,12 +95,12 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 
-def address_of(host: str, port: int, token: str | None = None) -> str:
+def address_of(host: str, port: int, token: str | None = None, *, is_encrypted: bool = False) -> str:
     """The address to open on this machine."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host)  # noqa: S104 - it is only read here
     shown = name or (f"[{host}]" if ":" in host else host)
     query = "" if token is None else f"?token={urllib.parse.quote(token, safe='')}"
-    return f"http://{shown}:{port}/{query}"
+    return f"{'https' if is_encrypted else 'http'}://{shown}:{port}/{query}"
 
 
 _TRIED_MAX: Final = 100

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -96,12 +97,14 @@ def serve(options: WebOptions, argv: Sequence[str], *, say: Say, warn: Say) -> N
     """Serve until SIGINT, SIGTERM or SIGHUP. On return, all children and uploads are removed.
 
     `argv` is the command of one tab. Addresses go to `say`, problems of tabs to `warn`, a line each.
-    Raises UsageError: `open-to-all`, `bad-token`, `unknown-host`, `port-in-use`, `cannot-listen`.
+    Raises UsageError: `open-to-all`, `bad-token`, `unknown-host`, `port-in-use`, `cannot-listen`; and as
+    `WebOptions.context`.
     """
     options.check()
+    context = options.context()
     listener = bind(options.host, options.port)
     with listener:
-        asyncio.run(WebServer(options, argv, warn=warn).run(listener, say))
+        asyncio.run(WebServer(options, argv, warn=warn).run(listener, say, context))
 
 
 class WebServer:
@@ -116,7 +119,7 @@ class WebServer:
         environment[UPLOADS] = str(self.uploads.directory)
         self.sessions = Sessions(argv, environment, count_max=options.sessions_max, problem=warn)
 
-    async def run(self, listener: socket.socket, say: Say) -> None:
+    async def run(self, listener: socket.socket, say: Say, context: ssl.SSLContext | None = None) -> None:
         """Serve on a listening socket until a signal."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -127,7 +130,7 @@ class WebServer:
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         try:
             await runner.setup()
-            await web.SockSite(runner, listener).start()
+            await web.SockSite(runner, listener, ssl_context=context).start()
             self._announce(listener.getsockname()[1], say)
             await stop.wait()
             await self.sessions.stop()
@@ -155,9 +158,11 @@ class WebServer:
         options = self._options
         if options.port is None and port != PORT:
             say(f"port {PORT} is taken; this is {port}")
-        say(f"open    {address_of(options.host, port, options.token)}")
+        encrypted = options.certificate is not None
+        say(f"open    {address_of(options.host, port, options.token, is_encrypted=encrypted)}")
         if options.host in ("0.0.0.0", "::"):  # noqa: S104 - it is compared
-            say(f"        {address_of(socket.gethostname(), port, options.token)}   from other machines")
+            elsewhere = address_of(socket.gethostname(), port, options.token, is_encrypted=encrypted)
+            say(f"        {elsewhere}   from other machines")
         if warning := options.warning():
             self._warn(warning)
         say("Ctrl+C stops it and ends its tabs")

@@ -25,7 +25,8 @@ from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fetches import Fetches
 from yak.broker.large_requests import LargeRequests
-from yak.broker.login import Logins
+from yak.broker.listener_configs import ListenerConfigs
+from yak.broker.login import Logins, token_verifiers
 from yak.broker.purgatory import Answer, Purgatory
 from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
 from yak.broker.throttling import Throttling
@@ -47,6 +48,7 @@ from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
+from yak.lifecycle.broker_listeners import BrokerListeners
 from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
@@ -86,14 +88,12 @@ from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
-from yak.security.oauth_messages import OAUTHBEARER
 from yak.storage.log_store import LogStore
 from yak.transactions.marker_sender import MarkerSender
 from yak.transactions.verification import Verification
 
 if TYPE_CHECKING:
     from yak.broker.delegation_tokens import DelegationTokens
-    from yak.broker.token_verifier import TokenVerifiers
 
 API_VERSIONS_KEY = 18
 S = TypeVar("S", bound="memoryview | DelayedOperation")
@@ -145,8 +145,8 @@ class Broker:
         self.context = Context(self._clock, parts.config, parts.image, self.emit, self.jobs, self.timers)
         self._make_client_parts(parts)
         self._failure: FailStop | None = None
-        quorum_id = None if parts.quorum is None else parts.quorum.config.cluster_id
-        self.peers = Peers(self.context, parts.rng, self._incarnation, self._suspect, quorum_id)
+        self.peers = self._make_peers(parts)
+        self._make_listener_parts(parts.identity)
         self.quorum: QuorumNode | None = None
         self.suspected_brokers = SuspectedBrokers(self.context, self.purgatory.complete)
         self.recently_fenced = RecentlyFenced(self.context)
@@ -192,6 +192,7 @@ class Broker:
         """Open the partitions of the image, and take part in the quorum."""
         self.local_replicas.open_all()
         self.offline_replicas.ask()
+        self.listener_configs.apply()
         if self.quorum is not None:
             self.quorum.quorum.start()
             self._take_store_events()
@@ -366,6 +367,7 @@ class Broker:
             events.PeerAnswered: self.peers.on_answered,
             events.PeerLost: self.peers.on_lost,
             events.WallClockMoved: self._on_wall_clock_moved,
+            events.OwnUsersChanged: self.logins.on_own_users,
             events.StopRequested: self.shutdown.on_stop_requested,
         }
 
@@ -445,6 +447,7 @@ class Broker:
         """The logs have their changed configurations: apply the configs of this broker."""
         self.replica_fetchers.configs_changed()
         self.fetches.throttle.update_rate()
+        self.listener_configs.apply()
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
@@ -457,6 +460,7 @@ class Broker:
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
         self.group_coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:
+            self._broker_listeners.check()
             self.record_deletions.on_brokers()
             self.expected_followers.on_brokers()
         self.metadata.image_changed(delta)
@@ -480,6 +484,15 @@ class Broker:
     def _suspect(self, node_id: NodeId) -> None:
         self.failure_watch.suspect(node_id)
 
+    def _make_peers(self, parts: Parts) -> Peers:
+        cluster_id = None if parts.quorum is None else parts.quorum.config.cluster_id
+        listener = parts.identity.inter_broker
+        return Peers(self.context, parts.rng, self._incarnation, self._suspect, cluster_id, listener)
+
+    def _make_listener_parts(self, identity: Identity) -> None:
+        self._broker_listeners = BrokerListeners(self.context, identity)
+        self.listener_configs = ListenerConfigs(self.context, self.node_id)
+
     def _make_client_parts(self, parts: Parts) -> None:
         """The parts that stand between a client's request and its handler."""
         self.throttling = Throttling(self.context, parts.processor_ns, self.close_connection)
@@ -496,20 +509,8 @@ class Broker:
             self.close_connection,
             self._login_secret,
             parts.own_users,
-            self._make_verifiers(parts),
+            token_verifiers(self.context, parts.identity.endpoints, parts.fetch_web),
         )
-
-    def _make_verifiers(self, parts: Parts) -> TokenVerifiers | None:
-        """The verifiers of access tokens; other brokers do not import them. Their keys are read from the start."""
-        if OAUTHBEARER not in self.config.sasl_enabled_mechanisms:
-            return None
-        from yak.broker.token_verifier import TokenVerifiers
-
-        verifiers = TokenVerifiers(self.context, parts.fetch_web)
-        for each in parts.identity.endpoints:
-            if each.security_protocol.uses_sasl:
-                verifiers.of_listener(each.name)
-        return verifiers
 
     def _make_delegation_tokens(self) -> DelegationTokens | None:
         """The delegation tokens, if they are enabled; other brokers do not import them."""

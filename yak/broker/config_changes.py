@@ -15,6 +15,7 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.config_resources import TOPIC, GroupResource, Resource, check_resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
+from yak.config.ssl_configs import of_one_listener
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource,
         if not call.request.validate_only and settings != dict(resource.overrides):
             requests = plan_alter_configs(broker.image, resource.kind, resource.name, settings)
             waiting.change(index, requests)
+        elif not call.request.validate_only and any(of_one_listener(config.name) for config in asked.configs):
+            broker.listener_configs.read_again()  # as in Kafka, the same path reads a file that changed
     return build(waiting.results) if waiting.is_done() else Later(waiting)
 
 

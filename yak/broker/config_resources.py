@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.config.broker_config_table import METADATA_STORE_TARGET
-from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config
+from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config, validate_listener_config
 from yak.config.definitions import ConfigDef
 from yak.config.group_configs import (
     BROKER_PREFIX,
@@ -20,6 +20,7 @@ from yak.config.group_configs import (
     check_group_configs,
     validate_group_config,
 )
+from yak.config.ssl_configs import of_one_listener
 from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
@@ -85,6 +86,9 @@ class BrokerResource:
 
     def validate(self, name: str, value: str) -> None:
         """Raise PeerError if a running broker cannot take this value."""
+        if of_one_listener(name) is not None:
+            validate_listener_config(name, value, per_broker=not self.is_default)
+            return
         validate_broker_config(name, value, per_broker=not self.is_default)
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
             words = "it counts for all brokers, and each of them must be started with --metadata both first"

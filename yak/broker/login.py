@@ -7,7 +7,7 @@ that clients get are those of Kafka's SaslServerAuthenticator and KafkaChannel, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
 from yak.core.context import Context
-from yak.core.events import LoggedIn, Notice
+from yak.core.events import LoggedIn, Notice, OwnUsersChanged
 from yak.errors import ErrorCode, LoginRefused
 from yak.limits import LOGIN_MS_MAX
 from yak.ports.disk import Disk
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from yak.broker.connections import Connection
     from yak.broker.delegation_tokens import DelegationTokens
     from yak.broker.purgatory import Purgatory
-    from yak.broker.token_verifier import TokenVerifiers
+    from yak.broker.token_verifier import FetchWeb, TokenVerifiers
+    from yak.config.listeners import Listener
     from yak.security.oauth_settings import AccessToken
 
 _REAUTHENTICATION_MS_MIN: Final = 1_000
@@ -101,6 +102,10 @@ class Logins:
         self._close, self._secret, self._own_users, self._verifiers = close, secret, own_users, verifiers
         self.delegation_tokens: DelegationTokens | None = None
         """None when they are not enabled."""
+
+    def on_own_users(self, event: OwnUsersChanged) -> None:
+        """Use the changed users of this broker alone from the next login on; open connections stay."""
+        self._own_users = event.users
 
     def begin(self, connection: Connection) -> None:
         """A client connected to a listener with SASL: it must log in in time."""
@@ -182,7 +187,7 @@ class Logins:
             operation.result = None if error is None and is_right else wrong
             self._purgatory.complete(operation)
 
-        mechanism, credential = self._plain_credential(token.user)
+        mechanism, credential = self.password_credential(token.user)
         self._context.jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
         return Later(operation)
 
@@ -305,7 +310,8 @@ class Logins:
         found = ScramCredential.parse(text)
         return found or ScramCredential.unknown(mechanism, user, self._secret())
 
-    def _plain_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
+    def password_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
+        """The credential to check a user's password against; no password fits that of an unknown user."""
         texts = self._texts(user)
         mechanism = next((each for each in MECHANISMS.values() if each.name in texts), SCRAM_SHA_256)
         return mechanism, self._credential(mechanism, user)
@@ -381,3 +387,21 @@ class _Refusal(DelayedOperation):
         """The answer; the connection is closed behind it."""
         self._close()
         return Now(self._answer)
+
+
+def token_verifiers(
+    context: Context, listeners: Iterable[Listener], fetch_web: FetchWeb | None
+) -> TokenVerifiers | None:
+    """The verifiers of access tokens, None without OAUTHBEARER: most brokers do not import them.
+
+    Their keys are read from the start. `fetch_web` is None where there is no web: in the simulator.
+    """
+    if OAUTHBEARER not in context.config.sasl_enabled_mechanisms:
+        return None
+    from yak.broker.token_verifier import TokenVerifiers
+
+    verifiers = TokenVerifiers(context, fetch_web)
+    for each in listeners:
+        if each.security_protocol.uses_sasl:
+            verifiers.of_listener(each.name)
+    return verifiers

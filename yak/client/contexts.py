@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from yak.errors import UsageError
-from yak.private_files import replace_file
+from yak.private_files import make_directory, replace_file
 
 CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
 LAST = "-"
@@ -132,5 +132,7 @@ def _write(path: str, document: dict[str, Any]) -> None:
     """Replace the file atomically, readable by its owner only: a URL or a token in it may be a secret."""
     from yak.client.toml_text import dump_toml
 
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        make_directory(folder)
     replace_file(path, dump_toml(document).encode())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """Kafka's security protocol, and files in PEM."""
+    """Kafka's security protocol, and files in PEM, which count for HTTPS too."""
 
     protocol: str = "PLAINTEXT"
     ca_location: str | None = None
@@ -58,6 +58,13 @@ class ClientSecurity:
         except BaseException:
             sock.close()
             raise
+
+    def http_context(self) -> "ssl.SSLContext | None":
+        """The context for HTTPS, with the same authority and certificate; None: the system's authorities are trusted.
+
+        Raises UsageError (`client-certificate`).
+        """
+        return self._context() if self.ca_location or self.certificate_location else None
 
     def _context(self) -> "ssl.SSLContext":
         import ssl

@@ -69,6 +69,23 @@ class BrokerInfo:
             return replace(plain, host=self.host, port=self.port) if name == plain.name else None
         return next((each for each in self.endpoints if each.name == name), None)
 
+    def endpoint_for(self, broker_listener: Listener) -> tuple[str, int]:
+        """Where a broker connects that uses `broker_listener` between brokers: this broker's listener of that name.
+
+        A broker without it is reached at its own inter-broker listener (`lacks` says why that may fail).
+        """
+        found = self.endpoint(broker_listener.name)
+        return (self.host, self.port) if found is None else (found.host, found.port)
+
+    def lacks(self, broker_listener: Listener) -> str:
+        """Why a broker that uses `broker_listener` between brokers may not reach this one; empty when it can."""
+        name, found = broker_listener.name, self.endpoint(broker_listener.name)
+        if found is None:
+            return f"it advertises no listener {name}"
+        if found.security_protocol is not broker_listener.security_protocol:
+            return f"its listener {name} is {found.security_protocol}, not {broker_listener.security_protocol}"
+        return ""
+
     @property
     def must_register_again(self) -> bool:
         """Whether the broker was unfenced and then fenced: others may have decided on its operations in flight."""

@@ -42,7 +42,7 @@ from yak.config.definitions import (
     table_of,
 )
 from yak.config.oauth_configs import OAUTH_CONFIGS
-from yak.config.ssl_configs import SSL_CONFIGS
+from yak.config.ssl_configs import SSL_CONFIGS, one_of_words
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
     COMPACTION_MAP_BYTES,
@@ -105,6 +105,20 @@ _WITH_EFFECT: Final = (
         "Listeners for the metadata quorum only: they are not advertised to clients.",
     ),
     _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
+    _static(
+        "yak.http.security.protocol",
+        _STRING,
+        "PLAINTEXT",
+        "PLAINTEXT, or SSL: HTTPS with the ssl.* configs, which listener.name.http. in front sets for it. Only in YAK.",
+        one_of_words("plaintext", "ssl"),
+    ),
+    _static(
+        "yak.http.authentication",
+        _STRING,
+        "none",
+        "none, or basic: every HTTP request needs a user and a password, the token, or a certificate. Only in YAK.",
+        one_of_words("none", "basic"),
+    ),
     _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108
     _static(

@@ -8,6 +8,7 @@ from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, Update, Value, validate
+from yak.config.ssl_configs import is_reconfigurable, of_one_listener
 from yak.errors import ErrorCode, PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -240,6 +241,20 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
     validate(BROKER_CONFIGS, name, value)
     if definition is not None and definition.update is Update.PER_BROKER and not per_broker:
         raise PeerError(ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+
+
+def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None:
+    """Raise PeerError unless a running broker may take this value of a config of one listener.
+
+    As `validate_broker_config`; only the stores' places and types can change (Kafka's DynamicSecurityConfigs).
+    """
+    definition = of_one_listener(name)
+    assert definition is not None, "the caller knows that it is of one listener"
+    if not is_reconfigurable(definition):
+        raise PeerError(ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
+    if not per_broker:
+        raise PeerError(ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+    validate({name: definition}, name, value)
 
 
 def _refuse_bad(name: str, text: str) -> None:

@@ -1,12 +1,13 @@
 """Configs as DescribeConfigs returns them: value, source, and synonyms (Kafka's ConfigHelper.java)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
 from yak.config.group_configs import GROUP_CONFIGS
+from yak.config.ssl_configs import is_reconfigurable, of_one_listener
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
@@ -83,11 +84,18 @@ def describe_broker(
     static_broker: Mapping[str, str],
     names: Collection[str] | None = None,
 ) -> list[ConfigRow]:
-    """All broker configs of one broker, or the named ones, in alphabetical order."""
+    """All broker configs of one broker, or the named ones, in alphabetical order; those of one listener come last."""
     levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    prefixed = {
+        name: replace(
+            definition, name=name, update=Update.PER_BROKER if is_reconfigurable(definition) else Update.READ_ONLY
+        )
+        for name in sorted({*dynamic_broker, *static_broker})
+        if (definition := of_one_listener(name)) is not None
+    }
     return [
         _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
-        for definition in _chosen(BROKER_CONFIGS, names)
+        for definition in _chosen({**BROKER_CONFIGS, **prefixed}, names)
     ]
 
 

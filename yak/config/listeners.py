@@ -193,6 +193,33 @@ def check_routable(advertised: Iterable[Listener]) -> None:
             )
 
 
+def without_authentication(settings: Mapping[str, str]) -> tuple[Listener, ...]:
+    """The listeners that other machines reach, and that ask clients neither for a login nor for a certificate.
+
+    `settings` are a broker's configs by Kafka's names. Raises UsageError (`bad-listeners`).
+    """
+    return tuple(
+        each
+        for each in Listeners.from_settings(settings).bound
+        if not is_loopback(each.host) and not _authenticates(each, settings)
+    )
+
+
+def _authenticates(listener: Listener, settings: Mapping[str, str]) -> bool:
+    own = settings.get(f"listener.name.{listener.name.lower()}.ssl.client.auth")
+    client_auth = settings.get("ssl.client.auth", "none") if own is None else own
+    protocol = listener.security_protocol
+    return protocol.uses_sasl or (protocol.uses_tls and client_auth.strip().lower() == "required")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address; an empty host means every address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def write_endpoints(endpoints: Iterable[Listener]) -> str:
     """Endpoints in the form of a broker's registration: `NAME=PROTOCOL://host:port,...`."""
     return ",".join(f"{each.name}={each.security_protocol}://{each.host}:{each.port}" for each in endpoints)

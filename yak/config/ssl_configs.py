@@ -14,8 +14,8 @@ _STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSW
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\s]+\.(.+)")
 
 
-def _one_of_words(*words: str) -> Check:
-    """As `one_of`, whatever the case, as Kafka's ValidString.in of these configs after it folds the value."""
+def one_of_words(*words: str) -> Check:
+    """As `one_of`, of lower-case words, whatever the case of the value."""
     check = one_of(*words)
     return lambda name, value: check(name, str(value).lower())
 
@@ -58,7 +58,7 @@ SSL_CONFIGS: Final = (
         _STRING,
         "none",
         "Whether clients present a certificate: required, requested (one that is presented must be valid), or none.",
-        _one_of_words("required", "requested", "none"),
+        one_of_words("required", "requested", "none"),
     ),
     ConfigDef(
         "ssl.enabled.protocols",
@@ -78,7 +78,7 @@ SSL_CONFIGS: Final = (
         _STRING,
         "https",
         "How a broker checks the host name of another: https, or empty for no check.",
-        _one_of_words("https", ""),
+        one_of_words("https", ""),
     ),
     ConfigDef(
         "ssl.principal.mapping.rules",
@@ -88,6 +88,19 @@ SSL_CONFIGS: Final = (
     ),
 )
 _BY_NAME: Final = {definition.name: definition for definition in SSL_CONFIGS}
+
+
+_RECONFIGURABLE: Final = (
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+)
+
+
+def is_reconfigurable(definition: ConfigDef) -> bool:
+    """Whether it can change on a running broker, for one listener (Kafka's SslConfigs.RECONFIGURABLE_CONFIGS)."""
+    return definition.name in _RECONFIGURABLE
 
 
 def of_one_listener(name: str) -> ConfigDef | None:

@@ -6,7 +6,8 @@ them to `Broker.step(event, now_ms)`, and carry out the effects that it returns,
 A *turn* is all frames of one read of one socket; `TurnEnd` follows it and completes the delayed operations they affected.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
@@ -137,6 +138,13 @@ class WallClockMoved:
 
 
 @dataclass(slots=True)
+class OwnUsersChanged:
+    """The users of this broker alone changed: SCRAM credentials by name and mechanism. The next logins use them."""
+
+    users: Mapping[str, Mapping[str, str]] = field(repr=False)
+
+
+@dataclass(slots=True)
 class StopRequested:
     """Start a controlled shutdown: move leaderships, flush, write the clean-shutdown mark; then `Stopped` follows."""
 
@@ -156,6 +164,7 @@ Event: TypeAlias = (
     | PeerAnswered
     | PeerLost
     | WallClockMoved
+    | OwnUsersChanged
     | StopRequested
 )
 
@@ -294,6 +303,13 @@ class Notice:
 
 
 @dataclass(slots=True)
+class ReconfigureListeners:
+    """Use these configs of single listeners over those of the start, and read the files of all listeners again."""
+
+    configs: Mapping[str, str]
+
+
+@dataclass(slots=True)
 class Ready:
     """The broker is registered and has caught up with the metadata: start to listen. Comes once."""
 
@@ -334,6 +350,7 @@ Effect: TypeAlias = (
     | ConnectPeer
     | SendPeer
     | ClosePeer
+    | ReconfigureListeners
     | Notice
     | Ready
     | Refused

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from yak.cluster.image import BrokerInfo
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, ProtocolViolation
@@ -101,8 +103,10 @@ class Peers:
         incarnation: Callable[[], Incarnation],
         suspect: Callable[[NodeId], None],
         cluster_id: str | None = None,
+        listener: Listener = PLAINTEXT_LISTENER,
     ) -> None:
-        self._context, self._cluster_id = context, cluster_id
+        """`listener` is this broker's inter-broker listener: others are reached at theirs of the same name (KIP-103)."""
+        self._context, self._cluster_id, self._listener = context, cluster_id, listener
         self.rng = rng
         self.incarnation = incarnation
         self.suspect = suspect
@@ -119,7 +123,10 @@ class Peers:
         """Begin to connect to this broker; the owner receives the result as an event."""
         self._last_id += 1
         self._peers[self._last_id] = _Peer(owner, address.node_id, address.broker_epoch)
-        self._context.emit(events.ConnectPeer(self._last_id, address.host, address.port))
+        host, port = address.host, address.port
+        if isinstance(address, BrokerInfo):
+            host, port = address.endpoint_for(self._listener)
+        self._context.emit(events.ConnectPeer(self._last_id, host, port))
         return self._last_id
 
     def send(self, peer_id: PeerId, parts: list[Part]) -> None:

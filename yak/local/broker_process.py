@@ -57,11 +57,14 @@ class BrokerSpec:
     http_port: int | None = None
     """None: no HTTP listener."""
     quorum: QuorumSpec | None = None
+    listeners: tuple[str, ...] = ()
+    """Arguments of `yak serve` with all listeners (`yak.local.listeners`), in the place of host and port."""
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         """The arguments of `yak serve` for this spec."""
         arguments = ["serve", "--node-id", str(self.node_id)]
-        if not any(config.startswith("listeners=") for config in self.configs):
+        arguments += self.listeners
+        if not self.listeners and not any(config.startswith("listeners=") for config in self.configs):
             arguments += ["--host", self.host, "--port", str(self.port)]
         arguments += [
             "--role",
@@ -94,6 +97,7 @@ class ReadyBroker:
     start_ms: float
     broker_epoch: int | None = None
     http_port: int | None = None
+    http_tls: bool = False
 
 
 class StartingBroker:
@@ -207,7 +211,8 @@ class StartingBroker:
         if process is None:
             return None
         start_ms = (time.monotonic() - self._started_at) * 1000.0
-        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), ready.get("http_port"))
+        http_port, http_tls = ready.get("http_port"), bool(ready.get("http_tls"))
+        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), http_port, http_tls)
 
     def _new_log_lines(self) -> list[str]:
         try:

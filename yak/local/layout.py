@@ -3,6 +3,7 @@
 <data-dir>/cluster.json, cluster.lock    the started processes; the lock of changes
 <data-dir>/node-1/                       the broker's own data directory
 <data-dir>/cluster.secret                the secret that the brokers of a quorum share; with --metadata raft
+<data-dir>/certs/                        the authority and the brokers' certificate; with --tls
 <data-dir>/redis/                        the Redis server's append-only file
 <data-dir>/logs/node-1.log, redis.log    their output
 <data-dir>/run/node-1.json               the broker's ready file
@@ -22,12 +23,17 @@ from yak.private_files import make_directory, open_file
 METADATA_FOLDER: Final = "__yak_metadata"
 """The folder of the metadata in a broker's first data directory."""
 _SECRET_NAME: Final = "cluster.secret"  # noqa: S105 - a name, no secret
-_OWN_ENTRIES: Final = ("logs", "redis", "run", state.STATE_FILE, state.LOCK_FILE, _SECRET_NAME)
+_OWN_ENTRIES: Final = ("certs", "logs", "redis", "run", state.STATE_FILE, state.LOCK_FILE, _SECRET_NAME)
 
 
 def node_dir(data_dir: str, node_id: int) -> str:
     """The data directory of one broker."""
     return os.path.join(data_dir, f"node-{node_id}")
+
+
+def certs_dir(data_dir: str) -> str:
+    """The folder of the cluster's certificates."""
+    return os.path.join(data_dir, "certs")
 
 
 def redis_dir(data_dir: str) -> str:

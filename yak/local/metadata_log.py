@@ -15,6 +15,7 @@ from yak.cluster.payload import BadRecord
 from yak.errors import Unreachable, YakError
 from yak.ids import MetadataOffset
 from yak.ports.metadata_store import TailedRecord
+from yak.security.redis_url import with_password, without_password
 
 METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"
@@ -55,8 +56,7 @@ class RedisSource:
     @property
     def name(self) -> str:
         """The address without a password."""
-        head, at, rest = self.url.rpartition("@")
-        return f"{head.split('://', 1)[0]}://{rest}" if at else self.url
+        return without_password(self.url)
 
     def connect(self) -> Any:
         """A connection that answered a ping; the caller closes it. Raises Unreachable (`log-source`)."""
@@ -64,7 +64,7 @@ class RedisSource:
 
         try:
             client = redis.Redis.from_url(
-                self.url,
+                with_password(self.url),
                 decode_responses=True,
                 socket_connect_timeout=self.timeout_s,
                 socket_timeout=self.timeout_s,

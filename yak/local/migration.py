@@ -22,6 +22,7 @@ from yak.local.starting import start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file
+from yak.security.redis_url import refuse_password, without_password
 
 PATIENCE_SECONDS: Final = 120.0
 """The longest wait of one step: for replicas, for the quorum, for the move."""
@@ -66,12 +67,13 @@ class Migration:
 
     def _begin(self, to: str, redis_url: str | None) -> None:
         known = self._known
+        refuse_password(redis_url)
         if to == quorum.REDIS and not known.redis.url and not known.redis.is_ours:
             known.redis = RedisState(redis_url or "", is_ours=redis_url is None)
         elif redis_url is not None and known.redis.url != redis_url:
             raise UsageError(
                 "cluster-running",
-                f"the brokers are connected to Redis at {known.redis.url}",
+                f"the brokers are connected to Redis at {without_password(known.redis.url)}",
                 why="a move to a quorum was interrupted; the way back leads to the Redis where it began",
                 try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
             )

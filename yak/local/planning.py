@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from yak.config.broker_configs import is_sensitive
 from yak.errors import UsageError
-from yak.local import layout, ports, quorum
+from yak.local import layout, listeners, ports, quorum
+from yak.local.exposed import Exposed
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
+from yak.security.redis_url import refuse_password, without_password
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_HTTP_PORT: Final = 8080
@@ -47,6 +50,13 @@ class UpSettings:
     """The first broker's HTTP port; the others follow it. None: as before, 8080 in a new cluster; 0: any free port."""
     no_http: bool = False
     metadata: str | None = None
+    listen: tuple[str, ...] | None = None
+    """Further listeners of broker 1, `NAME://HOST:PORT`; None: as before."""
+    advertise: tuple[str, ...] = ()
+    tls: bool | None = None
+    """None: as before."""
+    users_file: str | None = None
+    """The file of the users that may log in; None: as before, `listeners.NONE`: no logins."""
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
@@ -55,6 +65,8 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     Raises UsageError for changes that an existing or running cluster cannot take, and for a taken port.
     """
     running = any(map(is_alive, known.brokers))
+    refuse_password(settings.redis_url)
+    _refuse_secrets(settings.configs)
     if known.cluster_id is None and not running and not quorum.has_begun(known):
         known.brokers.clear()  # it never started successfully
     _set_metadata(known, settings)
@@ -73,8 +85,14 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):
             broker.configs = settings.configs
+    if not running:
+        known.exposed = _exposed(known, settings)
+    listeners.check(known, settings.port)
     taken = _choose_ports(known, settings)
     _choose_http_ports(known, settings)
+    for broker in known.brokers:
+        if not is_alive(broker):
+            listeners.check_free(known, broker)
     return taken
 
 
@@ -84,6 +102,8 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
     node_id = max(broker.node_id for broker in known.brokers) + 1
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
     known.brokers.append(added)
+    listeners.check(known)
+    listeners.check_free(known, added)
     _choose_ports(known, UpSettings(host=first.host), only=node_id)
     _choose_http_ports(known, UpSettings(host=first.host, no_http=first.http_port is None), only=node_id)
     return added
@@ -121,6 +141,29 @@ def _set_metadata(known: ClusterState, settings: UpSettings) -> None:
     known.metadata, known.voters = wanted or quorum.REDIS, ()
 
 
+def _refuse_secrets(configs: Sequence[str]) -> None:
+    """Refuse configs with passwords or keys. Raises UsageError (`secret-config`)."""
+    for name in (pair.partition("=")[0].strip() for pair in configs):
+        if is_sensitive(name):
+            raise UsageError(
+                "secret-config",
+                f"yak up takes no {name}",
+                why="it would be stored in the cluster's state and stand on command lines, which other users see",
+                try_=("yak up --tls", "yak serve --properties FILE          a broker with it"),
+            )
+
+
+def _exposed(known: ClusterState, settings: UpSettings) -> Exposed:
+    before = known.exposed
+    users_file = before.users_file if settings.users_file is None else settings.users_file
+    return Exposed(
+        before.listen if settings.listen is None else settings.listen,
+        before.advertise if settings.listen is None and not settings.advertise else settings.advertise,
+        before.tls if settings.tls is None else settings.tls,
+        None if users_file == listeners.NONE else users_file,
+    )
+
+
 def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
     """Raise UsageError for settings that a running cluster cannot take."""
     first = known.brokers[0]
@@ -128,9 +171,11 @@ def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
     if settings.port not in {None, 0, first.port}:
         wrong = f"it listens on {first.address}, not on port {settings.port}"
     elif known.metadata == quorum.REDIS and settings.redis_url not in {None, known.redis.url}:
-        wrong = f"its metadata is in {known.redis.url}"
+        wrong = f"its metadata is in {without_password(known.redis.url)}"
     elif settings.configs and any(is_alive(each) and each.configs != settings.configs for each in known.brokers):
         wrong = "it was started with other configs"
+    elif _exposed(known, settings) != known.exposed:
+        wrong = "it was started with other listeners, or with other TLS or users"
     if wrong is not None:
         raise _running(known, wrong)
 
@@ -196,7 +241,7 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
     taken: list[int] = []
     asked = settings.port
     base = asked or known.brokers[0].port or DEFAULT_PORT
-    mine = {broker.port for broker in known.brokers if is_alive(broker)}
+    mine = {broker.port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue
@@ -245,7 +290,7 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
             try_=(f"yak up --data-dir {known.data_dir}",),
         )
     taken: list[int] = []
-    mine = {broker.port for broker in known.brokers}
+    mine = {broker.port for broker in known.brokers} | listeners.taken_ports(known)
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue
@@ -273,7 +318,7 @@ def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | No
     asked = settings.http_port
     any_will_do = asked == 0 or (asked is None and (settings.port == 0 or bool(settings.ports)))
     base = asked or known.brokers[0].http_port or DEFAULT_HTTP_PORT
-    mine = {broker.http_port for broker in known.brokers if is_alive(broker)}
+    mine = {broker.http_port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue

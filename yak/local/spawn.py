@@ -16,7 +16,7 @@ from yak.private_files import make_directory, open_file
 
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
-_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_HTTP_TOKEN")
+_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_REDIS_PASSWORD", "YAK_HTTP_TOKEN")
 _LOG_ROTATE_BYTES = 16 * 1024 * 1024
 
 
@@ -52,7 +52,7 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
     """The environment for a child `yak` that gets all its settings by flags.
 
     The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
-    broker must not reach this one. YAK_HTTP_TOKEN is kept, so that the child enforces the same authentication.
+    broker must not reach this one. YAK_REDIS_PASSWORD is kept, and YAK_HTTP_TOKEN, so that the child enforces the same authentication.
     """
     result = {
         name: value

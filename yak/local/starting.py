@@ -7,7 +7,7 @@ quorum there is no Redis, and the brokers wait for a majority of its voters.
 import os
 
 from yak.errors import StartRefused, YakError
-from yak.local import layout, planning, processes, quorum, redis_child, state
+from yak.local import layout, listeners, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
 from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
@@ -27,12 +27,14 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
         _choose_redis_socket(known)
     server = None
     shared = quorum.prepare(known)
+    if known.exposed.tls:
+        listeners.make_certificates(known)
 
     def ready(index: int, found: ReadyBroker) -> None:
         broker = starting[index][0]
         broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
         broker.port = int(found.address.rpartition(":")[2])
-        broker.http_port = found.http_port
+        broker.http_port, broker.http_tls = found.http_port, found.http_tls
         state.save(known)
 
     try:
@@ -69,6 +71,7 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.role,
         broker.http_port,
         shared,
+        listeners.serve_words(known, broker),
     )
     child = StartingBroker(
         spec,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from yak.errors import StartRefused, YakError
+from yak.local.exposed import Exposed
 from yak.local.processes import ProcessId
 from yak.private_files import distrust, open_file, replace_file
 
@@ -51,6 +52,8 @@ class BrokerState:
     wanted: bool = True
     http_port: int | None = 0
     """The HTTP port; 0: any free port, None: no HTTP."""
+    http_tls: bool = False
+    """Whether it speaks HTTPS."""
 
     @property
     def address(self) -> str:
@@ -60,8 +63,9 @@ class BrokerState:
 
     @property
     def http_address(self) -> str | None:
-        """http://host:port; None without an HTTP port."""
-        return f"http://{self.address.rpartition(':')[0]}:{self.http_port}" if self.http_port else None
+        """http://host:port, or https; None without an HTTP port."""
+        scheme = "https" if self.http_tls else "http"
+        return f"{scheme}://{self.address.rpartition(':')[0]}:{self.http_port}" if self.http_port else None
 
 
 @dataclass(slots=True)
@@ -83,6 +87,8 @@ class ClusterState:
     voters: tuple[int, ...] = ()
     moving_to: str | None = None
     has_moved: bool = False
+    exposed: Exposed = field(default_factory=Exposed)
+    """The further listeners, TLS and the users file."""
 
     @property
     def serves_with(self) -> str:
@@ -197,6 +203,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
                 is_ready=bool(broker["is_ready"]),
                 wanted=bool(broker["wanted"]),
                 http_port=_optional_int(broker.get("http_port", 0)),
+                http_tls=bool(broker.get("http_tls", False)),
             )
             for broker in raw["brokers"]
         ],
@@ -205,6 +212,17 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
         voters=tuple(int(node_id) for node_id in raw.get("voters", ())),
         moving_to=None if raw.get("moving_to") is None else str(raw["moving_to"]),
         has_moved=bool(raw.get("has_moved", False)),
+        exposed=_exposed(raw.get("exposed", {})),
+    )
+
+
+def _exposed(raw: dict[str, Any]) -> Exposed:
+    users_file = raw.get("users_file")
+    return Exposed(
+        tuple(map(str, raw.get("listen", ()))),
+        tuple(map(str, raw.get("advertise", ()))),
+        bool(raw.get("tls", False)),
+        None if users_file is None else str(users_file),
     )
 
 

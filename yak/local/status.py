@@ -7,8 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from yak.local import layout, listeners
 from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
+from yak.security.redis_url import without_password
 
 BrokerCondition = Literal["running", "starting", "paused", "stopped", "dead"]
 """`paused`: by SIGSTOP. `stopped`: on purpose. `dead`: it should run, but its process is gone."""
@@ -52,6 +54,13 @@ class ClusterStatus:
     voters: tuple[int, ...] = ()
     moving_to: str | None = None
     """The store that an unfinished `yak cluster migrate` moves the metadata to."""
+    security_protocol: str = "PLAINTEXT"
+    """Of every listener."""
+    ca_file: str | None = None
+    """The authority that clients trust; None without TLS."""
+    users_file: str | None = None
+    listeners: tuple[str, ...] = ()
+    """The advertised addresses of `yak up --listen`, of all brokers: `NAME://host:port`."""
 
     @property
     def all_running(self) -> bool:
@@ -68,10 +77,13 @@ class ClusterStatus:
             "cluster": self.cluster_id,
             "data_dir": self.data_dir,
             "metadata": self.metadata,
-            "redis": self.redis_url,
+            "redis": None if self.redis_url is None else without_password(self.redis_url),
             "voters": list(self.voters),
             "moving_to": self.moving_to,
             "bootstrap": self.bootstrap or None,
+            "listeners": list(self.listeners),
+            "security_protocol": self.security_protocol,
+            "ca_file": self.ca_file,
             "brokers": [
                 {
                     "node_id": broker.node_id,
@@ -106,6 +118,10 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
         state.metadata,
         state.voters if state.has_quorum else (),
         state.moving_to,
+        state.exposed.protocol.value,
+        os.path.join(layout.certs_dir(state.data_dir), "ca.pem") if state.exposed.tls else None,
+        state.exposed.users_file,
+        tuple(address for broker in state.brokers for address in listeners.advertised(state, broker)),
     )
 
 

@@ -12,6 +12,7 @@ import trio
 from yak.core.events import ConnectionClosed, ConnectionOpened, Event, FrameReceived
 from yak.ids import ConnectionId
 from yak.ports.disk import Part
+from yak.security import ANONYMOUS
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
@@ -43,14 +44,14 @@ class InProcess:
     def __len__(self) -> int:
         return len(self._questions)
 
-    async def ask(self, frame: bytes, peer: str = _PEER) -> bytes:
+    async def ask(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> bytes:
         """Step the core with one request and wait for the response, both without length prefix.
 
-        `peer` names the caller in logs and client ids. Use `tell` for a request without response (acks=0). Raises
+        `peer` names the caller in logs and client ids, and `principal` is the user that it proved to be. Use `tell` for a request without response (acks=0). Raises
         Closed when the core refuses the frame.
         """
         question = _Question()
-        connection_id = self._open(frame, peer, question)
+        connection_id = self._open(frame, peer, principal, question)
         try:
             await question.settled.wait()
         finally:
@@ -60,23 +61,23 @@ class InProcess:
             raise Closed(question.failure)
         return question.answer
 
-    def tell(self, frame: bytes, peer: str = _PEER) -> None:
+    def tell(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
         """Step the core with a request that has no response. Raises Closed when the core refuses the frame."""
         question = _Question()
-        connection_id = self._open(frame, peer, question)
+        connection_id = self._open(frame, peer, principal, question)
         del self._questions[connection_id]
         self._shell.post(ConnectionClosed(connection_id))
         if question.failure is not None:
             raise Closed(question.failure)
 
-    def _open(self, frame: bytes, peer: str, question: _Question) -> ConnectionId:
+    def _open(self, frame: bytes, peer: str, principal: str, question: _Question) -> ConnectionId:
         shell = self._shell
         connection_id = next(self._ids)
         self._questions[connection_id] = question
         busy_ns = shell.counters.busy_ns
         now_ms = shell.begin_turn()
         events: tuple[Event, ...] = (
-            ConnectionOpened(connection_id, peer, is_in_process=True),
+            ConnectionOpened(connection_id, peer, is_in_process=True, principal=principal),
             FrameReceived(connection_id, memoryview(frame)),
         )
         for event in events:

@@ -4,6 +4,7 @@ bind the port          a port in use is reported before any file is touched
 open the data          in a thread, while the store's client connects
 step the core          from here on everything is an event
 Ready                  listen, report readiness, load the rest later
+SIGHUP                 read the certificates and the users file again
 SIGTERM, SIGINT        stop accepting, let the core flush and leave, exit with 0; a second signal exits at once
 """
 
@@ -14,7 +15,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
 import trio
@@ -27,13 +29,16 @@ from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
+from yak.security.redis_url import without_password
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
+from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
+from yak.server.reload import Terminal, reload_files, reload_listeners
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from yak.server.redis_store import RedisStore
     from yak.server.tls_listener import ListenerTls
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOP_SECONDS_MAX: Final = 60.0
 _WAITING_SAID_EVERY_SECONDS: Final = 5.0
 _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
@@ -77,6 +82,7 @@ class Server:
         self.failure: YakError | None = None
         self._stderr = stderr
         self._clock = Clock()
+        self._terminal = Terminal()
         self._shell: Shell | None = None
         self._broker: Broker | None = None
         self._early: list[Event] = []
@@ -94,6 +100,7 @@ class Server:
         listeners = options.all_listeners()
         _check_oauth(listeners.bound, options)
         self._tls = _tls_of(listeners.bound, options)
+        self._http_tls = _tls_of_http(options)
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
         self._options = options = options.with_bound([each.listener for each in self._bound])
@@ -149,7 +156,8 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
-        for tls in self._tls.values():
+        shell.on_listener_configs = partial(self._reconfigure, shell)
+        for tls in self._every_tls():
             nursery.start_soon(tls.watch)
         if self._inter_broker_tls is not None:
             from yak.server.tls_peers import connect_with_tls
@@ -218,11 +226,11 @@ class Server:
             if waited >= timeout:
                 raise Unreachable(
                     "redis-unreachable",
-                    f"no metadata store answered at {_without_password(options.redis_url)}",
+                    f"no metadata store answered at {without_password(options.redis_url)}",
                     why=f"{self._store_reason or 'no answer'}, {timeout:g} s; nothing was changed",
                     try_=("yak up                          start a broker with its own", "yak serve --redis-url URL"),
                 )
-            where = _without_password(options.redis_url)
+            where = without_password(options.redis_url)
             self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
             self._stderr.flush()
 
@@ -236,7 +244,7 @@ class Server:
             assert self._broker is not None
             assert self._broker.quorum is not None
             if self._store is not None and not self._store_seen.is_set():
-                where, reason = _without_password(self._options.redis_url), self._store_reason or "no answer yet"
+                where, reason = without_password(self._options.redis_url), self._store_reason or "no answer yet"
                 self._stderr.write(f"waiting for the metadata store at {where}: {reason}\n")
             self._stderr.write(f"{_quorum_waited_for(self._broker.quorum.quorum, has_redis=self._store is not None)}\n")
             self._stderr.flush()
@@ -264,7 +272,14 @@ class Server:
             from yak.server.http.http_server import make_http_server
 
             self._http = make_http_server(
-                self._http_sockets, shell, broker, options, self._http_port, limits_of(self._http_handles)
+                self._http_sockets,
+                shell,
+                broker,
+                options,
+                self._http_port,
+                limits_of(self._http_handles),
+                self._http_tls,
+                self._inter_broker_tls,
             )
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
@@ -280,13 +295,14 @@ class Server:
                 "pid": os.getpid(),
                 "broker_epoch": epoch,
                 "http_port": self._http_port or None,
+                "http_tls": options.http_has_tls,
             }
             _write_ready_file(options.ready_file, ready)
         listening, advertised = f"{bracketed(options.host)}:{options.port}", address
         if options.listeners is not None:
             listening = ", ".join(map(str, options.listeners.bound))
             advertised = ", ".join(map(str, options.listeners.advertised))
-        http = f"http://{bracketed(host)}:{self._http_port}" if self._http_port else None
+        http = options.http_address(self._http_port) if self._http_port else None
         if options.log_format == "text":
             self._stderr.writelines(_banner(options, listening, advertised, address, http, epoch))
             self._stderr.flush()
@@ -294,6 +310,8 @@ class Server:
         if options.http_port not in (None, 0, self._http_port):
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
         log.write("info", "ready", said if http is None else {**said, "http": http})
+        for event, fields in exposure(options, self._http_port):
+            log.write("warning", event, fields)
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
 
     # ------------------------------------------------------------------------------------------------- the end
@@ -304,6 +322,11 @@ class Server:
             asked = False
             async for number in received:
                 name = signal.Signals(number).name
+                if number == signal.SIGHUP and (asked or not self._terminal.is_gone):
+                    if self._shell is not None and not asked:
+                        log.write("info", "reload-requested", {"signal": name})
+                        self._shell.nursery.start_soon(self._reload, self._shell)
+                    continue
                 if asked:
                     log.write("warning", "stop-forced", {"signal": name})
                     self._stderr.flush()
@@ -316,6 +339,15 @@ class Server:
                     everything.cancel()
                 else:
                     self._shell.nursery.start_soon(self._stop_in_time)
+
+    def _every_tls(self) -> "list[ListenerTls]":
+        return [*self._tls.values(), *([] if self._http_tls is None else [self._http_tls])]
+
+    def _reconfigure(self, shell: Shell, configs: Mapping[str, str]) -> None:
+        shell.nursery.start_soon(reload_listeners, self._every_tls(), configs)
+
+    async def _reload(self, shell: Shell) -> None:
+        await reload_files(self._every_tls(), self._options.users_file, shell.post)
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
@@ -365,6 +397,18 @@ def _check_oauth(listeners: Sequence[Listener], options: ServeOptions) -> None:
                 OAuthSettings.of_listener(each.name, configs)
 
 
+def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
+    """The TLS of the HTTP port; client certificates are asked for only by its own prefix, as browsers have none.
+
+    Raises UsageError (`tls-config`), StartRefused.
+    """
+    if options.http_port is None or not options.http_has_tls:
+        return None
+    from yak.server.tls_listener import ListenerTls
+
+    return ListenerTls("HTTP", options.configs, uses_sasl=True)
+
+
 def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
     memory = config.queued_max_request_bytes
     if memory < 0:
@@ -410,11 +454,6 @@ def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:
 
 def _refused(refused: Refused) -> StartRefused:
     return StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else url
 
 
 def _write_ready_file(path: str, ready: dict[str, object]) -> None:

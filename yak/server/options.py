@@ -52,6 +52,8 @@ class ServeOptions:
     """The cluster id that the secret's file names; empty: the one on disk, or the one that follows from the secret."""
     users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """SCRAM credentials of the users of this broker alone (`yak.server.users_file`)."""
+    users_file: str | None = None
+    """The file of these users, which SIGHUP reads again."""
     project_redis: str | None = None
     """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -73,6 +75,20 @@ class ServeOptions:
     ready_file: str | None = None
     http_token: str | None = field(default=None, repr=False)
     """If set, HTTP requests that change something need this token."""
+
+    @property
+    def http_has_tls(self) -> bool:
+        """Whether the HTTP port speaks HTTPS (`yak.http.security.protocol`)."""
+        return self.configs.get("yak.http.security.protocol", "").strip().upper() == "SSL"
+
+    @property
+    def http_authentication(self) -> Literal["none", "basic"]:
+        """How HTTP clients log in (`yak.http.authentication`)."""
+        return "basic" if self.configs.get("yak.http.authentication", "").strip().lower() == "basic" else "none"
+
+    def http_address(self, http_port: int) -> str:
+        """The address of the HTTP port for clients, `scheme://host:port`."""
+        return f"{'https' if self.http_has_tls else 'http'}://{bracketed(self.advertised(self.port)[0])}:{http_port}"
 
     @property
     def renew_interval_ms(self) -> int:
@@ -124,11 +140,10 @@ class ServeOptions:
 
     def broker_settings(self, http_port: int = 0) -> dict[str, str]:
         """The effective broker configs: the given ones, and the flags under Kafka's names."""
-        host, _port = self.advertised(self.port)
         listeners = self.all_listeners().settings
         if self.listeners is None:
             listeners = {name: listeners[name] for name in ("listeners", "advertised.listeners")}
-        http = {"yak.http.listeners": f"http://{bracketed(host)}:{http_port}"} if http_port else {}
+        http = {"yak.http.listeners": self.http_address(http_port)} if http_port else {}
         rack = {} if self.rack is None else {"broker.rack": self.rack}
         return {
             **self.configs,

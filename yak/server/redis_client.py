@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -16,6 +16,7 @@ import hiredis
 import trio
 
 from yak.errors import UsageError
+from yak.security.redis_url import with_password, without_password
 
 Part: TypeAlias = str | bytes | int
 OnReply: TypeAlias = Callable[[Any], None]
@@ -41,19 +42,25 @@ class RedisAddress:
     path: str = ""
     tls: bool = False
     username: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     database: int = 0
     ca_file: str = ""
     """The CA certificates for TLS, in PEM; empty for the system's."""
+    certificate_file: str = ""
+    """The client's certificate in PEM; empty: none."""
+    key_file: str = ""
+    """Its private key; empty: in the same file."""
 
     @classmethod
     def parse(cls, url: str) -> RedisAddress:
         """Parse `redis://[user:password@]host[:port][/db]`, `unix://[user:password@]/path[?db=0]` or `rediss://…`.
 
-        `rediss://` is TLS and may have `?ssl_ca_certs=FILE`. The query has redis-py's names. Raises UsageError.
+        `rediss://` is TLS and may have `?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE`. The query has redis-py's
+        names, and `password_file` (`yak.security.redis_url`). Raises UsageError.
         """
+        shown = without_password(url)
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(with_password(url))
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
             username = unquote(parts.username or "") or query.get("username", "")
             password = unquote(parts.password or "") or query.get("password", "")
@@ -63,11 +70,10 @@ class RedisAddress:
             if parts.scheme in ("redis", "rediss") and parts.hostname:
                 database = int(parts.path.strip("/") or query.get("db", "0"))
                 tls = parts.scheme == "rediss"
-                ca_file = query.get("ssl_ca_certs", "")
-                return cls(parts.hostname, parts.port or 6379, "", tls, username, password, database, ca_file)
+                files = [query.get(name, "") for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")]
+                return cls(parts.hostname, parts.port or 6379, "", tls, username, password, database, *files)
         except ValueError:
             pass
-        shown = url if "@" not in url else url.split("://", 1)[0] + "://…@" + url.rsplit("@", 1)[1]
         raise UsageError(
             "bad-redis-url",
             f"{shown} is not a Redis address",
@@ -88,6 +94,8 @@ class RedisAddress:
                     import ssl
 
                     context = ssl.create_default_context(cafile=self.ca_file or None)
+                    if self.certificate_file:
+                        context.load_cert_chain(self.certificate_file, self.key_file or None)
                     stream = await trio.open_ssl_over_tcp_stream(self.host, self.port, ssl_context=context)
                     await stream.do_handshake()
                     return stream

@@ -11,7 +11,7 @@ An exception in the core or in an effect leaves state that is unsafe to use: the
 import os
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, Protocol
 
@@ -32,6 +32,7 @@ from yak.core.events import (
     Notice,
     PeerProven,
     Ready,
+    ReconfigureListeners,
     Refused,
     Reply,
     RunJob,
@@ -190,6 +191,8 @@ class Shell:
         self.stopped = trio.Event()
         self.store = store
         self._on_ready = on_ready
+        self.on_listener_configs: Callable[[Mapping[str, str]], None] = lambda _: None
+        """Called with the configs of single listeners when they change."""
         self._end_process = end_process
         self.in_turn = False
         self._turn_started_ns = 0
@@ -207,6 +210,7 @@ class Shell:
             ConnectPeer: self.peers.connect,
             SendPeer: self.peers.send,
             ClosePeer: self.peers.close,
+            ReconfigureListeners: self._reconfigure_listeners,
             CallStore: self._call_store,
             TailStore: self._tail_store,
             Notice: self._notice,
@@ -315,6 +319,9 @@ class Shell:
                     self._on_effect[type(effect)](effect)
         except Exception as error:  # noqa: BLE001 - the core counts on what was not done
             self.halt(type(effect).__name__, error)
+
+    def _reconfigure_listeners(self, effect: ReconfigureListeners) -> None:
+        self.on_listener_configs(effect.configs)
 
     def _close_connection(self, effect: CloseConnection) -> None:
         connection = self.connections.get(effect.connection_id)

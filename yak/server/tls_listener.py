@@ -1,6 +1,7 @@
 """The TLS of one listener: the contexts of new connections, made again when the files behind them change."""
 
 import os
+import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,8 @@ class ListenerTls:
         """One step of a handshake, with its private-key operation, per pass of the event loop."""
         self.handshaking: dict[TlsConnection, None] = {}
         """The oldest first."""
+        self._configs, self._uses_sasl = configs, uses_sasl
+        self._reloading = threading.Lock()
         self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
         self._seen = self._look()
         self.contexts: Contexts = self._made()
@@ -41,15 +44,27 @@ class ListenerTls:
 
         Returns whether there are new ones.
         """
-        seen = self._look()
-        if seen == self._seen:
-            return False
-        self._seen = seen
+        return self._look() != self._seen and self.reload()
+
+    def reload(self, overrides: Mapping[str, str] | None = None) -> bool:
+        """As `reload_if_changed`, also from files that look unchanged; `overrides` go over the configs of the start."""
+        with self._reloading:
+            return self._reload(overrides)
+
+    def _reload(self, overrides: Mapping[str, str] | None) -> bool:
+        before, settings = self._settings, self._settings
         try:
+            if overrides is not None:
+                merged = {**self._configs, **overrides}
+                settings = TlsSettings.of_listener(self.listener, merged, uses_sasl=self._uses_sasl)
+            self._settings = settings
+            self._seen = self._look()
             self.contexts = self._made()
         except YakError as error:
             fields: dict[str, object] = {"listener": self.listener, "code": error.code, "what": error.message}
             log.write("error", "tls-reload-failed", {**fields, "why": error.why})
+            self._settings = before
+            self._seen = self._look()
             return False
         log.write("info", "tls-reloaded", {"listener": self.listener})
         return True

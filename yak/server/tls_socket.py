@@ -188,13 +188,18 @@ class TlsSocket:
         """As socket.shutdown."""
         self._sock.shutdown(how)
 
-    def close(self) -> None:
-        """Tell the peer that this is the end, if the socket takes it, and close."""
+    def end(self) -> bytes:
+        """The alert that tells the peer that nothing more follows."""
         with contextlib.suppress(OSError, ValueError):
             self._ssl.unwrap()
-        if self.sealed is None and self._outgoing.pending:
+        return self._outgoing.read()
+
+    def close(self) -> None:
+        """Tell the peer that this is the end, if the socket takes it, and close."""
+        alert = self.end()
+        if self.sealed is None and alert:
             with contextlib.suppress(OSError):
-                self._sock.send(self._outgoing.read())
+                self._sock.send(alert)
         self._sock.close()
 
 

@@ -19,6 +19,11 @@ USERS_MAX: Final = 100
 
 def read_users_file(path: str) -> Mapping[str, Mapping[str, str]]:
     """The credentials of a file's users, by name and mechanism. Raises UsageError (`users-file`)."""
+    return {name: _credentials(password) for name, password in read_passwords(path).items()}
+
+
+def read_passwords(path: str) -> Mapping[str, str]:
+    """The passwords of a file's users, by name. Raises UsageError (`users-file`)."""
     try:
         with open(path, encoding="utf-8") as file:
             found = os.fstat(file.fileno())
@@ -28,7 +33,7 @@ def read_users_file(path: str) -> Mapping[str, Mapping[str, str]]:
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise _bad(path, str(error), f"ls -l {path}") from None
-    users: dict[str, Mapping[str, str]] = {}
+    users: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -36,7 +41,7 @@ def read_users_file(path: str) -> Mapping[str, Mapping[str, str]]:
         if not colon or not password or bad_user(name) or name in users or len(users) == USERS_MAX:
             why = f"line {number} is not NAME:PASSWORD with a new name, or the file has more than {USERS_MAX} users"
             raise _bad(path, why, f"edit line {number} of {path}")
-        users[name] = _credentials(password)
+        users[name] = password
     return users
 
 

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class ClusterView:
     """Builds `GET /api/cluster`. Partition counts are computed once per image."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, http_scheme: str) -> None:
+        """`http_scheme` is that of the brokers' HTTP addresses, http or https."""
+        self._broker, self._http_scheme = broker, http_scheme
         self._health = HealthView(broker)
         self._image: Image | None = None
         self._leaders: Counter[int] = Counter()
@@ -47,7 +48,7 @@ class ClusterView:
 
     def _one(self, image: Image, info: BrokerInfo) -> dict[str, Any]:
         return {
-            **registration_json(info),
+            **registration_json(info, self._http_scheme),
             "is_controller": info.node_id == image.controller_id,
             "leaders": self._leaders[info.node_id],
             "replicas": self._replicas[info.node_id],
@@ -68,7 +69,7 @@ class ClusterView:
                 self._reassigning += bool(info.adding_replicas or info.removing_replicas)
 
 
-def registration_json(info: BrokerInfo) -> dict[str, Any]:
+def registration_json(info: BrokerInfo, http_scheme: str) -> dict[str, Any]:
     """A broker's registration, as `GET /api/cluster` and the `snapshot` event have it."""
     return {
         "node_id": info.node_id,
@@ -78,13 +79,13 @@ def registration_json(info: BrokerInfo) -> dict[str, Any]:
         "rack": info.rack,
         "host": info.host,
         "port": info.port,
-        "http_address": http_address(info),
+        "http_address": http_address(info, http_scheme),
     }
 
 
-def http_address(info: BrokerInfo) -> str | None:
-    """`http://HOST:PORT` of a broker; None if it serves no HTTP."""
-    if not info.http_port:
+def http_address(info: BrokerInfo | None, scheme: str) -> str | None:
+    """`scheme://HOST:PORT` of a broker; None if it serves no HTTP."""
+    if info is None or not info.http_port:
         return None
     host = f"[{info.host}]" if ":" in info.host else info.host
-    return f"http://{host}:{info.http_port}"
+    return f"{scheme}://{host}:{info.http_port}"

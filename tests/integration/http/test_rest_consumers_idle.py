@@ -14,6 +14,9 @@ import trio
 from confluent_kafka.admin import AdminClient
 
 from yak.client.admin import Admin
+from yak.cluster.image import BrokerInfo
+from yak.cluster.records import BrokerState
+from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.server import log
 from yak.server.http.app import make_app
 from yak.server.http.broker_client import BrokerClient
@@ -27,9 +30,11 @@ class Routes:
 
     def __init__(self, cluster, nursery: trio.Nursery, limits: HttpLimits) -> None:
         host, port = next(each.address for each in cluster.local.status().brokers if each.node_id == 1).split(":")
+        info = BrokerInfo(1, 1, "", (), host, int(port), None, "leader", BrokerState.ACTIVE)
         broker: Any = SimpleNamespace(
             node_id=1,
-            image=SimpleNamespace(brokers={1: SimpleNamespace(host=host, port=int(port))}, topics={}),
+            image=SimpleNamespace(brokers={1: info}, topics={}),
+            identity=SimpleNamespace(inter_broker=PLAINTEXT_LISTENER),
         )
         shell: Any = SimpleNamespace(nursery=nursery, counters=Counters(), rate_limit=log.RateLimit())
         broker_client: BrokerClient = BrokerClient(broker, shell)

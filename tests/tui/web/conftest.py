@@ -39,13 +39,13 @@ class WebServer:
         assert self.process.stderr is not None
         line = ""
         self.said = ""
-        while "http://" not in line:
+        while "://" not in line:
             line = self.process.stderr.readline()
             assert line, self.said
             self.said += line
-        self.address = re.findall(r"http://\S+", line)[0]
+        self.address = re.findall(r"https?://\S+", line)[0]
         self.url = self.address.partition("?")[0].rstrip("/")
-        self.host = self.url.removeprefix("http://")
+        self.host = self.url.partition("://")[2]
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         if self.process.poll() is None:

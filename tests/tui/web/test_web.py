@@ -4,12 +4,17 @@ import asyncio
 import os
 import re
 import signal
+import ssl
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+
+from tests.tui.web.conftest import WebServer, open_tab
+from yak.security.certificates import create_certificates
 
 FETCHED = {
     "html": r"""(?:src|href|action|data-[\w-]*url)\s*=\s*["']?([^"'\s>]+)""",
@@ -528,3 +533,21 @@ def test_children_know_where_uploads_are_and_not_the_token(web, tab):
     assert f"YAK_UI_UPLOADS={directory}" in environment
     assert [line for line in environment if "s3cret" in line or line.startswith("YAK_UI_TOKEN")] == []
     assert [word for word in command if "s3cret" in word] == []
+
+
+def test_certificate_serves_https_and_encrypted_sockets(web: Callable[..., WebServer], tmp_path: Path) -> None:
+    create_certificates(str(tmp_path / "certs"), ["localhost", "127.0.0.1"], 9, [], force=False, now=datetime.now(UTC))
+    server = web(certificate=str(tmp_path / "certs" / "broker.pem"), token="a-long-token")
+    context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
+
+    async def main() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            async with session.get(server.address) as answer:
+                assert answer.status == 200
+                assert "secure" in answer.headers["Set-Cookie"].lower()
+            async with open_tab(session, server.url, "a-long-token") as tab:
+                await tab.begun()
+
+    assert server.url.startswith("https://")
+    asyncio.run(main())
+    assert "nothing is encrypted" not in server.stop()

@@ -225,3 +225,13 @@ def test_listeners_in_server_properties_are_kafkas(capsys: pytest.CaptureFixture
     found = dry_run(capsys, "--properties", str(tmp_path / "server.properties"))
     assert found["listeners"]["value"] == "INTERNAL://127.0.0.1:9092,EXTERNAL://:19092"
     assert found["inter.broker.listener.name"]["value"] == "INTERNAL"
+
+
+def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("ssl.keystore.password=odd-file-secret\n")
+    assert run(["serve", "--dry-run", "--properties", str(properties), "-c", "ssl.key.password=odd-secret"]) == 0
+    shown = capsys.readouterr()
+    assert "-c ssl.key.password has a secret" in shown.err
+    assert "keystore" not in shown.err
+    assert "odd-" not in shown.out + shown.err

@@ -13,6 +13,7 @@ import pytest
 
 from yak.local.checks import bundle, machine, network, store, terminal
 from yak.local.checks.finding import Finding
+from yak.security.redis_url import without_password
 from yak.view.partition_replicas import PartitionReplicas
 
 
@@ -144,7 +145,7 @@ def test_a_missing_redis_fails_only_when_one_was_configured() -> None:
 
 def test_a_password_is_never_shown() -> None:
     url = "redis://user:s3cret@host:6379/0"
-    assert store.without_password(url) == "redis://user:***@host:6379/0"
+    assert without_password(url) == "redis://user:***@host:6379/0"
     (finding,) = store.check_store("redis://user:s3cret@127.0.0.1:1/0", is_configured=True, timeout_s=0.5)
     assert "s3cret" not in finding.detail + finding.try_
 

@@ -254,6 +254,7 @@ def test_a_state_written_before_there_were_many_is_understood(cluster: LocalClus
     written = json.loads(path.read_text())
     assert set(written["brokers"][0]) == {
         "node_id", "role", "host", "port", "data_dir", "configs", "process", "epoch", "is_ready", "wanted", "http_port",
+            "http_tls",
     }  # fmt: skip
     for broker in written["brokers"]:
         del broker["http_port"]  # of before there was HTTP: any port will do

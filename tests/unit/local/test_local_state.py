@@ -78,6 +78,9 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
         "voters": [],
         "moving_to": None,
         "bootstrap": "127.0.0.1:9092",
+        "listeners": [],
+        "security_protocol": "PLAINTEXT",
+        "ca_file": None,
         "brokers": [
             {
                 "node_id": 1,
@@ -115,6 +118,9 @@ def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Pat
         "voters": [],
         "moving_to": None,
         "bootstrap": None,
+        "listeners": [],
+        "security_protocol": "PLAINTEXT",
+        "ca_file": None,
         "brokers": [],
     }
     assert not status.all_running

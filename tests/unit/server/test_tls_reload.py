@@ -83,3 +83,21 @@ def test_listener_without_a_certificate_is_refused_at_the_start() -> None:
     with pytest.raises(UsageError) as refused:
         ListenerTls("SSL", {})
     assert refused.value.code == "tls-config"
+
+
+def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
+    own, other = make(tmp_path / "own"), make(tmp_path / "other")
+    tls = ListenerTls("EXTERNAL", own.configs)
+    before = tls.contexts
+    name = "listener.name.external.ssl.keystore.location"
+    assert tls.reload({name: other.broker})
+    assert tls.contexts is not before
+    used = tls.contexts
+    assert not tls.reload({name: str(tmp_path / "none.pem")})
+    assert tls.contexts is used
+    assert not tls.reload_if_changed()
+    renew(other, ["localhost"])
+    assert tls.reload_if_changed(), "the files of the last good configs are watched"
+    assert tls.reload({})
+    renew(own, ["localhost"])
+    assert tls.reload_if_changed()

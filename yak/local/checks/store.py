@@ -6,9 +6,10 @@ reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no repl
 
 import time
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from yak.errors import UsageError
 from yak.local.checks.finding import Finding
+from yak.security.redis_url import with_password, without_password
 
 SKEW_WARN_MS: Final = 500.0
 SKEW_FAIL_MS: Final = 5_000.0
@@ -20,21 +21,15 @@ _WANTED: Final = {
 }
 
 
-def without_password(url: str) -> str:
-    """The URL with the password masked."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return url.replace(f":{parts.password}@", ":***@", 1)
-
-
 def check_store(url: str, *, is_configured: bool, timeout_s: float) -> list[Finding]:
     """Whether Redis is reachable, durable, and has the right time; skipped when none is configured or found."""
     import redis
 
     shown = without_password(url)
     try:
-        client = redis.Redis.from_url(url, socket_connect_timeout=timeout_s, socket_timeout=timeout_s)
+        client = redis.Redis.from_url(with_password(url), socket_connect_timeout=timeout_s, socket_timeout=timeout_s)
+    except UsageError as error:
+        return [Finding("redis", "FAIL", f"{error.message}: {error.why}", error.try_[0])]
     except ValueError as error:
         return [Finding("redis", "FAIL", f"{shown}: {error}", "--redis-url redis://HOST:PORT/0")]
     with client:

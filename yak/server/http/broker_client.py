@@ -8,8 +8,8 @@ Fields are plain values by kio's names (see `yak.protocol.response_encoder`); th
 
 import socket
 import struct
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
@@ -19,11 +19,18 @@ from yak.errors import ProtocolViolation
 from yak.ids import NodeId
 from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_response, encode_request
+from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
 from yak.server.in_process import Closed, InProcess
 
+if TYPE_CHECKING:
+    from yak.server.tls_listener import ListenerTls
+
 CLIENT_ID: Final = "yak-http"
 TIMEOUT_SECONDS: Final = 30.0
+Stream: TypeAlias = "trio.SocketStream | trio.SSLStream[trio.SocketStream]"
+Secure: TypeAlias = Callable[[trio.SocketStream, tuple[str, int]], Awaitable[Stream]]
+"""Prepares a connection to the broker at this address; closes it and raises what went wrong."""
 _LENGTH: Final = struct.Struct(">i")
 _IDLE_PER_BROKER_MAX: Final = 8
 _IDLE_SECONDS_MAX: Final = 60.0
@@ -34,10 +41,16 @@ _READ_BYTES: Final = 1 << 18
 class BrokerClient:
     """Sends requests to this broker, or to another by its node id."""
 
-    def __init__(self, broker: Broker, in_process: InProcess) -> None:
+    def __init__(self, broker: Broker, in_process: InProcess, tls: "ListenerTls | None" = None) -> None:
+        """`tls` is that of the inter-broker listener."""
         self._broker = broker
         self._in_process = in_process
-        self._remote = RemoteBrokers()
+        secure: Secure | None = None
+        if tls is not None or broker.identity.inter_broker.security_protocol.uses_sasl:
+            from yak.server.http.inter_broker import InterBroker  # a plain broker starts without it
+
+            secure = InterBroker(broker, tls).secure
+        self._remote = RemoteBrokers(secure)
 
     async def ask(
         self,
@@ -75,13 +88,13 @@ class BrokerClient:
         frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
         try:
             if node_id == self._broker.node_id:
-                self._in_process.tell(frame, CLIENT_ID)
+                self._in_process.tell(frame, CLIENT_ID, CALLER.get().principal)
                 return
             info = self._broker.image.brokers.get(node_id)
             if info is None:
                 raise RemoteLost("it is not registered")
             with trio.fail_after(TIMEOUT_SECONDS):
-                await self._remote.tell(info.host, info.port, frame)
+                await self._remote.tell(*info.endpoint_for(self._broker.identity.inter_broker), frame)
         except (RemoteLost, Closed, trio.TooSlowError) as error:
             raise Problem(
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
@@ -89,11 +102,11 @@ class BrokerClient:
 
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
         if node_id is None or node_id == self._broker.node_id:
-            return await self._in_process.ask(frame, CLIENT_ID)
+            return await self._in_process.ask(frame, CLIENT_ID, CALLER.get().principal)
         info = self._broker.image.brokers.get(node_id)
         if info is None:
             raise RemoteLost("it is not registered")
-        return await self._remote.ask(info.host, info.port, frame)
+        return await self._remote.ask(*info.endpoint_for(self._broker.identity.inter_broker), frame)
 
     def _name(self, node_id: NodeId | None) -> NodeId:
         return self._broker.node_id if node_id is None else node_id
@@ -106,8 +119,10 @@ class RemoteLost(Exception):
 class RemoteBrokers:
     """Connections to other brokers, by address: one request at a time on each; idle ones are kept for reuse."""
 
-    def __init__(self) -> None:
-        self._idle: dict[tuple[str, int], list[tuple[float, trio.SocketStream]]] = {}
+    def __init__(self, secure: "Secure | None" = None) -> None:
+        """`secure` prepares each new connection."""
+        self._secure = secure
+        self._idle: dict[tuple[str, int], list[tuple[float, Stream]]] = {}
 
     async def ask(self, host: str, port: int, frame: bytes) -> bytes:
         """Send one request without its length prefix; returns the response, also without. Raises RemoteLost."""
@@ -121,7 +136,7 @@ class RemoteBrokers:
         stream = await self._take(address)
         try:
             await stream.send_all(_LENGTH.pack(len(frame)) + frame)
-            answer = await _receive_frame(stream) if has_answer else b""
+            answer = await receive_frame(stream) if has_answer else b""
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await trio.aclose_forcefully(stream)
             raise RemoteLost(str(error.__cause__ or error) or type(error).__name__) from None
@@ -132,7 +147,7 @@ class RemoteBrokers:
         self._keep(address, stream)
         return answer
 
-    async def _take(self, address: tuple[str, int]) -> trio.SocketStream:
+    async def _take(self, address: tuple[str, int]) -> Stream:
         idle = self._idle.get(address, [])
         while idle:
             since, stream = idle.pop()
@@ -141,21 +156,27 @@ class RemoteBrokers:
             await trio.aclose_forcefully(stream)
         try:
             with trio.fail_after(_CONNECT_SECONDS):
-                return await trio.open_tcp_stream(*address)
-        except (OSError, trio.TooSlowError) as error:
-            why = "the connection timed out" if isinstance(error, trio.TooSlowError) else str(error)
-            raise RemoteLost(why) from None
+                stream = await trio.open_tcp_stream(*address)
+                return stream if self._secure is None else await self._secure(stream, address)
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolViolation) as error:
+            is_late = isinstance(error, trio.TooSlowError)
+            raise RemoteLost("the connection timed out" if is_late else str(error.__cause__ or error)) from None
 
-    def _keep(self, address: tuple[str, int], stream: trio.SocketStream) -> None:
+    def _keep(self, address: tuple[str, int], stream: Stream) -> None:
         idle = self._idle.setdefault(address, [])
         idle.append((trio.current_time(), stream))
         if len(idle) > _IDLE_PER_BROKER_MAX:
-            idle.pop(0)[1].socket.close()
+            _socket_of(idle.pop(0)[1]).close()
 
 
-def _is_quiet(stream: trio.SocketStream) -> bool:
+def _socket_of(stream: Stream) -> trio.socket.SocketType:
+    found = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    return found.socket
+
+
+def _is_quiet(stream: Stream) -> bool:
     """Whether the peer has neither closed the connection nor sent anything; does not wait."""
-    raw = socket.socket(fileno=stream.socket.fileno())
+    raw = socket.socket(fileno=_socket_of(stream).fileno())
     try:
         raw.setblocking(False)
         raw.recv(1, socket.MSG_PEEK)
@@ -168,7 +189,8 @@ def _is_quiet(stream: trio.SocketStream) -> bool:
         raw.detach()
 
 
-async def _receive_frame(stream: trio.SocketStream) -> bytes:
+async def receive_frame(stream: Stream) -> bytes:
+    """One whole answer without its length prefix. Raises OSError, BrokenResourceError."""
     received = bytearray()
     wanted = _LENGTH.size
     length: int | None = None

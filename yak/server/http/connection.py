@@ -73,7 +73,7 @@ class HttpConnection(TCPServer):
                     self.context,
                     tasks,
                     ConnectionState(self.state),
-                    False,
+                    self.stream.is_secure,
                     client,
                     server,
                     self.protocol_send,

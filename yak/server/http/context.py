@@ -9,7 +9,9 @@ from yak.server.http.broker_client import BrokerClient
 from yak.views.cluster import ClusterView
 
 if TYPE_CHECKING:
+    from yak.server.http.authentication import HttpAuthentication
     from yak.server.shell import Shell
+    from yak.server.tls_listener import ListenerTls
 
 _T = TypeVar("_T")
 
@@ -96,6 +98,9 @@ class Context:
     host: str
     advertised_host: str
     token: str | None = None
+    authentication: "HttpAuthentication" = "none"
+    tls: "ListenerTls | None" = None
+    """The TLS of this port, and of requests to other brokers; None: plain HTTP."""
     limits: HttpLimits = field(default_factory=HttpLimits)
     started_ms: int = 0
     body_bytes_held: int = 0
@@ -105,6 +110,11 @@ class Context:
     """State that groups of routes keep between requests (consumer instances, listeners)."""
     at_stop: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Called at the stop, while the broker still answers Kafka, to release what HTTP holds in the cluster."""
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the addresses of all brokers, which must speak HTTP alike."""
+        return "http" if self.tls is None else "https"
 
     def part(self, make: "Callable[[Context], _T]") -> _T:
         """The state that `make` makes of this context, at the first call."""
@@ -116,4 +126,4 @@ class Context:
 
 def cluster_view(context: Context) -> ClusterView:
     """The view of the cluster that all requests share: it computes its counts once for each image."""
-    return ClusterView(context.broker)
+    return ClusterView(context.broker, context.scheme)

@@ -18,6 +18,7 @@ from yak.views.health import Health, HealthView
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
+    from yak.server.http.tls_stream import TlsStream
 
 _FRESH_MS: Final = 10
 """An answer is reused for this long: at 1,500 requests a second, computing it cost more than all the rest."""
@@ -85,6 +86,8 @@ def path_of(context: "Context", request: bytes) -> str | None:
     path, _, version = rest.partition(" ")
     if (method, version) != ("GET", "HTTP/1.1") or path not in PATHS:
         return None
+    if context.authentication == "basic" and path not in OPEN_PATHS:
+        return None
     headers: dict[str, str] = {}
     for line in lines:
         found = _LINE.fullmatch(line)
@@ -98,7 +101,7 @@ def path_of(context: "Context", request: bytes) -> str | None:
 
 
 async def serve(
-    stream: trio.SocketStream,
+    stream: "trio.SocketStream | TlsStream",
     answers: FastAnswers,
     turn: Callable[[], Awaitable[None]],
     first_seconds: float,
@@ -156,6 +159,8 @@ def _ready(view: HealthView) -> tuple[int, bytes]:
     return 200 if found.is_ready else 503, json_bytes(body)
 
 
+OPEN_PATHS: Final = ("/health/live", "/health/ready")
+"""Without a login on every broker: load balancers and supervisors have none, and these tell nothing of the cluster."""
 PATHS: Final[Mapping[str, Callable[[HealthView], tuple[int, bytes]]]] = {
     "/health": _all,
     "/health/live": _live,

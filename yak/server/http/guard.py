@@ -4,16 +4,21 @@
   the Host header must be an address, a name of this machine, or the advertised name. A request with the token is
   exempt, and so is a request without a Host header, as load balancers send in HTTP/1.0.
 - **Origin**: a page of another site can send simple requests; such a request must not change anything.
-- **Token**: if `YAK_HTTP_TOKEN` is set, requests that change something need `Authorization: Bearer TOKEN`.
-- **Administration**: without a configured token, only from this machine.
+- **Login**: with `yak.http.authentication=basic` every request needs a user's password, the token, or a client's
+  certificate, except those of load balancers (`Route.is_open`).
+- **Token**: otherwise, if `YAK_HTTP_TOKEN` is set, requests that change something need `Authorization: Bearer TOKEN`.
+- **Administration**: without a login and without a configured token, only from this machine.
 """
 
-import hmac
 import ipaddress
 import socket
 from typing import TYPE_CHECKING, Final
 
+from yak.security import ANONYMOUS
+from yak.server.http.access import access_of, allowed
+from yak.server.http.authentication import TOKEN_PRINCIPAL, authenticate, login_needed
 from yak.server.http.problems import Problem
+from yak.server.http.timed_stream import STREAM
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -24,16 +29,47 @@ if TYPE_CHECKING:
 _LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
-def check(context: "Context", request: "Request", route: "Route") -> None:
-    """Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `token-needed`, 403 `local-only`."""
-    if context.token is None or not _has_token(context.token, request):
+async def check(context: "Context", request: "Request", route: "Route") -> str:
+    """The principal of a request that may be served.
+
+    Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `login-needed`, `login-failed` and `token-needed`, 403
+    `local-only` and `not-allowed`.
+    """
+    principal = await authenticate(context, request, _certified(request))
+    if principal != TOKEN_PRINCIPAL:
         _check_host(context, request)
+    if route.guard != "read":
+        _check_origin(request)
+    if principal == ANONYMOUS and not route.is_open:
+        _check_anonymous(context, request, route)
+    access = access_of(route, request)
+    if not allowed(principal, *access):
+        message = f"{principal} may not {access.operation} {access.resource_type.lower()} {access.name[:249]!r}"
+        raise Problem(403, "not-allowed", message, "use another user, or ask an administrator for an ACL")
+    return principal
+
+
+def _certified(request: "Request") -> str:
+    """The principal of the client's certificate."""
+    stream = request.scope.get("state", {}).get(STREAM)
+    return ANONYMOUS if stream is None else stream.principal
+
+
+def _check_anonymous(context: "Context", request: "Request", route: "Route") -> None:
+    """Whether a request without a login may be served. Raises Problem."""
+    if context.authentication == "basic":
+        raise login_needed("login-needed", "this broker asks for a login")
     if route.guard == "read":
         return
-    _check_origin(request)
     if context.token is not None:
-        _check_token(context.token, request)
-    elif route.guard == "admin" and not is_local(request):
+        raise Problem(
+            401,
+            "token-needed",
+            "the token is wrong" if "authorization" in request.headers else "this request needs a token",
+            "send Authorization: Bearer TOKEN with the broker's YAK_HTTP_TOKEN",
+            headers={"www-authenticate": "Bearer"},
+        )
+    if route.guard == "admin" and not is_local(request):
         raise Problem(
             403,
             "local-only",
@@ -78,24 +114,6 @@ def _check_origin(request: "Request") -> None:
         return
     if origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
         raise Problem(403, "foreign-origin", "cross-site requests are not allowed", "send no Origin header")
-
-
-def _check_token(token: str, request: "Request") -> None:
-    if _has_token(token, request):
-        return
-    raise Problem(
-        401,
-        "token-needed",
-        "the token is wrong" if "authorization" in request.headers else "this request needs a token",
-        "send Authorization: Bearer TOKEN with the broker's YAK_HTTP_TOKEN",
-        headers={"www-authenticate": "Bearer"},
-    )
-
-
-def _has_token(token: str, request: "Request") -> bool:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    # Starlette decodes headers as Latin-1; curl sends the terminal's encoding.
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), token.encode())
 
 
 def is_own_name(context: "Context", host: str) -> bool:

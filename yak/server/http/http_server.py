@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from yak.errors import UsageError
+from yak.errors import LoginRefused, UsageError
 from yak.server import listener
 from yak.server.http import fast_path
 from yak.server.http.broker_client import BrokerClient
@@ -23,8 +23,10 @@ from yak.server.http.timed_stream import PatientStream
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.server.http.route import Route
+    from yak.server.http.tls_stream import TlsStream
     from yak.server.options import ServeOptions
     from yak.server.shell import Shell
+    from yak.server.tls_listener import ListenerTls
 
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 _ACCEPT_AGAIN_SECONDS: Final = 0.1
@@ -126,7 +128,15 @@ class HttpServer:
                         await self._accept_failed(error)
                     continue
                 sock.setblocking(False)
-                handlers.start_soon(self._handle, trio.SocketStream(trio.socket.from_stdlib_socket(sock)))
+                handlers.start_soon(self._handle, self._stream_of(sock))
+
+    def _stream_of(self, sock: socket.socket) -> "trio.SocketStream | TlsStream":
+        tls = self._context.tls
+        if tls is None:
+            return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        from yak.server.http.tls_stream import TlsStream
+
+        return TlsStream(sock, tls)
 
     async def _accept_failed(self, error: OSError) -> None:
         """Most likely no file handles are left: pending connections are accepted when some are free again."""
@@ -136,7 +146,7 @@ class HttpServer:
         shell.rate_limit.write("error", "http-accept-failed", fields)
         await trio.sleep(_ACCEPT_AGAIN_SECONDS)
 
-    async def _handle(self, stream: trio.SocketStream) -> None:
+    async def _handle(self, stream: "trio.SocketStream | TlsStream") -> None:
         limits = self._context.limits
         try:
             ip = str(stream.socket.getpeername()[0])
@@ -152,7 +162,8 @@ class HttpServer:
         self._per_ip[ip] = held + 1
         self._share.enter()
         try:
-            await self._share.timed(self._serve(stream))
+            if isinstance(stream, trio.SocketStream) or await self._shake_hands(stream):
+                await self._share.timed(self._serve(stream))
         except Exception as error:  # noqa: BLE001 - one connection's bug must not end the others
             self._note_bug(error)
         finally:
@@ -164,7 +175,17 @@ class HttpServer:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    async def _shake_hands(self, stream: "TlsStream") -> bool:
+        try:
+            await stream.handshake(self._context.limits.head_deadline_ms / 1000)
+        except LoginRefused as refused:
+            shell = self._context.shell
+            shell.counters.bad("http-tls-refused")
+            shell.rate_limit.write("warning", "http-tls-refused", {"why": str(refused)})
+            return False
+        return True
+
+    async def _serve(self, stream: "trio.SocketStream | TlsStream") -> None:
         limits = self._context.limits
         said = b""
         with trio.CancelScope() as scope:
@@ -208,16 +229,20 @@ def make_http_server(
     options: "ServeOptions",
     http_port: int,
     limits: HttpLimits,
+    tls: "ListenerTls | None" = None,
+    inter_broker_tls: "ListenerTls | None" = None,
 ) -> HttpServer:
     """Listen; the caller runs `run` as a task. Raises UsageError if the port is in use after all."""
     context = Context(
         shell=shell,
         broker=broker,
-        broker_client=BrokerClient(broker, shell.in_process),
+        broker_client=BrokerClient(broker, shell.in_process, inter_broker_tls),
         http_port=http_port,
         host=options.host,
         advertised_host=options.advertised(0)[0],
         token=options.http_token,
+        authentication=options.http_authentication,
+        tls=tls,
         limits=limits,
         started_ms=shell.clock.now_ms(),
     )

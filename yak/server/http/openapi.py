@@ -38,7 +38,7 @@ PROBLEM_SCHEMA: Final = {
 }
 _JSON: Final = "application/json"
 _ERRORS: Final = {
-    "401": ("TokenNeeded", "The token is missing or wrong (only if YAK_HTTP_TOKEN is set)"),
+    "401": ("LoginNeeded", "The token or the login is missing or wrong (only where the broker asks for one)"),
     "403": ("Refused", "Forbidden: a cross-site request, or administration from another machine"),
     "4XX": ("Mistake", "Client error"),
     "5XX": ("Trouble", "The broker or the cluster cannot serve the request now"),
@@ -77,7 +77,12 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
                     "type": "http",
                     "scheme": "bearer",
                     "description": "The broker's YAK_HTTP_TOKEN; not needed if it is not set.",
-                }
+                },
+                "login": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "A user of the cluster; needed by every request if yak.http.authentication is basic.",
+                },
             },
         },
     }
@@ -112,7 +117,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.body is not None:
         operation["requestBody"] = _body(route.body)
     if route.guard != "read":
-        operation["security"] = [{"token": []}, {}]
+        operation["security"] = [{"token": []}, {"login": []}, {}]
     return operation
 
 
@@ -139,7 +144,8 @@ def _answers(route: Route) -> dict[str, Any]:
     spoken = [kind for each in route.answers.values() for kind in (each.media_type, *each.also)]
     kinds = sorted({_JSON, *(kind for kind in spoken if "+json" in kind)})
     for status, (name, words) in _ERRORS.items():
-        if status in answers or (status in {"401", "403"} and route.guard == "read"):
+        is_of_changes = status == "403" or (status == "401" and route.is_open)
+        if status in answers or (is_of_changes and route.guard == "read"):
             continue
         if len(kinds) == 1:
             answers[status] = {"$ref": f"#/components/responses/{name}"}

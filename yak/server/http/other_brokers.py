@@ -4,15 +4,18 @@ h11 comes with Hypercorn. Limits: `CONNECT_SECONDS`, `ANSWER_SECONDS`, `ANSWER_B
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import h11
 import trio
 
 from yak.cluster.image import BrokerInfo
+from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from yak.server.http.context import Context
 
 CONNECT_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 5.0
@@ -35,40 +38,54 @@ class OtherAnswer:
         return json.loads(self.body)
 
 
-async def ask_broker(
-    broker: BrokerInfo, method: str, target: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""
-) -> OtherAnswer:
-    """Send one request. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time."""
+async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target: str) -> OtherAnswer:
+    """Send one request without a body, with the Authorization header of the request that this task serves.
+
+    Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time.
+    """
     if not broker.http_port:
         raise _unreachable(broker, "it has no HTTP address")
     try:
         with trio.fail_after(CONNECT_SECONDS):
-            stream = await trio.open_tcp_stream(broker.host, broker.http_port)
+            stream = await _connect(context, broker.host, broker.http_port)
     except trio.TooSlowError:
         raise _unreachable(broker, "the connection timed out") from None
-    except OSError as error:
-        raise _unreachable(broker, str(error)) from None
+    except (OSError, trio.BrokenResourceError) as error:
+        raise _unreachable(broker, str(error.__cause__ or error)) from None
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    fields = {"host": f"{host}:{broker.http_port}", "connection": "close", **(headers or {})}
+    fields = {"host": f"{host}:{broker.http_port}", "connection": "close"}
+    if (authorization := CALLER.get().authorization) is not None:
+        fields["authorization"] = authorization
     if method != "GET":
-        fields["content-length"] = str(len(body))
+        fields["content-length"] = "0"
     try:
         with trio.fail_after(ANSWER_SECONDS):
             async with stream:
-                return await _exchange(
-                    stream, h11.Request(method=method, target=target, headers=list(fields.items())), body
-                )
+                return await _exchange(stream, h11.Request(method=method, target=target, headers=list(fields.items())))
     except trio.TooSlowError:
         raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError) as error:
         raise _unreachable(broker, str(error) or type(error).__name__) from None
 
 
-async def _exchange(stream: trio.SocketStream, request: h11.Request, body: bytes) -> OtherAnswer:
+async def _connect(context: "Context", host: str, port: int) -> trio.abc.Stream:
+    """Raises OSError, BrokenResourceError."""
+    if context.tls is None:
+        return await trio.open_tcp_stream(host, port)
+    connecting = context.tls.contexts.connecting
+    stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=connecting, https_compatible=True)
+    try:
+        await stream.do_handshake()
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(stream)
+        raise
+    return stream
+
+
+async def _exchange(stream: trio.abc.Stream, request: h11.Request) -> OtherAnswer:
     connection = h11.Connection(h11.CLIENT)
     sent = connection.send(request) or b""
-    if body:
-        sent += connection.send(h11.Data(data=body)) or b""
     await stream.send_all(sent + (connection.send(h11.EndOfMessage()) or b""))
     status, received = 0, bytearray()
     while True:

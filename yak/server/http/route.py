@@ -59,6 +59,10 @@ class Route:
     summary: str
     tag: str
     guard: Guard = "read"
+    operation: str = ""
+    """The operation that the request is, by Kafka's name; empty: DESCRIBE of reads, ALTER of others (`access`)."""
+    is_open: bool = False
+    """Whether it needs no login, whatever `yak.http.authentication` says."""
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     answers: Mapping[int, Answer] = field(default_factory=lambda: {200: Answer("done", {"type": "object"})})

@@ -2,9 +2,14 @@
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
+
+from yak.security import ANONYMOUS
+
+if TYPE_CHECKING:
+    from yak.server.http.tls_stream import TlsStream
 
 STREAM: Final = "stream"
 """The key of the connection's `PatientStream` in the ASGI scope's state, for handlers that send for long."""
@@ -19,7 +24,7 @@ class PatientStream:
 
     def __init__(
         self,
-        stream: trio.SocketStream,
+        stream: "trio.SocketStream | TlsStream",
         deadline_seconds: float,
         said: bytes = b"",
         turn: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
@@ -29,6 +34,10 @@ class PatientStream:
         self._deadline_seconds = deadline_seconds
         self._turn = turn
         self.socket = stream.socket
+        self.principal: str = getattr(stream, "principal", ANONYMOUS)
+        """The user that the client's certificate proves."""
+        self.is_secure = not isinstance(stream, trio.SocketStream)
+        """Whether the connection is under TLS."""
 
     async def send_all(self, data: bytes) -> None:
         """Like Trio's. Raises BrokenResourceError when the peer does not accept a piece in time."""
@@ -46,6 +55,8 @@ class PatientStream:
 
     def send_now(self, data: bytes | memoryview) -> int:
         """Send at once, ahead of any queued sends; returns how many bytes the kernel accepted. Raises OSError."""
+        if not isinstance(self._stream, trio.SocketStream):
+            return self._stream.send_now(data)
         descriptor = self.socket.fileno()
         if descriptor < 0:
             raise BrokenPipeError("the connection is closed")

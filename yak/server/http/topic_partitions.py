@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import trio
 
-from yak.cluster.image import BrokerInfo, Image, TopicInfo
+from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
@@ -138,14 +138,6 @@ def max_message_bytes(context: Context, topic: TopicInfo) -> int:
         )
         found = known[topic.name] = config.max_message_bytes
     return found
-
-
-def http_address(info: BrokerInfo | None) -> str | None:
-    """`http://host:port` of a broker that serves HTTP; None for others."""
-    if info is None or not info.http_port:
-        return None
-    host = f"[{info.host}]" if ":" in info.host else info.host
-    return f"http://{host}:{info.http_port}"
 
 
 class Patience:

@@ -31,7 +31,9 @@ def test_token_of_another_owner_needs_create_tokens_on_that_user(rig):
     created = create_for_bob(rig, "ann")
     assert (created.error_code, created.principal_name) == (ErrorCode.none, "bob")
     assert created.token_requester_principal_name == "ann"
-    results = [(event["result"], event["resources"]) for event in rig.audit() if event["api"] == "CreateDelegationToken"]
+    results = [
+        (event["result"], event["resources"]) for event in rig.audit() if event["api"] == "CreateDelegationToken"
+    ]
     assert results == [
         ("denied", "delegation token of User:bob"),
         ("done", f"delegation token {created.token_id} of User:bob"),

@@ -78,10 +78,10 @@ def make_context(limits: HttpLimits | None = None, *, token: str | None = None, 
 
 
 @asynccontextmanager
-async def serving(routes: Sequence[Route], limits: HttpLimits | None = None) -> AsyncIterator[Rig]:
-    """A server with these routes; it is stopped at the end and must end in time."""
+async def serving(routes: Sequence[Route], limits: HttpLimits | None = None, **more: Any) -> AsyncIterator[Rig]:
+    """A server with these routes, and `more` for its context; it is stopped at the end and must end in time."""
     sockets = listener.bind("127.0.0.1", 0)
-    context = make_context(limits)
+    context = make_context(limits, **more)
     server = HttpServer(sockets, context, routes)
     server.listen()
     stopping, ended = trio.Event(), trio.Event()

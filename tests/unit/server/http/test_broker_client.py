@@ -10,6 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from yak.cluster.image import BrokerInfo
+from yak.cluster.records import BrokerState
+from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.server.http import broker_client
@@ -41,7 +44,7 @@ class Asked:
 
 
 class Core(Asked):
-    async def ask(self, frame: bytes, peer: str) -> bytes:
+    async def ask(self, frame: bytes, peer: str, principal: str) -> bytes:
         return await self.answer(frame)
 
 
@@ -52,8 +55,9 @@ class Others(Asked):
 
 
 def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClient, Core, Others]:
-    brokers = {2: SimpleNamespace(host="other.example", port=9093)}
-    broker: Any = SimpleNamespace(node_id=1, image=SimpleNamespace(brokers=brokers))
+    brokers = {2: BrokerInfo(2, 1, "", (), "other.example", 9093, None, "leader", BrokerState.ACTIVE)}
+    identity = SimpleNamespace(inter_broker=PLAINTEXT_LISTENER)
+    broker: Any = SimpleNamespace(node_id=1, image=SimpleNamespace(brokers=brokers), identity=identity)
     inside, outside = Core(core), Others(others)
     broker_client = BrokerClient(broker, inside)  # type: ignore[arg-type]
     broker_client._remote = outside  # type: ignore[assignment]

@@ -11,7 +11,7 @@ HOST = b"host: 127.0.0.1:8080\r\n"
 
 
 def context(token: str | None = None) -> SimpleNamespace:
-    return SimpleNamespace(token=token, host="127.0.0.1", advertised_host="broker-1.example")
+    return SimpleNamespace(token=token, authentication="none", host="127.0.0.1", advertised_host="broker-1.example")
 
 
 @pytest.mark.parametrize(

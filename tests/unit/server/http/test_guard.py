@@ -4,6 +4,7 @@ import socket
 from typing import Any
 
 import pytest
+import trio
 from starlette.requests import Request
 
 from tests.unit.server.http.rig import make_context
@@ -32,6 +33,7 @@ def refusal(
     scope = {
         "type": "http",
         "method": "POST",
+        "query_string": b"",
         "path": "/",
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items() if value != "none"],
         "client": None if client is None else (client, 50000),
@@ -39,7 +41,7 @@ def refusal(
     }
     route = Route("POST", "/", nothing, "x", "T", guard=level)
     try:
-        guard.check(make_context(token=token, advertised_host=advertised_host), Request(scope), route)
+        trio.run(guard.check, make_context(token=token, advertised_host=advertised_host), Request(scope), route)
     except Problem as problem:
         return problem.error
     return ""

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 from yak.limits import UI_SESSIONS_MAX, UI_UPLOAD_BYTES_MAX
 from yak.tui.web import options, server, session
 from yak.tui.web.options import WebOptions, address_of, is_loopback
@@ -104,3 +104,17 @@ def test_a_name_without_an_address_is_refused():
     with pytest.raises(UsageError) as refused:
         options.bind("no such host", 0)
     assert refused.value.code == "unknown-host"
+
+
+def test_certificate_makes_a_context_and_ends_the_warning(known):
+    encrypted = WebOptions(host="0.0.0.0", token="a-long-token", certificate=known.broker)
+    assert encrypted.warning() is None
+    assert encrypted.context() is not None
+    assert address_of("127.0.0.1", 8090, is_encrypted=True) == "https://127.0.0.1:8090/"
+    assert WebOptions().context() is None
+
+
+def test_certificate_that_cannot_be_used_is_refused(tmp_path):
+    with pytest.raises(YakError) as refused:
+        WebOptions(certificate=str(tmp_path / "none.pem")).context()
+    assert "none.pem" in refused.value.message

@@ -20,6 +20,7 @@ from yak.groups.consumer.regexes import compiled
 from yak.protocol.topic_names import is_internal
 from yak.server import log
 from yak.server.http.consumers.bodies import Settings
+from yak.server.http.consumers.connecting import connection_settings
 from yak.server.http.consumers.failures import refusal, unknown_instance, unprocessable
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
 from yak.server.http.context import Context
@@ -87,11 +88,12 @@ class Instances:
         """Create an instance. Raises Problem: 40902 for a name in use, 42901 when there are too many, 503."""
         name = settings.name or f"rest-consumer-{self._context.broker.node_id}-{uuid.uuid4()}"
         self._check_room(group, name)
+        login = connection_settings(self._context)
         instance = Instance(group, name, settings, KafkaConsumer(settings), trio.current_time())
         self._table[group, name] = instance
         try:
             async with instance.turn:
-                opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255])
+                opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255], login)
                 await trio.to_thread.run_sync(opening, limiter=self._threads)
         except BaseException:
             self._start_closing(instance)
@@ -127,8 +129,8 @@ class Instances:
 
     def _bootstrap(self) -> str:
         broker = self._context.broker
-        info = broker.image.brokers[broker.node_id]
-        return f"{bracketed(info.host)}:{info.port}"
+        host, port = broker.image.brokers[broker.node_id].endpoint_for(broker.identity.inter_broker)
+        return f"{bracketed(host)}:{port}"
 
     async def delete(self, group: str, name: str) -> None:
         """Remove an instance and end its request. Returns once it left its group, or after `_CLOSE_SECONDS_MAX`."""

@@ -163,7 +163,7 @@ class KafkaConsumer:
         self._inbox = Inbox()
         self._handle: Any = None
         self._wire: Any = None
-        self._named = ("", "", "")
+        self._connect: dict[str, Any] = {}
         """Bootstrap address, group and client id."""
         self._is_interrupted = False
         self._is_ending = False
@@ -175,13 +175,13 @@ class KafkaConsumer:
         self.is_looked_at = False
         """A read-only call is waiting for the handle."""
 
-    def open(self, bootstrap: str, group: str, client_id: str) -> None:
-        """Create the consumer; it connects by itself."""
+    def open(self, bootstrap: str, group: str, client_id: str, login: Mapping[str, str]) -> None:
+        """Create the consumer; it connects by itself. `login` are librdkafka's settings of TLS and SASL."""
         from confluent_kafka import TopicPartition as Wire
 
         self._wire = Wire
-        self._named = (bootstrap, group, client_id)
-        self._handle = make_handle(self._settings, *self._named, self.log_lines)
+        self._connect = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id, **login}
+        self._handle = make_handle(self._settings, self._connect, self.log_lines)
 
     def begin(self) -> None:
         """Reset the interruption before the next read."""
@@ -217,7 +217,7 @@ class KafkaConsumer:
         with explained("unsubscribing failed"):
             if self._shares:
                 self._handle.close()
-                self._handle = make_handle(self._settings, *self._named, self.log_lines)
+                self._handle = make_handle(self._settings, self._connect, self.log_lines)
             else:
                 self._handle.unassign()
         self._shares = False
@@ -488,16 +488,11 @@ class KafkaConsumer:
         self._handle = None
 
 
-def make_handle(settings: Settings, bootstrap: str, group: str, client_id: str, log_lines: deque[str]) -> Any:
+def make_handle(settings: Settings, connect: Mapping[str, Any], log_lines: deque[str]) -> Any:
     """A consumer; it connects by itself and logs to `log_lines`. Raises Problem."""
     from confluent_kafka import Consumer
 
-    config = handle_config(settings) | {
-        "bootstrap.servers": bootstrap,
-        "group.id": group,
-        "client.id": client_id,
-        "error_cb": lambda error: log_lines.append(error.str()),
-    }
+    config = {**handle_config(settings), **connect, "error_cb": lambda error: log_lines.append(error.str())}
     with explained("the consumer could not be created"):
         return Consumer(config, logger=_Log(log_lines))
 

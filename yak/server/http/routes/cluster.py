@@ -27,7 +27,8 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import check_partition, find_topic, http_address
+from yak.server.http.topic_partitions import check_partition, find_topic
+from yak.views.cluster import http_address
 
 _BROKER: Final = record(
     {
@@ -78,7 +79,7 @@ async def get_leader(context: Context, request: Request) -> Response:
     """The controller and leader in this broker's metadata; null if there is none."""
     name = query_text(request, "topic")
     image = context.broker.image
-    controller = _address(image.brokers.get(image.controller_id))
+    controller = _address(context, image.brokers.get(image.controller_id))
     if controller is not None:
         controller["epoch"] = image.controller_epoch
     found: dict[str, Any] = {"controller": controller}
@@ -87,7 +88,7 @@ async def get_leader(context: Context, request: Request) -> Response:
         topic = find_topic(context, name)
         check_partition(topic, partition)
         info = topic.partitions[partition]
-        leader = _address(image.brokers.get(info.leader))
+        leader = _address(context, image.brokers.get(info.leader))
         if leader is not None:
             leader["epoch"] = info.leader_epoch
         found |= {"topic": name, "partition": partition, "leader": leader}
@@ -96,10 +97,11 @@ async def get_leader(context: Context, request: Request) -> Response:
     return answer(found)
 
 
-def _address(info: BrokerInfo | None) -> dict[str, Any] | None:
+def _address(context: Context, info: BrokerInfo | None) -> dict[str, Any] | None:
     if info is None:
         return None
-    return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http_address(info)}
+    http = http_address(info, context.scheme)
+    return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http}
 
 
 _LEADING_BROKER: Final = or_null(

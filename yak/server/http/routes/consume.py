@@ -194,5 +194,6 @@ ROUTES: Final = (
                 ),
             )
         },
+        operation="READ",
     ),
 )

@@ -295,6 +295,7 @@ def _route(
         summary,
         _TAG,
         guard="read" if only_looks else "change",
+        operation="READ",
         parameters=(*places, *parameters),
         body=body,
         answers=answers,

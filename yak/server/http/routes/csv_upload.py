@@ -291,5 +291,6 @@ ROUTES: Final = (
         answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
         description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
         f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
+        operation="WRITE",
     ),
 )

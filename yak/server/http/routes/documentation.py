@@ -48,7 +48,7 @@ class _Made:
 async def _made(context: Context) -> _Made:
     made = context.parts.get("documentation")
     if made is None:
-        address = f"http://{bracketed(context.advertised_host)}:{context.http_port}"
+        address = f"{context.scheme}://{bracketed(context.advertised_host)}:{context.http_port}"
         # Some dozens of ms for a large table: too long for the loop.
         made = context.parts["documentation"] = await trio.to_thread.run_sync(_Made, address)
     assert isinstance(made, _Made)

@@ -104,7 +104,7 @@ async def failover(context: Context, request: Request) -> Response:
                 "controller excludes the other fields",
                 "a controller election has no partition and no target",
             )
-        return await _move_office(context, request)
+        return await _move_office(context)
     if topic is None and from_ is None:
         raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
@@ -162,7 +162,7 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
     return [{"topic": each.topic, "partition": each.partition, "reason": why} for each, why in places.items()]
 
 
-async def _move_office(context: Context, request: Request) -> Response:
+async def _move_office(context: Context) -> Response:
     """Shut the controller down, the only way for it to resign in order; report the new controller."""
     began = trio.current_time()
     before = context.broker.image
@@ -172,7 +172,7 @@ async def _move_office(context: Context, request: Request) -> Response:
     others = [each for each in before.active_brokers() if each.node_id != info.node_id]
     if not others:
         raise Problem(409, "no-other-broker", "no other broker can become controller", "start another one first")
-    refusal = await stop_broker(context, info, request.headers.get("authorization"))
+    refusal = await stop_broker(context, info)
     if refusal is not None:
         return Response(refusal.body, refusal.status, media_type="application/json")
     is_seen = False
@@ -198,7 +198,7 @@ async def shutdown(context: Context, request: Request) -> Response:
     async with json_body(context, request, hint="send no body", optional=True) as body:
         if body not in (None, {}):
             raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
-    refusal = await stop_broker(context, info, request.headers.get("authorization"))
+    refusal = await stop_broker(context, info)
     if refusal is not None:
         return Response(refusal.body, refusal.status, media_type="application/json")
     return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)
@@ -380,13 +380,12 @@ def stop_this_broker(context: Context) -> None:
     context.shell.nursery.start_soon(stop)
 
 
-async def stop_broker(context: Context, info: BrokerInfo, authorization: str | None) -> OtherAnswer | None:
+async def stop_broker(context: Context, info: BrokerInfo) -> OtherAnswer | None:
     """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
     if info.node_id == context.broker.node_id:
         stop_this_broker(context)
         return None
-    headers = {} if authorization is None else {"authorization": authorization}
-    answer = await ask_broker(info, "POST", f"/api/brokers/{info.node_id}/shutdown", headers=headers)
+    answer = await ask_broker(context, info, "POST", f"/api/brokers/{info.node_id}/shutdown")
     return None if answer.status == 202 else answer
 
 

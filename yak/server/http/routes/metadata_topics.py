@@ -222,6 +222,7 @@ ROUTES: Final = (
             {"name": "orders", "numPartitions": 3, "replicationFactor": 3, "configs": {"retention.ms": "3600000"}},
         ),
         answers={201: Answer("it is created, also for Kafka clients", TOPIC)},
+        operation="CREATE",
     ),
     Route(
         "GET",

@@ -88,7 +88,7 @@ async def partition(context: Context, request: Request) -> Response:
     if not is_asked and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
         path = f"/api/partitions/{quote(topic.name, safe='')}/{info.partition}?local=true"
         try:
-            told = await ask_broker(leader, "GET", path)
+            told = await ask_broker(context, leader, "GET", path)
         except Problem:
             pass
         else:

@@ -24,7 +24,8 @@ from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record
-from yak.server.http.topic_partitions import http_address, leader_of
+from yak.server.http.topic_partitions import leader_of
+from yak.views.cluster import http_address
 
 _HINT: Final = 'send {"topic": "orders", "key": "k1", "payload": {"any": "JSON"}}, or a list of such objects'
 _ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0": 0, -1: ACKS_ALL, 1: 1, 0: 0}
@@ -138,7 +139,7 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
     (leader,) = leaders
     if leader is None or leader == context.broker.node_id:
         return None
-    address = http_address(image.brokers.get(leader))
+    address = http_address(image.brokers.get(leader), context.scheme)
     if address is None:
         return None
     location = f"{address}/produce?{urlencode(request.query_params.multi_items())}"
@@ -265,5 +266,6 @@ ROUTES: Final = (
         },
         description="All records are checked before any is written. auto.create.topics.enable decides whether a "
         "missing topic is created.",
+        operation="WRITE",
     ),
 )

@@ -351,6 +351,7 @@ ROUTES: Final = (
         ),
         answers=_ANSWERS,
         description=_DESCRIPTION,
+        operation="READ",
     ),
     Route(
         "GET",
@@ -365,5 +366,6 @@ ROUTES: Final = (
         ),
         answers=_ANSWERS,
         description=_DESCRIPTION,
+        operation="READ",
     ),
 )

@@ -234,6 +234,7 @@ ROUTES: Final = (
         body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
         answers={201: Answer("made", _CREATED), 200: Answer("it could be created (validate_only)", _CREATED)},
         description="Defaults: the broker's num.partitions and default.replication.factor.",
+        operation="CREATE",
     ),
     Route(
         "GET",
@@ -253,5 +254,6 @@ ROUTES: Final = (
         guard="change",
         parameters=(NAME,),
         answers={200: Answer("it is gone", _DELETED)},
+        operation="DELETE",
     ),
 )

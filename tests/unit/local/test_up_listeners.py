@@ -1,0 +1,174 @@
+"""`yak up --listen`, `--tls` and `--users-file`: which listeners each broker gets, and which are refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yak.config.listeners import Listeners
+from yak.errors import UsageError
+from yak.local import listeners, ports
+from yak.local.exposed import Exposed
+from yak.local.planning import UpSettings, plan
+from yak.local.state import ClusterState, RedisState, load, save
+from yak.local.status import look
+from yak.security.certificates import read_certificates
+
+LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
+
+
+def planned(folder: Path, brokers: int = 2, **settings: object) -> ClusterState:
+    known = ClusterState(str(folder), RedisState(""))
+    plan(known, UpSettings(port=0, http_port=0, brokers=brokers, **settings))  # type: ignore[arg-type]
+    return known
+
+
+def refusal(folder: Path, **settings: object) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        planned(folder, **settings)  # type: ignore[arg-type]
+    return caught.value
+
+
+def words_of(known: ClusterState, node_id: int) -> list[str]:
+    return list(listeners.serve_words(known, known.brokers[node_id - 1]))
+
+
+def test_plain_cluster_needs_no_words(tmp_path: Path) -> None:
+    known = planned(tmp_path)
+    assert words_of(known, 1) == []
+    assert look(str(tmp_path), known).listeners == ()
+
+
+def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
+    known = planned(tmp_path, brokers=3, listen=LISTEN, advertise=ADVERTISE)
+    words = words_of(known, 3)
+    assert words[:6] == [
+        *("--listen", "PLAINTEXT://127.0.0.1:0"),
+        *("--listen", "EXTERNAL://0.0.0.0:19094"),
+        *("--advertise", "EXTERNAL://broker.example:29094"),
+    ]
+    assert look(str(tmp_path), known).listeners == tuple(
+        f"EXTERNAL://broker.example:{port}" for port in (29092, 29093, 29094)
+    )
+
+
+@pytest.mark.parametrize(
+    ("tls", "users_file", "protocol"),
+    [(False, None, "PLAINTEXT"), (True, None, "SSL"), (False, "u", "SASL_PLAINTEXT"), (True, "u", "SASL_SSL")],
+)
+def test_every_listener_has_the_protocol_of_tls_and_users(
+    tmp_path: Path, tls: bool, users_file: str | None, protocol: str
+) -> None:
+    known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=tls, users_file=users_file)
+    words = words_of(known, 1)
+    configs = dict(words[index + 1].partition("=")[::2] for index, word in enumerate(words) if word == "-c")
+    given_listeners = [words[index + 1] for index, word in enumerate(words) if word == "--listen"]
+    found = Listeners.from_settings(
+        {**configs, "listeners": ",".join(given_listeners), "advertised.listeners": given_listeners[0]}
+    )
+    assert [each.security_protocol for each in found.bound] == [protocol, protocol]
+    assert ("yak.http.security.protocol" in configs) == tls
+    assert configs.get("yak.http.authentication") == ("basic" if users_file else None)
+    assert ("--users-file" in words) == bool(users_file)
+
+
+def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
+    known = planned(tmp_path, tls=True, users_file="u", configs=("yak.http.authentication=none",))
+    assert "yak.http.authentication=basic" not in words_of(known, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({"listen": ("EXTERNAL://0.0.0.0:0",), "advertise": ADVERTISE}, "up-listeners", "between 1 and 65535"),
+        ({"listen": LISTEN, "advertise": ("EXTERNAL://b:0",)}, "up-listeners", "between 1 and 65535"),
+        ({"listen": ("EXTERNAL://127.0.0.1:65535",)}, "up-listeners", "broker 2 cannot have a port"),
+        ({"listen": ("EXTERNAL",)}, "up-listeners", "NAME://HOST:PORT"),
+        ({"listen": ("EXTERNAL://127.0.0.1",)}, "up-listeners", "NAME://HOST:PORT"),
+        ({"listen": ("PLAINTEXT://127.0.0.1:19092",)}, "up-listeners", "another name"),
+        ({"listen": ("SSL://127.0.0.1:19092",), "tls": True}, "up-listeners", "another name"),
+        ({"listen": ("A://127.0.0.1:19092", "B://127.0.0.1:19093")}, "up-listeners", "same port 19093"),
+        (
+            {"listen": ("A://127.0.0.1:19092", "B://127.0.0.1:19192"), "advertise": ("A://b:1", "B://b:2")},
+            "up-listeners",
+            "same port 2",
+        ),
+        ({"advertise": ADVERTISE}, "up-listeners", "--advertise goes with --listen"),
+        ({"listen": LISTEN}, "bad-advertised", "0.0.0.0"),
+        ({"listen": LISTEN, "advertise": ("OTHER://b:1",)}, "bad-listeners", "OTHER is no listener"),
+        ({"listen": LISTEN, "advertise": ADVERTISE, "configs": ("listeners=X://:1",)}, "up-listeners", "exclude"),
+        ({"tls": True, "configs": ("listeners=PLAINTEXT://:1",)}, "up-listeners", "excludes"),
+    ],
+)
+def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, code: str, words: str) -> None:
+    error = refusal(tmp_path, **settings)
+    assert error.code == code
+    assert words in f"{error.message} {error.why}"
+    assert error.try_[0].startswith("yak up --listen ")
+
+
+def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
+    with ports.hold("127.0.0.1") as held:
+        held.listen(1)
+        port = held.getsockname()[1]
+        error = refusal(tmp_path, brokers=1, listen=(f"EXTERNAL://127.0.0.1:{port}",))
+    assert error.code == "port-in-use"
+
+
+def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path) -> None:
+    base = ports.find_lasting("127.0.0.1")
+    known = ClusterState(str(tmp_path), RedisState(""))
+    settings = UpSettings(port=base, http_port=base + 500, brokers=2, listen=(f"A://127.0.0.1:{base + 1}",))
+    plan(known, settings)
+    assert [broker.port for broker in known.brokers] == [base, 0]
+    taken = (f"A://127.0.0.1:{base + 1}",)
+    with pytest.raises(UsageError) as caught:
+        plan(ClusterState(str(tmp_path), RedisState("")), UpSettings(port=base + 1, listen=taken))
+    assert "--port and A of broker 1 would have the same port" in caught.value.message
+
+
+def test_settings_stay_until_they_are_given_again(tmp_path: Path) -> None:
+    known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=True, users_file="u")
+    before = known.exposed
+    plan(known, UpSettings(port=0))
+    assert known.exposed == before
+    save(known)
+    loaded = load(str(tmp_path))
+    assert loaded is not None
+    assert loaded.exposed == before
+    plan(known, UpSettings(port=0, listen=(), tls=False, users_file=listeners.NONE))
+    assert known.exposed == Exposed()
+
+
+def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp_path: Path) -> None:
+    known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=True)
+    listeners.make_certificates(known)
+    path = tmp_path / "certs" / "broker.pem"
+    first = path.read_bytes()
+    (found,) = read_certificates(str(path))
+    assert {"localhost", "127.0.0.1", "::1", "broker.example"} <= set(found.names)
+    listeners.make_certificates(known)
+    assert path.read_bytes() == first
+    authority = (tmp_path / "certs" / "ca.pem").read_bytes()
+    known.exposed = Exposed(LISTEN, ("EXTERNAL://renamed.example:29092",), tls=True)
+    listeners.make_certificates(known)
+    assert "renamed.example" in read_certificates(str(path))[0].names
+    assert (tmp_path / "certs" / "ca.pem").read_bytes() == authority
+
+
+@given(st.integers(1, 65_535), st.integers(1, 12), st.integers(1, 65_535))
+def test_no_two_brokers_share_a_port_when_the_plan_is_accepted(base: int, brokers: int, other: int) -> None:
+    known = ClusterState("/nowhere", RedisState(""))
+    known.exposed = Exposed((f"A://127.0.0.1:{base}", f"B://127.0.0.1:{other}"))
+    from yak.local.planning import _new_broker
+
+    known.brokers = [_new_broker(known, node_id, "leader", ()) for node_id in range(1, brokers + 1)]
+    fits = max(base, other) + brokers - 1 <= 65_535
+    try:
+        listeners.check(known)
+    except UsageError:
+        assert not fits or abs(base - other) < brokers
+    else:
+        assert fits
+        assert len(listeners.taken_ports(known)) == 2 * brokers

@@ -1,0 +1,86 @@
+"""What SIGHUP reads again, and how a closed terminal is told from it."""
+
+import os
+import pty
+import signal
+import sys
+
+import trio
+
+from tests.unit.security.identities import make
+from yak.core.events import OwnUsersChanged
+from yak.security.scram import SCRAM_SHA_256, ScramCredential
+from yak.server.reload import Terminal, reload_files
+from yak.server.tls_listener import ListenerTls
+
+
+def write_users(path, text):
+    path.write_text(text)
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplog):
+    caplog.set_level("INFO")
+    own = make(tmp_path / "certs")
+    listeners = [ListenerTls(name, own.configs) for name in ("SSL", "EXTERNAL")]
+    before = [each.contexts for each in listeners]
+    posted = []
+    trio.run(reload_files, listeners, write_users(tmp_path / "users", "ann:first\nbob:second\n"), posted.append)
+    assert all(each.contexts is not old for each, old in zip(listeners, before, strict=True))
+    (event,) = posted
+    assert isinstance(event, OwnUsersChanged)
+    credential = ScramCredential.parse(event.users["bob"]["SCRAM-SHA-256"])
+    assert credential.is_password(SCRAM_SHA_256, "second")
+    assert "users-reloaded" in caplog.messages
+    assert "bob" not in repr(event)
+
+
+def test_reload_of_a_bad_users_file_posts_nothing_and_logs_the_reason(tmp_path, caplog):
+    posted = []
+    trio.run(reload_files, [], write_users(tmp_path / "users", "ann-without-a-password-secret\n"), posted.append)
+    assert posted == []
+    assert caplog.messages == ["users-reload-failed"]
+    assert "line 1" in caplog.records[0].yak_fields["why"]
+    assert "secret" not in str(caplog.records[0].yak_fields)
+
+
+def test_reload_without_a_users_file_posts_nothing(caplog):
+    posted = []
+    trio.run(reload_files, [], None, posted.append)
+    assert posted == []
+    assert caplog.messages == []
+
+
+def test_terminal_that_never_was_is_not_gone(tmp_path):
+    assert not Terminal(str(tmp_path / "none")).is_gone
+
+
+def test_terminal_that_is_closed_is_gone():
+    """A child in a session of its own, whose controlling terminal this test closes."""
+    program = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from yak.server.reload import Terminal\n"
+        "terminal = Terminal()\n"
+        "os.write(int(sys.argv[1]), b'open' if not terminal.is_gone else b'gone')\n"
+        "os.read(int(sys.argv[2]), 1)\n"
+        "os.write(int(sys.argv[1]), b'gone' if terminal.is_gone else b'open')\n"
+    )
+    said, say = os.pipe()
+    go, let = os.pipe()
+    pid, terminal = pty.fork()
+    if pid == 0:
+        for each in (say, go):
+            os.set_inheritable(each, True)
+        os.execv(sys.executable, [sys.executable, "-c", program, str(say), str(go)])
+    try:
+        assert os.read(said, 4) == b"open"
+        os.close(terminal)
+        os.write(let, b"x")
+        assert os.read(said, 4) == b"gone"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for each in (said, say, go, let):
+            os.close(each)

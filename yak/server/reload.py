@@ -1,0 +1,67 @@
+"""What SIGHUP reads again: the certificates of the listeners, and the users file.
+
+A file that cannot be used is logged with the reason, and the broker goes on with what it has.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from yak.core.events import Event, OwnUsersChanged
+from yak.errors import YakError
+from yak.server import log
+from yak.server.users_file import read_users_file
+
+if TYPE_CHECKING:
+    from yak.server.tls_listener import ListenerTls
+
+_TERMINAL: Final = "/dev/tty"
+
+
+async def reload_listeners(listeners: "Iterable[ListenerTls]", configs: Mapping[str, str]) -> None:
+    """Use these configs over those of the start, and read the files again, in a thread."""
+    for each in listeners:
+        await trio.to_thread.run_sync(each.reload, configs)
+
+
+async def reload_files(
+    listeners: "Iterable[ListenerTls]", users_file: str | None, post: Callable[[Event], None]
+) -> None:
+    """Read the files again, in a thread, and use what can be used."""
+    for each in listeners:
+        await trio.to_thread.run_sync(each.reload)
+    if users_file is None:
+        return
+    try:
+        users = await trio.to_thread.run_sync(read_users_file, users_file)
+    except YakError as error:
+        fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
+        log.write("error", "users-reload-failed", fields)
+        return
+    post(OwnUsersChanged(users))
+    log.write("info", "users-reloaded", {"users": len(users)})
+
+
+class Terminal:
+    """The terminal that this process was started in, if any.
+
+    The kernel sends SIGHUP also when the terminal is closed; a broker in its foreground then has to stop.
+    """
+
+    def __init__(self, path: str = _TERMINAL) -> None:
+        self._path = path
+        self._was_there = self._is_there()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was closed since the start."""
+        return self._was_there and not self._is_there()
+
+    def _is_there(self) -> bool:
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_NOCTTY))
+        except OSError:
+            return False
+        return True
