@@ -1,41 +1,43 @@
-"""What a request needs: an operation on a resource, by Kafka's names, for the principal that its login proved.
+"""What a request needs: an operation on a resource, for the principal that its login proved.
 
-`allowed` is the one place where HTTP asks whether a principal may do that. There are no ACLs: everything is allowed.
-The Kafka requests behind a request have its principal too, and name what only the body names, such as the topics of
-`POST /produce`.
+The Kafka requests behind a request have its principal too, and are checked for what only the body names, such as the
+topics of `POST /produce`.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from yak.server.http.route import Route
 
-CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the only resource of type CLUSTER (Kafka's Resource.CLUSTER_NAME)."""
-_OPERATIONS: Final = {"read": "DESCRIBE", "change": "ALTER", "admin": "ALTER"}
-_PARAMETERS: Final = {"group": "GROUP", "topic": "TOPIC", "name": "TOPIC"}
+_OPERATIONS: Final = {"read": Operation.DESCRIBE, "change": Operation.ALTER, "admin": Operation.ALTER}
+_PARAMETERS: Final[Mapping[str, ResourceType]] = {
+    "group": ResourceType.GROUP,
+    "topic": ResourceType.TOPIC,
+    "name": ResourceType.TOPIC,
+}
 
 
 class Access(NamedTuple):
-    """An operation (Kafka's AclOperation) on a resource (Kafka's ResourceType) with this name."""
+    """An operation on a resource with this name."""
 
-    operation: str
-    resource_type: str
+    operation: Operation
+    kind: ResourceType
     name: str
 
 
-def access_of(route: "Route", request: "Request") -> Access:
-    """What the request needs: on the group or the topic that its path or its query names, else on the cluster."""
+def access_of(route: "Route", request: "Request") -> Access | None:
+    """What the request needs: on the group or the topic that its path or its query names, else on the cluster.
+
+    None where the body names it: the Kafka requests are checked.
+    """
     operation = route.operation or _OPERATIONS[route.guard]
     for given in (request.path_params, request.query_params):
-        for parameter, resource_type in _PARAMETERS.items():
+        for parameter, kind in _PARAMETERS.items():
             if parameter in given:
-                return Access(operation, resource_type, str(given[parameter]))
-    return Access(operation, "CLUSTER", CLUSTER_NAME)
-
-
-def allowed(principal: str, operation: str, resource_type: str, name: str) -> bool:  # noqa: ARG001
-    """Whether the principal may do this. Without an authorizer every principal may."""
-    return True
+                return Access(operation, kind, str(given[parameter]))
+    return None if route.operation else Access(operation, ResourceType.CLUSTER, CLUSTER_NAME)

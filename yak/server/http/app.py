@@ -12,7 +12,7 @@ from starlette.routing import Route as StarletteRoute
 
 from yak.server import log
 from yak.server.http import guard
-from yak.server.http.authentication import CALLER, Caller
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.http_server import is_only_the_peer
@@ -49,7 +49,7 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
         try:
             if route is None:  # OPTIONS and the like: Starlette refuses all other methods
                 raise Problem(405, "method-not-allowed", f"{request.method} is not allowed for this path")
-            CALLER.set(Caller(await guard.check(context, request, route), request.headers.get("authorization")))
+            CALLER.set(await guard.check(context, request, route))
             if not route.any_query:
                 refuse_unknown_query(request, route.query_names)
             response = await route.handler(context, request)

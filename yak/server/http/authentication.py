@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import trio
 
+from yak.acls.bindings import host_of
 from yak.security import ANONYMOUS, principal_of
 from yak.security.scram import Mechanism, ScramCredential
 from yak.server.http.problems import Problem
@@ -35,6 +36,13 @@ class Caller(NamedTuple):
 
     principal: str = ANONYMOUS
     authorization: str | None = None
+    peer: str = "in-process"
+    """The client's `address:port`."""
+
+    @property
+    def host(self) -> str:
+        """The client's address, as ACLs name it."""
+        return host_of(self.peer)
 
 
 CALLER: Final[ContextVar[Caller]] = ContextVar("caller", default=Caller())  # noqa: B039 - it is immutable

@@ -21,6 +21,7 @@ from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_response, encode_request
 from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
+from yak.server.http.rights import check_rights
 from yak.server.in_process import Closed, InProcess
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ _CONNECT_SECONDS: Final = 3.0
 _READ_BYTES: Final = 1 << 18
 
 
+def must_prove(broker: Broker) -> bool:
+    """Whether other brokers serve this one only when it has proven itself: they ask for a login, or have ACLs."""
+    return broker.identity.inter_broker.security_protocol.uses_sasl or broker.authorization.is_active
+
+
 class BrokerClient:
     """Sends requests to this broker, or to another by its node id."""
 
@@ -46,7 +52,7 @@ class BrokerClient:
         self._broker = broker
         self._in_process = in_process
         secure: Secure | None = None
-        if tls is not None or broker.identity.inter_broker.security_protocol.uses_sasl:
+        if tls is not None or must_prove(broker):
             from yak.server.http.inter_broker import InterBroker  # a plain broker starts without it
 
             secure = InterBroker(broker, tls).secure
@@ -63,10 +69,11 @@ class BrokerClient:
     ) -> Any:
         """Send a request and wait for the answer. Without a node id this broker answers.
 
-        Raises Problem: 503 `broker-unreachable` when the other broker cannot be reached, 504 `no-answer` on a timeout.
+        Raises Problem: 403 `not-allowed`, 503 `broker-unreachable` when the other broker cannot be reached, 504
+        `no-answer` on a timeout.
         """
         version = max(TABLE[api_key].VERSIONS) if version is None else version
-        frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
+        frame = self._frame(api_key, version, fields, node_id)
         try:
             with trio.fail_after(timeout_s):
                 answer = await self._exchange(frame, node_id)
@@ -85,10 +92,11 @@ class BrokerClient:
 
     async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
         """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
-        frame = encode_request(api_key, version, 0, CLIENT_ID, fields)
+        frame = self._frame(api_key, version, fields, node_id)
         try:
             if node_id == self._broker.node_id:
-                self._in_process.tell(frame, CLIENT_ID, CALLER.get().principal)
+                caller = CALLER.get()
+                self._in_process.tell(frame, caller.peer, caller.principal)
                 return
             info = self._broker.image.brokers.get(node_id)
             if info is None:
@@ -100,9 +108,16 @@ class BrokerClient:
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
             ) from None
 
+    def _frame(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId | None) -> bytes:
+        """The request. Raises Problem 403 `not-allowed` if another broker gets it, and the caller may not send it."""
+        if node_id is not None and node_id != self._broker.node_id:
+            check_rights(self._broker, CALLER.get(), api_key, fields)
+        return encode_request(api_key, version, 0, CLIENT_ID, fields)
+
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
         if node_id is None or node_id == self._broker.node_id:
-            return await self._in_process.ask(frame, CLIENT_ID, CALLER.get().principal)
+            caller = CALLER.get()
+            return await self._in_process.ask(frame, caller.peer, caller.principal)
         info = self._broker.image.brokers.get(node_id)
         if info is None:
             raise RemoteLost("it is not registered")

@@ -86,7 +86,8 @@ def path_of(context: "Context", request: bytes) -> str | None:
     path, _, version = rest.partition(" ")
     if (method, version) != ("GET", "HTTP/1.1") or path not in PATHS:
         return None
-    if context.authentication == "basic" and path not in OPEN_PATHS:
+    is_guarded = context.authentication == "basic" or context.broker.authorization.is_active
+    if is_guarded and path not in OPEN_PATHS:
         return None
     headers: dict[str, str] = {}
     for line in lines:

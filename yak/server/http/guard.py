@@ -7,6 +7,7 @@
 - **Login**: with `yak.http.authentication=basic` every request needs a user's password, the token, or a client's
   certificate, except those of load balancers (`Route.is_open`).
 - **Token**: otherwise, if `YAK_HTTP_TOKEN` is set, requests that change something need `Authorization: Bearer TOKEN`.
+- **ACLs**: with an authorizer, the caller needs the operation of the route (`access_of`).
 - **Administration**: without a login and without a configured token, only from this machine.
 """
 
@@ -15,9 +16,10 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from yak.security import ANONYMOUS
-from yak.server.http.access import access_of, allowed
-from yak.server.http.authentication import TOKEN_PRINCIPAL, authenticate, login_needed
+from yak.server.http.access import access_of
+from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
 from yak.server.http.problems import Problem
+from yak.server.http.rights import not_allowed
 from yak.server.http.timed_stream import STREAM
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 _LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
-async def check(context: "Context", request: "Request", route: "Route") -> str:
-    """The principal of a request that may be served.
+async def check(context: "Context", request: "Request", route: "Route") -> Caller:
+    """The caller of a request that may be served.
 
     Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `login-needed`, `login-failed` and `token-needed`, 403
     `local-only` and `not-allowed`.
@@ -42,11 +44,29 @@ async def check(context: "Context", request: "Request", route: "Route") -> str:
         _check_origin(request)
     if principal == ANONYMOUS and not route.is_open:
         _check_anonymous(context, request, route)
+    client = request.client
+    peer = "in-process" if client is None else f"{client.host}:{client.port}"
+    caller = Caller(principal, request.headers.get("authorization"), peer)
+    if not route.is_open:
+        _check_rights(context, caller, request, route)
+    return caller
+
+
+def _check_rights(context: "Context", caller: Caller, request: "Request", route: "Route") -> None:
+    """Whether the ACLs allow the request. Raises Problem, and logs the denial."""
     access = access_of(route, request)
-    if not allowed(principal, *access):
-        message = f"{principal} may not {access.operation} {access.resource_type.lower()} {access.name[:249]!r}"
-        raise Problem(403, "not-allowed", message, "use another user, or ask an administrator for an ACL")
-    return principal
+    if access is None or context.broker.authorization.authorize(caller.principal, caller.host, *access):
+        return
+    resources = f"{access.operation.name} {access.kind.name} {access.name[:249]}"
+    fields: dict[str, object] = {
+        "result": "denied",
+        "principal": caller.principal,
+        "host": caller.host,
+        "api": f"{route.method} {route.path}",
+        "resources": resources,
+    }
+    context.shell.rate_limit.write("warning", "audit", fields)
+    raise not_allowed(caller.principal, *access)
 
 
 def _certified(request: "Request") -> str:

@@ -1,7 +1,7 @@
-"""Connections of the broker client to other brokers' inter-broker listeners: TLS, and on listeners with SASL the proof.
+"""Connections of the broker client to other brokers' inter-broker listeners: TLS, and the proof where it is needed.
 
-A listener with SASL asks for a login; a broker logs in by the brokers' proof of identity, as its other connections do
-(`yak.core.peers`).
+A listener with SASL asks for a login, and a broker with ACLs for rights; a broker has both by the brokers' proof of
+identity, as on its other connections (`yak.core.peers`).
 """
 
 import os
@@ -18,7 +18,7 @@ from yak.errors import ErrorCode, ProtocolViolation
 from yak.protocol.codec import decode_response, encode_request
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, Exchange, Hello
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from yak.server.http.broker_client import Stream, receive_frame
+from yak.server.http.broker_client import Stream, must_prove, receive_frame
 from yak.server.tls_socket import explain
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class InterBroker:
                     plain, self._tls.contexts.connecting, server_hostname=address[0], https_compatible=True
                 )
                 await stream.do_handshake()
-            if self._broker.identity.inter_broker.security_protocol.uses_sasl:
+            if must_prove(self._broker):
                 await self._prove(stream, self._at(address))
         except BaseException as error:
             with trio.CancelScope(shield=True):

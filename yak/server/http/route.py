@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from yak.acls.bindings import Operation
+
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
@@ -59,8 +61,8 @@ class Route:
     summary: str
     tag: str
     guard: Guard = "read"
-    operation: str = ""
-    """The operation that the request is, by Kafka's name; empty: DESCRIBE of reads, ALTER of others (`access`)."""
+    operation: Operation | None = None
+    """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access`)."""
     is_open: bool = False
     """Whether it needs no login, whatever `yak.http.authentication` says."""
     parameters: tuple[Parameter, ...] = ()

@@ -66,10 +66,14 @@ async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
     return bytes(received)
 
 
+NO_AUTHORIZER: Any = SimpleNamespace(is_active=False, authorize=lambda *_asked: True)
+"""The authorization of a broker without ACLs."""
+
+
 def make_context(limits: HttpLimits | None = None, *, token: str | None = None, **more: Any) -> Context:
     """A context whose shell only counts and logs."""
     shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log(), clock=Clock())
-    broker: Any = SimpleNamespace(node_id=1)
+    broker: Any = SimpleNamespace(node_id=1, authorization=NO_AUTHORIZER)
     broker_client: Any = SimpleNamespace()
     given: dict[str, Any] = {"http_port": 8080, "host": "127.0.0.1", "advertised_host": "broker-1.example", **more}
     return Context(

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from tests.unit.server.http.rig import make_context
+from tests.unit.server.http.rig import NO_AUTHORIZER, make_context
+from yak.acls.bindings import Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.security.scram import ITERATIONS_MIN, SCRAM_SHA_256, Mechanism, ScramCredential
 from yak.server.http import guard
@@ -53,7 +54,9 @@ def basic(user: str, password: str) -> str:
 def context_of(users: Users, authentication: Any = "basic", token: str | None = TOKEN) -> Any:
     context = make_context(token=token, authentication=authentication)
     context.broker = SimpleNamespace(  # type: ignore[assignment]
-        logins=users, config=SimpleNamespace(connection_failed_authentication_delay_ms=0)
+        logins=users,
+        config=SimpleNamespace(connection_failed_authentication_delay_ms=0),
+        authorization=NO_AUTHORIZER,
     )
     return context
 
@@ -76,7 +79,8 @@ def request(authorization: str = "", **more: Any) -> Request:
 def outcome(context: Any, asked: Request, level: Guard = "read", **more: Any) -> str:
     """The principal, or the name of the error."""
     try:
-        return trio.run(guard.check, context, asked, Route("GET", "/", nothing, "x", "T", guard=level, **more))
+        route = Route("GET", "/", nothing, "x", "T", guard=level, **more)
+        return trio.run(guard.check, context, asked, route).principal
     except Problem as problem:
         return problem.error
 
@@ -168,12 +172,13 @@ def test_digests_of_different_logins_differ(user: str, password: str, other_user
 @pytest.mark.parametrize(
     ("guarded", "operation", "path_params", "query", "access"),
     [
-        ("read", "", {}, b"", ("DESCRIBE", "CLUSTER", "kafka-cluster")),
-        ("admin", "", {"id": "2"}, b"", ("ALTER", "CLUSTER", "kafka-cluster")),
-        ("read", "READ", {"name": "orders"}, b"", ("READ", "TOPIC", "orders")),
-        ("change", "DELETE", {"name": "orders"}, b"", ("DELETE", "TOPIC", "orders")),
-        ("read", "", {}, b"topic=orders", ("DESCRIBE", "TOPIC", "orders")),
-        ("change", "READ", {"group": "g"}, b"topic=orders", ("READ", "GROUP", "g")),
+        ("read", None, {}, b"", (Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")),
+        ("admin", None, {"id": "2"}, b"", (Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")),
+        ("read", Operation.READ, {"name": "orders"}, b"", (Operation.READ, ResourceType.TOPIC, "orders")),
+        ("change", Operation.DELETE, {"name": "orders"}, b"", (Operation.DELETE, ResourceType.TOPIC, "orders")),
+        ("read", None, {}, b"topic=orders", (Operation.DESCRIBE, ResourceType.TOPIC, "orders")),
+        ("change", Operation.READ, {"group": "g"}, b"topic=orders", (Operation.READ, ResourceType.GROUP, "g")),
+        ("change", Operation.WRITE, {}, b"", None),
     ],
 )
 def test_access_names_the_operation_and_the_resource(guarded, operation, path_params, query, access) -> None:
@@ -181,11 +186,15 @@ def test_access_names_the_operation_and_the_resource(guarded, operation, path_pa
     assert access_of(route, request(path_params=path_params, query_string=query)) == access
 
 
-def test_refusal_of_the_authorizer_is_403(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(guard, "allowed", lambda *words: asked.append(words))
-    assert outcome(context_of(Users()), request(basic("ann", PASSWORD))) == "not-allowed"
-    assert asked == [("User:ann", "DESCRIBE", "CLUSTER", "kafka-cluster")]
+def test_refusal_of_the_authorizer_is_403_and_audited() -> None:
+    context, asked = context_of(Users()), []
+    context.broker.authorization = SimpleNamespace(authorize=lambda *words: asked.append(words))
+    assert outcome(context, request(basic("ann", PASSWORD))) == "not-allowed"
+    assert asked == [("User:ann", "10.0.0.9", Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")]
+    ((level, event, fields),) = context.shell.rate_limit.lines
+    assert (level, event, fields["result"], fields["principal"]) == ("warning", "audit", "denied", "User:ann")
+    assert fields["resources"] == "DESCRIBE CLUSTER kafka-cluster"
+    assert outcome(context, request(), is_open=True) == ANONYMOUS
 
 
 def test_password_with_other_characters_is_read_as_utf8() -> None:

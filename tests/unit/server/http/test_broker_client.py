@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.unit.server.http.rig import NO_AUTHORIZER
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import PLAINTEXT_LISTENER
@@ -57,7 +58,8 @@ class Others(Asked):
 def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClient, Core, Others]:
     brokers = {2: BrokerInfo(2, 1, "", (), "other.example", 9093, None, "leader", BrokerState.ACTIVE)}
     identity = SimpleNamespace(inter_broker=PLAINTEXT_LISTENER)
-    broker: Any = SimpleNamespace(node_id=1, image=SimpleNamespace(brokers=brokers), identity=identity)
+    image = SimpleNamespace(brokers=brokers)
+    broker: Any = SimpleNamespace(node_id=1, image=image, identity=identity, authorization=NO_AUTHORIZER)
     inside, outside = Core(core), Others(others)
     broker_client = BrokerClient(broker, inside)  # type: ignore[arg-type]
     broker_client._remote = outside  # type: ignore[assignment]

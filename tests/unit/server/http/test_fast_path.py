@@ -10,8 +10,10 @@ from yak.server.http.fast_path import _http_date, path_of
 HOST = b"host: 127.0.0.1:8080\r\n"
 
 
-def context(token: str | None = None) -> SimpleNamespace:
-    return SimpleNamespace(token=token, authentication="none", host="127.0.0.1", advertised_host="broker-1.example")
+def context(token: str | None = None, *, has_acls: bool = False) -> SimpleNamespace:
+    broker = SimpleNamespace(authorization=SimpleNamespace(is_active=has_acls))
+    named = {"host": "127.0.0.1", "advertised_host": "broker-1.example"}
+    return SimpleNamespace(token=token, authentication="none", broker=broker, **named)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +61,9 @@ def test_a_token_of_the_broker_makes_no_other_name_its_own():
 @pytest.mark.parametrize("second", [0, 951782400, 1_700_000_000, 1_798_761_599])
 def test_the_date_is_written_as_http_has_it(second):
     assert _http_date(second) == formatdate(second, usegmt=True)
+
+
+def test_with_acls_only_the_checks_of_load_balancers_are_taken():
+    assert path_of(context(has_acls=True), b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") is None
+    live = b"GET /health/live HTTP/1.1\r\n" + HOST + b"\r\n"
+    assert path_of(context(has_acls=True), live) == "/health/live"

@@ -6,6 +6,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
 from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
@@ -194,6 +195,6 @@ ROUTES: Final = (
                 ),
             )
         },
-        operation="READ",
+        operation=Operation.READ,
     ),
 )

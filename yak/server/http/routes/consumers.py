@@ -7,6 +7,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
 from yak.server.http.answers import answer
 from yak.server.http.bodies import INT64_MAX, body_pieces, json_body, query_flag, query_integer, refuse_unknown_query
@@ -295,7 +296,7 @@ def _route(
         summary,
         _TAG,
         guard="read" if only_looks else "change",
-        operation="READ",
+        operation=Operation.READ,
         parameters=(*places, *parameters),
         body=body,
         answers=answers,

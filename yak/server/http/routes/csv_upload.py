@@ -11,6 +11,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.server import log
 from yak.server.http.answers import Streamed, answer
 from yak.server.http.bodies import body_pieces, query_text, text_of
@@ -291,6 +292,6 @@ ROUTES: Final = (
         answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
         description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
         f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
-        operation="WRITE",
+        operation=Operation.WRITE,
     ),
 )

@@ -7,6 +7,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
@@ -222,7 +223,7 @@ ROUTES: Final = (
             {"name": "orders", "numPartitions": 3, "replicationFactor": 3, "configs": {"retention.ms": "3600000"}},
         ),
         answers={201: Answer("it is created, also for Kafka clients", TOPIC)},
-        operation="CREATE",
+        operation=Operation.CREATE,
     ),
     Route(
         "GET",

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.server.http.answers import answer
 from yak.server.http.bodies import (
     INT64_MAX,
@@ -266,6 +267,6 @@ ROUTES: Final = (
         },
         description="All records are checked before any is written. auto.create.topics.enable decides whether a "
         "missing topic is created.",
-        operation="WRITE",
+        operation=Operation.WRITE,
     ),
 )

@@ -15,6 +15,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
@@ -351,7 +352,7 @@ ROUTES: Final = (
         ),
         answers=_ANSWERS,
         description=_DESCRIPTION,
-        operation="READ",
+        operation=Operation.READ,
     ),
     Route(
         "GET",
@@ -366,6 +367,6 @@ ROUTES: Final = (
         ),
         answers=_ANSWERS,
         description=_DESCRIPTION,
-        operation="READ",
+        operation=Operation.READ,
     ),
 )

@@ -8,6 +8,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
@@ -234,7 +235,7 @@ ROUTES: Final = (
         body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
         answers={201: Answer("made", _CREATED), 200: Answer("it could be created (validate_only)", _CREATED)},
         description="Defaults: the broker's num.partitions and default.replication.factor.",
-        operation="CREATE",
+        operation=Operation.CREATE,
     ),
     Route(
         "GET",
@@ -254,6 +255,6 @@ ROUTES: Final = (
         guard="change",
         parameters=(NAME,),
         answers={200: Answer("it is gone", _DELETED)},
-        operation="DELETE",
+        operation=Operation.DELETE,
     ),
 )

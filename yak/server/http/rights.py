@@ -1,0 +1,78 @@
+"""What the Kafka requests need that HTTP sends to another broker.
+
+That broker takes them as requests of a broker, which may do everything. So this broker checks the caller's rights before:
+as the handlers of `yak.broker.apis` do for the requests that it answers itself.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
+from yak.broker.apis import (
+    alter_partition_reassignments,
+    consumer_group_describe,
+    describe_groups,
+    describe_log_dirs,
+    elect_leaders,
+    fetch,
+    init_producer_id,
+    list_groups,
+    list_offsets,
+    offset_fetch,
+    produce,
+)
+from yak.server.http.problems import Problem
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.server.http.authentication import Caller
+
+
+class Need(NamedTuple):
+    """An operation on resources of a type, whose names the request's fields have."""
+
+    operation: Operation
+    kind: ResourceType
+    names: Callable[[Mapping[str, Any]], Iterable[str]]
+
+
+def _named(items: str, name: str) -> Callable[[Mapping[str, Any]], list[str]]:
+    return lambda fields: [str(item[name]) for item in fields[items]]
+
+
+def _cluster(_fields: Mapping[str, Any]) -> tuple[str]:
+    return (CLUSTER_NAME,)
+
+
+_ALTER_CLUSTER: Final = Need(Operation.ALTER, ResourceType.CLUSTER, _cluster)
+_DESCRIBE_CLUSTER: Final = Need(Operation.DESCRIBE, ResourceType.CLUSTER, _cluster)
+NEEDS: Final[Mapping[int, Need]] = {
+    produce.KEY: Need(Operation.WRITE, ResourceType.TOPIC, _named("topic_data", "name")),
+    fetch.KEY: Need(Operation.READ, ResourceType.TOPIC, _named("topics", "topic")),
+    list_offsets.KEY: Need(Operation.DESCRIBE, ResourceType.TOPIC, _named("topics", "name")),
+    offset_fetch.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, _named("groups", "group_id")),
+    describe_groups.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["groups"]),
+    consumer_group_describe.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["group_ids"]),
+    list_groups.KEY: _DESCRIBE_CLUSTER,
+    describe_log_dirs.KEY: _DESCRIBE_CLUSTER,
+    init_producer_id.KEY: Need(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, _cluster),
+    elect_leaders.KEY: _ALTER_CLUSTER,
+    alter_partition_reassignments.KEY: _ALTER_CLUSTER,
+}
+"""By API key. Of any other request, ALTER on the cluster is needed."""
+
+
+def check_rights(broker: "Broker", caller: "Caller", api_key: int, fields: Mapping[str, Any]) -> None:
+    """Raise Problem 403 `not-allowed` unless the caller may send this request."""
+    if not broker.authorization.is_active:
+        return
+    need = NEEDS.get(api_key, _ALTER_CLUSTER)
+    for name in need.names(fields):
+        if not broker.authorization.authorize(caller.principal, caller.host, need.operation, need.kind, name):
+            raise not_allowed(caller.principal, need.operation, need.kind, name)
+
+
+def not_allowed(principal: str, operation: Operation, kind: ResourceType, name: str) -> Problem:
+    """The refusal of a request."""
+    message = f"{principal} may not {operation.name} {kind.name.lower()} {name[:249]!r}"
+    return Problem(403, "not-allowed", message, "use another user, or ask an administrator for an ACL")
