@@ -138,7 +138,7 @@ _WITH_EFFECT: Final = (
         "yak.internal.topics.admin.enable",
         _BOOLEAN,
         "false",
-        "Whether a client on the same machine with the client id __admin_client may write and delete internal topics. Only in YAK.",
+        "Whether a client without a principal, on the same machine and with the client id __admin_client, may write and delete internal topics. Only in YAK.",
     ),
     _static("fetch.max.bytes", _INT, FETCH_BYTES_MAX, "Largest fetch response.", at_least(1024)),
     _static(
