@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -104,6 +104,19 @@ wheel: setup  ## build/wheel/*.whl
 	@rm -rf build/wheel build/lib build/bdist.*
 	$(BIN)/python -m pip wheel -q --no-deps -w build/wheel .
 	@ls build/wheel/*.whl
+
+.PHONY: wheels
+wheels: wheel  ## that, and yak-broker-bin (the executable) and pytest-yak; some minutes
+	$(BIN)/python packaging/build.py
+	$(BIN)/python packaging/wheels.py
+
+.PHONY: install-test
+install-test: setup  ## install the built wheels with pip, uv and pipx, and use them; ARGS="WAY ..."
+	$(BIN)/python packaging/install_test.py $(ARGS)
+
+.PHONY: manual
+manual: setup  ## build/share: man pages, and completions of bash, zsh and fish
+	$(BIN)/python packaging/manual.py
 
 .PHONY: dist
 dist: setup  ## build the executable in dist/, as a folder and as one file
