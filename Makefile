@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -122,6 +122,10 @@ manual: setup  ## build/share: man pages, and completions of bash, zsh and fish
 dist: setup  ## build the executable in dist/, as a folder and as one file
 	$(BIN)/python packaging/build.py
 	$(BIN)/python packaging/smoke_test.py
+
+.PHONY: deb
+deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheels` (needs dpkg-deb)
+	$(BIN)/python packaging/deb.py
 
 .PHONY: bench-kafka
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
