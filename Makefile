@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -126,6 +126,10 @@ dist: setup  ## build the executable in dist/, as a folder and as one file
 .PHONY: deb
 deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheels` (needs dpkg-deb)
 	$(BIN)/python packaging/deb.py
+
+.PHONY: image-test
+image-test: setup  ## the image's root file system in namespaces, without a container engine (needs root, debootstrap)
+	$(BIN)/python packaging/image_test.py $(ARGS)
 
 .PHONY: bench-kafka
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)

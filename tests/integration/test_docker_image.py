@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -61,6 +62,7 @@ class Containers:
                 stdout=log,
                 stderr=log,
                 text=True,
+                start_new_session=True,
             )
 
     def wait(self, name: str, pattern: str) -> None:
@@ -87,14 +89,9 @@ class Containers:
 
     def close(self) -> None:
         for process in self._running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-        for process in self._running.values():
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with contextlib.suppress(ProcessLookupError):  # a shell's children too: none outlives its container
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 @pytest.fixture
