@@ -183,6 +183,11 @@ def config_name(variable: str) -> str:
     return name.replace("...", "-").replace("..", "_")
 
 
+def variable_of(name: str) -> str:
+    """The variable of a config: the inverse of `config_name`."""
+    return _PREFIX + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
 def _take_variable(found: KafkaEnvironment, variable: str, value: str) -> None:
     if _KUBERNETES.fullmatch(variable):
         found.ignored.append(f"{variable} is ignored: Kubernetes sets it for a service called kafka")
@@ -216,8 +221,8 @@ def _take_config(found: KafkaEnvironment, variable: str, name: str, value: str) 
 
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=_TYPO)
         if near:
-            guess = _PREFIX + near[0].replace("_", "__").replace("-", "___").replace(".", "_").upper()
-            raise _refused(variable, f"there is no config {name}", f"closest: {near[0]}", f"{guess}={value}")
+            guess = f"{variable_of(near[0])}={value}"
+            raise _refused(variable, f"there is no config {name}", f"closest: {near[0]}", guess)
         why = "YAK has no such config"
     found.ignored.append(f"{variable} is ignored: {why}")
 

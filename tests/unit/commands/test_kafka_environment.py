@@ -4,9 +4,19 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from yak.commands.kafka_environment import KafkaEnvironment, config_name, read_kafka_environment
+from yak.commands.kafka_environment import (
+    _IGNORED,
+    _REFUSED,
+    KafkaEnvironment,
+    config_name,
+    read_kafka_environment,
+    variable_of,
+)
 from yak.commands.main import run
+from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.errors import UsageError
 
 TESTCONTAINERS_JAVA = {
@@ -56,6 +66,33 @@ def refused(**variables: str) -> UsageError:
 )
 def test_variable_name_becomes_the_config_that_kafkas_image_makes_of_it(variable: str, name: str) -> None:
     assert config_name(variable) == name
+
+
+@given(st.from_regex(r"[a-z0-9]+([._-][a-z0-9]+){0,4}", fullmatch=True))
+def test_variable_of_a_config_is_read_as_that_config(name: str) -> None:
+    assert config_name(variable_of(name)) == name
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*BROKER_CONFIGS, *_REFUSED, *_IGNORED, "process.roles", "controller.quorum.voters"]).map(
+            variable_of
+        )
+        | st.from_regex(r"KAFKA_[A-Z0-9_]{0,20}", fullmatch=True),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+        | st.sampled_from(["broker", "controller", "1@a:1,2@b:2", "PLAINTEXT://:1", "localhost:2181"]),
+        max_size=6,
+    )
+)
+def test_any_environment_is_taken_or_refused_with_a_reason(variables: dict[str, str]) -> None:
+    try:
+        found = read(**variables)
+    except UsageError as error:
+        reasons = [error.why]
+    else:
+        reasons = found.ignored
+        assert all(line.partition(" ")[0] in variables for line in reasons)
+    assert all(reasons)
 
 
 def test_variables_of_testcontainers_are_all_taken() -> None:
