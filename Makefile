@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/notices.py packaging/smoke_test.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/make_picture.py docs/make_screenshots.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -105,10 +105,31 @@ wheel: setup  ## build/wheel/*.whl
 	$(BIN)/python -m pip wheel -q --no-deps -w build/wheel .
 	@ls build/wheel/*.whl
 
+.PHONY: wheels
+wheels: wheel  ## that, and yak-broker-bin (the executable) and pytest-yak; some minutes
+	$(BIN)/python packaging/build.py
+	$(BIN)/python packaging/wheels.py
+
+.PHONY: install-test
+install-test: setup  ## install the built wheels with pip, uv and pipx, and use them; ARGS="WAY ..."
+	$(BIN)/python packaging/install_test.py $(ARGS)
+
+.PHONY: manual
+manual: setup  ## build/share: man pages, and completions of bash, zsh and fish
+	$(BIN)/python packaging/manual.py
+
 .PHONY: dist
 dist: setup  ## build the executable in dist/, as a folder and as one file
 	$(BIN)/python packaging/build.py
 	$(BIN)/python packaging/smoke_test.py
+
+.PHONY: deb
+deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheels` (needs dpkg-deb)
+	$(BIN)/python packaging/deb.py
+
+.PHONY: image-test
+image-test: setup  ## the image's root file system in namespaces, without a container engine (needs root, debootstrap)
+	$(BIN)/python packaging/image_test.py $(ARGS)
 
 .PHONY: bench-kafka
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)

@@ -47,6 +47,12 @@ def serve(
             "--properties", metavar="FILE", help="Kafka broker configs, as server.properties.", rich_help_panel=WHAT
         ),
     ] = None,
+    kafka_env: Annotated[
+        bool,
+        typer.Option(
+            "--kafka-env", help="Take configs from KAFKA_* variables, as Kafka's image.", rich_help_panel=WHAT
+        ),
+    ] = False,
     min_insync_replicas: Annotated[
         str | None,
         typer.Option(
@@ -214,6 +220,7 @@ def serve(
             data_dir=data_dir or [],
             configs=configs or [],
             properties=properties,
+            kafka_env=kafka_env,
             min_insync_replicas=min_insync_replicas,
             default_replication_factor=default_replication_factor,
             host=host,

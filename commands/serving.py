@@ -8,7 +8,7 @@ the command, mistakes) go through Typer, so options, help and errors are the sam
 import argparse
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
@@ -16,6 +16,7 @@ from yak.commands.options import Globals
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
+    from yak.commands.kafka_environment import KafkaEnvironment
     from yak.commands.settings import Resolved
     from yak.protocol.peer_proof import ClusterSecret
     from yak.quorum.voters import VoterSet
@@ -54,6 +55,7 @@ class ServeFlags:
     lease_time: str | None = None
     renew_interval: str | None = None
     ready_file: str | None = None
+    kafka_env: bool = False
     dry_run: bool = False
     log_format: str | None = None
     log_level: str | None = None
@@ -66,7 +68,12 @@ _LISTS = {
     "--listen": "listen",
     "--advertise": "advertise",
 }
-_SWITCHES = {"--dry-run": "dry_run", "--allow-unsafe-redis": "allow_unsafe_redis", "--no-http": "no_http"}
+_SWITCHES = {
+    "--dry-run": "dry_run",
+    "--allow-unsafe-redis": "allow_unsafe_redis",
+    "--no-http": "no_http",
+    "--kafka-env": "kafka_env",
+}
 WORDS = {
     **{
         "--" + name.replace("_", "-"): name
@@ -131,6 +138,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
             "log_level": flags.log_level,
         },
     )
+    environment = _kafka_environment(g, flags) if flags.kafka_env else None
     resolved.take_configs(
         flags.properties,
         flags.configs,
@@ -139,6 +147,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
             "default.replication.factor": flags.default_replication_factor,
         },
         ListenerFlags(flags.listen, flags.advertise),
+        environment,
     )
     options = resolved.options(
         flags.advertised,
@@ -148,6 +157,13 @@ def run(g: Globals, flags: ServeFlags) -> None:
         no_http=flags.no_http,
         users_file=flags.users_file,
     )
+    if environment is not None:
+        options = replace(
+            options,
+            cluster_secret=options.cluster_secret or environment.secret,
+            cluster_id=options.cluster_id or environment.cluster_id,
+            says_ready_as_kafka=True,
+        )
     g.out.warn_once(g.settings.warnings)
     if flags.dry_run:
         _print_resolved(g, options, resolved)
@@ -155,6 +171,17 @@ def run(g: Globals, flags: ServeFlags) -> None:
     from yak.server.main import run_server
 
     run_server(options)
+
+
+def _kafka_environment(g: Globals, flags: ServeFlags) -> "KafkaEnvironment":
+    """The variables of Kafka's image; a line on stderr for each that is ignored. Raises UsageError."""
+    from yak.commands.kafka_environment import read_kafka_environment
+
+    is_named = any(g.settings.get(name).origin != "default" for name in ("metadata", "redis_url", "voters"))
+    has_store = is_named or any((flags.metadata, flags.redis_url, flags.voters))
+    found = read_kafka_environment(os.environ, has_store=has_store)
+    g.out.warn_once(found.ignored)
+    return found
 
 
 class Resolution:
@@ -173,15 +200,25 @@ class Resolution:
         self.has_named_listeners = False
 
     def take_configs(
-        self, properties: str | None, pairs: list[str], short: dict[str, str | None], listen: ListenerFlags
+        self,
+        properties: str | None,
+        pairs: list[str],
+        short: dict[str, str | None],
+        listen: ListenerFlags,
+        environment: "KafkaEnvironment | None" = None,
     ) -> None:
         """Read the broker configs; `short` holds those with a flag of their own.
+
+        Variables of Kafka's image come before the properties file, as there.
 
         Raises UsageError (`config-file`, `bad-config`, `bad-listeners`, `usage`).
         """
         if properties is not None:
             for name, value in _read_properties(properties).items():
                 self.configs[name] = (value, f"file {properties}")
+        if environment is not None:
+            self.configs |= environment.configs
+            self._from_configs |= environment.settings
         for pair in pairs:
             name, equals, value = pair.partition("=")
             if not equals or not name.strip():

@@ -16,7 +16,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SYMLINKED = ("commands", "tui", "spark")
-TARGETS = ("setup", "demo", "demo-spark", "test", "lint", "dist", "wheel", "bench-kafka", "help", "clean")
+TARGETS = (
+    "setup",
+    "demo",
+    "demo-spark",
+    "test",
+    "lint",
+    "dist",
+    "wheel",
+    "wheels",
+    "deb",
+    "bench-kafka",
+    "help",
+    "clean",
+)
 
 
 def load(name: str) -> ModuleType:

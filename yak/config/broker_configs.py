@@ -203,11 +203,11 @@ _OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class", "authorizer_
 
 def is_sensitive(name: str) -> bool:
     """Whether the value of a broker config, also with the prefix of a listener, is never shown."""
-    definition = _definition(name)
+    definition = definition_of(name)
     return definition is not None and definition.is_sensitive
 
 
-def _definition(name: str) -> ConfigDef | None:
+def definition_of(name: str) -> ConfigDef | None:
     """The definition of a broker config, also with the prefix of a listener."""
     return BROKER_CONFIGS.get(name) or ssl_configs.of_one_listener(name) or oauth_configs.of_one_listener(name)
 
@@ -258,7 +258,7 @@ def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None
 
 
 def _refuse_bad(name: str, text: str) -> None:
-    definition = _definition(name)
+    definition = definition_of(name)
     if definition is None:
         import difflib  # imported when it is needed: brokers start without it
 

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOP_SECONDS_MAX: Final = 60.0
+_AS_KAFKA: Final = ": Kafka Server started, Transitioning from RECOVERY to RUNNING (testcontainers waits for this)"
 _WAITING_SAID_EVERY_SECONDS: Final = 5.0
 _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 """File handles that neither the pool nor clients use: the store, logs, the listeners, other brokers, Python."""
@@ -312,6 +313,9 @@ class Server:
         log.write("info", "ready", said if http is None else {**said, "http": http})
         for event, fields in exposure(options, self._http_port):
             log.write("warning", event, fields)
+        if options.says_ready_as_kafka:
+            self._stderr.write(f"[KafkaServer id={options.node_id}] started{_AS_KAFKA}\n")
+            self._stderr.flush()
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
 
     # ------------------------------------------------------------------------------------------------- the end

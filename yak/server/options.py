@@ -73,6 +73,8 @@ class ServeOptions:
     configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Kafka's broker configs by name; the fields above take precedence."""
     ready_file: str | None = None
+    says_ready_as_kafka: bool = False
+    """Also print the words that Kafka's images print once they are ready: testcontainers waits for them."""
     http_token: str | None = field(default=None, repr=False)
     """If set, HTTP requests that change something need this token."""
 

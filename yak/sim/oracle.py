@@ -53,6 +53,7 @@ def _produce_response(
     correlation_id: int,
     topics: Sequence[tuple[Any, Sequence[ProducePartitionAnswer]]],
     node_endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[Buffer]:
     cls: Any = load_response_schema(0, version)
     topic_class = nested(cls, "responses")
@@ -75,7 +76,8 @@ def _produce_response(
             rows.append(partition_class(**_known(partition_class, fields)))
         name = {"topic_id" if version >= 13 else "name": key}
         answers.append(topic_class(**name, partition_responses=tuple(rows)))
-    fields = {"responses": tuple(answers)} | _endpoints(cls, node_endpoints)
+    fields = {"responses": tuple(answers), "throttle_time": dt.timedelta(milliseconds=throttle_ms)}
+    fields |= _endpoints(cls, node_endpoints)
     return _framed(cls(**_known(cls, fields)), correlation_id)
 
 

@@ -9,6 +9,7 @@ checking        each broker's view of the cluster, and whether the brokers agree
 broker_logs     the brokers' log output since a test began
 workspace       the folder and the metadata store of all clusters
 guardian        a process that cleans up after a killed test run
+remote          a process that lends clusters to a test run that imports nothing of YAK (pytest-yak)
 
 pytest imports the plugin at every start where YAK is installed. So the other modules are loaded only when a test needs a
 cluster, and only `plugin` and `asked_for` import pytest.

@@ -1,0 +1,12 @@
+"""The error of a cluster, as `yak.errors.YakError` with the fields that a test sees."""
+
+
+class YakError(Exception):
+    """A refusal of the cluster: a code, a message, its reason, and what to try."""
+
+    def __init__(self, code: str, message: str, *, why: str | None = None, try_: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.why = why
+        self.try_ = try_

@@ -1,0 +1,106 @@
+"""pytest-yak from its wheel, in a pytest of its own; Python on the sources stands in for the executable."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def wheels() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("yak_packaging_wheels", ROOT / "packaging" / "wheels.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder where pytest finds pytest-yak's wheel, and a yak_broker_bin that names this Python."""
+    built = wheels()
+    wheel = built.pytest_wheel(built.project_version()).write(pytester.mkdir("wheel"))
+    site = pytester.mkdir("site")
+    (site / "yak_broker_bin.py").write_text(f"def find_yak_bin():\n    return {sys.executable!r}\n")
+    monkeypatch.setenv("PYTHONPATH", f"{wheel}:{site}")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("t")))
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    return pytester
+
+
+def run(examples: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run the tests to their end; no file and no process may be left then."""
+    result = examples.runpytest_subprocess("-p", "pytest_yak.plugin", *arguments, timeout=100)
+    folder = examples.path / "t"
+    assert list(folder.iterdir()) == []
+    assert [each for each in psutil.process_iter(["cmdline"]) if str(folder) in str(each.info["cmdline"])] == []
+    return result
+
+
+def test_failover_in_a_test_loses_no_record_and_the_next_test_gets_a_new_cluster(examples: pytest.Pytester) -> None:
+    examples.makepyfile(
+        test_orders="""
+        import sys
+        import pytest
+        from confluent_kafka import Consumer, Producer, TopicPartition
+
+        pytestmark = pytest.mark.yak(brokers=3, topic_configs={"min.insync.replicas": 2})
+        addresses = []
+
+        def send(cluster, topic, value):
+            producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+            producer.produce(topic, value)
+            assert producer.flush(30) == 0
+
+        def test_leader_dies(yak_cluster, yak_topic):
+            assert "yak" not in sys.modules
+            addresses.append(yak_cluster.bootstrap)
+            send(yak_cluster, yak_topic, b"before")
+            leader = yak_cluster.leader_of(yak_topic)
+            yak_cluster.kill(leader)
+            assert yak_cluster.broker(leader).state == "dead"
+            assert yak_cluster.leader_of(yak_topic) != leader
+            send(yak_cluster, yak_topic, b"after")
+            yak_cluster.restart(leader)
+            yak_cluster.wait_until_healthy()
+            assert yak_cluster.isr(yak_topic) == (1, 2, 3)
+            consumer = Consumer({"bootstrap.servers": yak_cluster.bootstrap, "group.id": yak_topic})
+            consumer.assign([TopicPartition(yak_topic, 0, 0)])
+            assert [each.value() for each in consumer.consume(2, timeout=30)] == [b"before", b"after"]
+            consumer.close()
+
+        def test_next_one(yak_cluster):
+            assert yak_cluster.bootstrap != addresses[0]
+            assert [each.state for each in yak_cluster.brokers] == ["running"] * 3
+        """
+    )
+    run(examples).assert_outcomes(passed=2)
+
+
+def test_failed_test_shows_the_brokers_log_and_a_bad_config_its_reason(examples: pytest.Pytester) -> None:
+    examples.makepyfile(
+        test_wrong="""
+        import pytest
+
+        def test_fails(yak_cluster, yak_topic):
+            with pytest.raises(Exception, match="no node 7"):
+                yak_cluster.broker(7)
+            assert False
+
+        @pytest.mark.yak(configs={"num.partitons": 3})
+        def test_bad_config(yak_cluster):
+            pass
+        """
+    )
+    result = run(examples)
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(["error[[]bad-config]: There is no broker config 'num.partitons'.", "*yak node-1 log*"])
