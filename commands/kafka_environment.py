@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
+from yak.config.broker_configs import definition_of
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
