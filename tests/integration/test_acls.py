@@ -45,6 +45,7 @@ class Cluster(RaftCluster):
             "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
             "authorizer.class.name": AUTHORIZER,
             "super.users": f"User:{ADMIN}",
+            "yak.http.authentication": "basic",
             "num.partitions": "1",
             "default.replication.factor": "3",
         }
@@ -57,6 +58,10 @@ class Cluster(RaftCluster):
         """librdkafka's settings for a user."""
         login = ClientLogin("SCRAM-SHA-256", user, f"secret-of-{user}")
         return {"bootstrap.servers": self.bootstrap, "log_level": 0} | login.librdkafka() | more
+
+    def http(self, node, user, method, path, **more):
+        """Ask a node over HTTP as a user."""
+        return self.ask(node, method, path, auth=(user, f"secret-of-{user}"), **more)
 
     def yak(self, *words, user=ADMIN):
         """Run a command of yak as a user; returns its JSON."""
@@ -258,7 +263,7 @@ def test_changes_and_denials_are_in_the_logs_and_counted(cluster):
     assert "principal=User:admin host=127.0.0.1 api=CreateTopics" in done[0]
     denied = [line for line in lines if " audit " in line and "result=denied" in line and "principal=User:bob" in line]
     assert denied
-    metrics = [cluster.get(node, "/metrics").text for node in cluster.nodes]
+    metrics = [cluster.http(node, ADMIN, "GET", "/metrics").text for node in cluster.nodes]
     assert any('yak_denied_requests_total{operation="' in text for text in metrics)
 
 
@@ -275,11 +280,37 @@ def test_certificate_gives_the_principal(broker, tmp_path):
     assert "principal=User:ANONYMOUS" in broker.log()
 
 
+def test_http_serves_each_user_by_its_acls_whichever_broker_leads(cluster):
+    create(cluster, "over-http")
+    record = {"topic": "over-http", "payload": "x"}
+    for node in cluster.nodes:
+        refused = cluster.http(node, BOB, "POST", "/produce", json=record)
+        assert refused.status_code == 403, refused.text
+        assert "principal=User:bob host=127.0.0.1 api=" in cluster.log_path(node).read_text()
+    cluster.yak("acls", "add", "--allow", BOB, "--operation", "write", "--topic", "over-http")
+    wait_until(lambda: is_in_force(cluster, BOB, "over-http"), "the ACL on every broker")
+    for node in cluster.nodes:
+        written = cluster.http(node, BOB, "POST", "/produce", json=record)
+        assert written.status_code == 200, written.text
+        assert cluster.http(node, BOB, "GET", "/topics/over-http").status_code == 200, "write implies describe"
+        read = {"topic": "over-http", "partition": 0, "offset": 0}
+        assert cluster.http(node, BOB, "GET", "/consume", params=read).status_code == 403
+        assert cluster.http(node, ADMIN, "GET", "/consume", params=read).status_code == 200
+        for path in ("/metrics", "/api/groups", "/health"):
+            assert cluster.http(node, BOB, "GET", path).status_code == 403, path
+            assert cluster.http(node, ADMIN, "GET", path).status_code in (200, 503), path
+        assert cluster.get(node, "/health/live").status_code == 200
+        assert cluster.get(node, "/metrics").status_code == 401
+
+
 def test_http_and_commands_without_rights_get_a_clear_error(cluster):
-    for method, path, more in (("GET", "/api/quorum", {}), ("POST", "/topics", {"json": {"name": "over-http"}})):
-        answer = cluster.ask(1, method, path, **more)
+    for method, path, more, error in (
+        ("GET", "/api/quorum", {}, "not-allowed"),
+        ("POST", "/topics", {"json": {"name": "by-bob"}}, "topic-authorization-failed"),
+    ):
+        answer = cluster.http(1, BOB, method, path, **more)
         assert answer.status_code == 403, answer.text
-        assert "authorization-failed" in answer.json()["error"]
+        assert error in answer.json()["error"]
     for words in (("quorum", "describe"), ("acls", "list"), ("topics", "create", "by-bob")):
         with pytest.raises(AssertionError) as caught:
             cluster.yak(*words, user=BOB)
