@@ -280,6 +280,16 @@ def test_certificate_gives_the_principal(broker, tmp_path):
     assert "principal=User:ANONYMOUS" in broker.log()
 
 
+def test_commands_of_a_reader_need_no_group_and_no_configs(cluster):
+    create(cluster, "read-alone")
+    assert produce_error(cluster, ADMIN, "read-alone") is None
+    cluster.yak("acls", "add", "--allow", BOB, "--operation", "read", "--topic", "read-alone")
+    wait_until(lambda: is_in_force(cluster, BOB, "read-alone"), "the ACL on every broker")
+    record = cluster.yak("consume", "read-alone", "--from-beginning", "--exit", user=BOB)
+    assert record["value"] == "value"
+    assert "read-alone" in [topic["name"] for topic in cluster.yak("topics", "list", user=BOB)]
+
+
 def test_http_serves_each_user_by_its_acls_whichever_broker_leads(cluster):
     create(cluster, "over-http")
     record = {"topic": "over-http", "payload": "x"}

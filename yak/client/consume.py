@@ -198,7 +198,7 @@ class PartitionReader:
             if partition in self._open and stop is not None and message.offset() >= stop:
                 self.finish(partition)
             return
-        if is_transient(error):
+        if is_transient(error) or name == "GROUP_AUTHORIZATION_FAILED":  # librdkafka asks, though no group is used
             return
         where = f"{message.topic()}-{message.partition()}" if message.topic() else "the assigned partitions"
         if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):

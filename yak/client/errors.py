@@ -101,6 +101,11 @@ _SLUGS = {
     "GROUP_MAX_SIZE_REACHED": "group-full",
     "INCONSISTENT_GROUP_PROTOCOL": "group-protocol",
     "OFFSET_METADATA_TOO_LARGE": "refused-by-broker",
+    "TOPIC_AUTHORIZATION_FAILED": "not-authorized",
+    "GROUP_AUTHORIZATION_FAILED": "not-authorized",
+    "CLUSTER_AUTHORIZATION_FAILED": "not-authorized",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "not-authorized",
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": "not-authorized",
 }
 
 _TRY = {
@@ -118,6 +123,7 @@ _TRY = {
     "group-full": ("yak brokers describe ID --all-configs", "stop a member"),
     "group-protocol": ("yak groups describe GROUP", "use another group"),
     "bad-group-id": ("yak groups list",),
+    "not-authorized": ("yak acls list     as a user that may, such as one of super.users", "log in as another user"),
 }
 
 
