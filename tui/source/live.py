@@ -1,6 +1,6 @@
 """A running cluster: requests over HTTP, events over server-sent events, librdkafka in threads.
 
-Brokers without HTTP, as those of Apache Kafka, are polled over the Kafka protocol.
+Brokers without HTTP, as those of Apache Kafka, and brokers that refuse the user there, are polled over the Kafka protocol.
 """
 
 import asyncio
@@ -34,6 +34,8 @@ POLL_SECONDS: Final = 1.0
 """The pause between two polls of brokers without HTTP."""
 POLL_SHARE: Final = 8
 """The pause is at least this many times as long as the poll: polls of a large cluster take long."""
+REFUSED: Final = ("not-allowed", "login-needed", "login-failed")
+"""Errors of HTTP that another try does not change: the user may still read the cluster over the Kafka protocol."""
 
 
 class LiveSource:
@@ -59,7 +61,7 @@ class LiveSource:
         self._up: set[int] = set()
         self._discovering = asyncio.Lock()
         self._kafka_only: KafkaAnswers | None = None
-        """Once it is known that no broker answers HTTP."""
+        """Once it is known that no broker answers HTTP, or not to this user."""
 
     @property
     def lacks(self) -> Collection[str]:
@@ -163,9 +165,12 @@ class LiveSource:
                 return
             self._addresses.update(await self.kafka(http_addresses))
             if not self._addresses:
-                from yak.tui.source.kafka_answers import KafkaAnswers
+                self._use_kafka_only()
 
-                self._kafka_only = KafkaAnswers(self._bootstrap)
+    def _use_kafka_only(self) -> None:
+        from yak.tui.source.kafka_answers import KafkaAnswers
+
+        self._kafka_only = KafkaAnswers(self._bootstrap)
 
     async def _look_elsewhere(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
@@ -207,6 +212,9 @@ class LiveSource:
                     tries = 0
                     self._learn(cluster)
                 except (YakError, OSError) as error:
+                    if isinstance(error, YakError) and error.code in REFUSED and not self._up:
+                        self._use_kafka_only()
+                        continue
                     wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                     tries += 1
                     if not self._up:

@@ -109,3 +109,13 @@ def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: p
     assert asyncio.run(scenario()) == ["snapshot", "link", "rates", "lost", "snapshot", "rates"]
     assert list(made.lacks) == ["metadata"]
     assert made.bootstrap == "new:9"
+
+
+def test_user_who_is_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(403, json={"error": "not-allowed", "message": "User:ann may not DESCRIBE cluster"})
+
+    image = Image(brokers={1: BrokerInfo(1, 1, "", (), "new", 9, None, "leader", BrokerState.ACTIVE)})
+    snapshot = Snapshot(1, 1_000, image, ())
+    monkeypatch.setattr("yak.tui.source.kafka_snapshot.read_snapshot", lambda _servers, _before: snapshot)
+    assert "lost" not in asyncio.run(kinds_until(source({1: "http://new:2"}, refuse), "link"))
