@@ -221,28 +221,18 @@ def _alter(g: Globals, entity: "Entity", changes: dict[str, Any], done: str, *, 
 def _rows(g: Globals, entity: "Entity | None") -> list[dict[str, Any]]:
     from yak.client.quotas import describe_quotas
     from yak.quotas.entity import encode_entity
+    from yak.quotas.quota_types import format_quota
 
     address, timeout_s = _look(g)
     return [
         {
             "entity": encode_entity(each.entity),
             "quota": name,
-            "value": _shown(name, value) if g.out.for_people else value,
+            "value": format_quota(name, value) if g.out.for_people else value,
         }
         for each in describe_quotas(address, entity, timeout_s=timeout_s)
         for name, value in sorted(each.quotas.items())
     ]
-
-
-def _shown(name: str, value: float) -> str:
-    from yak.quotas.quota_types import QuotaType
-    from yak.view.formats import group_digits
-
-    if name in (QuotaType.PRODUCE, QuotaType.FETCH):
-        return f"{group_digits(int(value))} B/s"
-    if name == QuotaType.REQUEST:
-        return f"{value:g}%"
-    return f"{value:g}/s"
 
 
 def _look(g: Globals) -> tuple[str, float]:

@@ -149,7 +149,7 @@ def _settings(
     chosen = str(g.settings.get("theme", flag=theme).value)
     if chosen not in NAMES:
         raise UsageError("unknown-theme", f'there is no theme "{chosen}"', why=f"there are {', '.join(NAMES)}")
-    start = next((each.name for each in SCREENS if screen in (each.name, *each.aliases)), None)
+    start = next((each for each in SCREENS if screen in (each.name, *each.aliases)), None)
     if screen is not None and start is None:
         raise UsageError(
             "unknown-screen",
@@ -175,8 +175,8 @@ def _settings(
         config_file=g.settings.config_file,
         accent=str(g.settings.value("accent") or ""),
         token=g.http_token(),
-        start=start or "dashboard",
-        start_with=what,
+        start=start.name if start else "dashboard",
+        start_with=start.opens(str(screen), what) if start else what,
     )
 
 

@@ -491,7 +491,7 @@ class YakApp(App[int]):
             "doctor": self.run_doctor,
             "sample": self.make_sample,
             "k9s-keys": self._use_k9s_keys,
-            **{entry.name: partial(self.go, entry.name, argument or None) for entry in SCREENS},
+            **{entry.name: partial(self.go, entry.name, entry.opens(word, argument)) for entry in SCREENS},
         }
         for command in commands():
             if word == command.name or word in command.aliases:

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 from textual.widgets import Button, Input, TextArea
 
 from yak.client.admin import Admin
+from yak.client.users import set_password
 from yak.tui.app import YakApp
 from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.screens.messages import MessagesScreen
@@ -17,6 +18,7 @@ from yak.tui.screens.producer import ProducerScreen
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
 from yak.tui.settings import UiSettings
+from yak.tui.source import security
 from yak.tui.source.live import LiveSource
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Lines
@@ -210,3 +212,31 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
 
 def _words(lines: Lines) -> str:
     return " ".join(cell.text for line in lines._lines for cell in line)
+
+
+def test_users_and_quotas_are_listed_and_removed_and_acls_are_off(kafka):
+    set_password(Admin(kafka.bootstrap), "ann", "secret", ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
+    security.set_quota(kafka.bootstrap, security.Quota((("user", "ann"),), "producer_byte_rate", 1e6))
+
+    async def scenario():
+        app = YakApp(LiveSource(kafka.bootstrap), UiSettings(start="security"))
+        async with app.run_test(size=(140, 45)) as pilot:
+            user = ["ann", "SCRAM-SHA-256, SCRAM-SHA-512", "4 096"]
+            await until(pilot, lambda: texts(app, "#users") == [user], "user")
+            await until(pilot, lambda: texts(app, "#quotas"), "quota")
+            assert texts(app, "#quotas") == [["user=ann", "producer_byte_rate", "1 000 000 B/s"]]
+            await until(pilot, lambda: "acls-off" in app.screen.query_one("#acls", Grid)._empty, "words")
+            await pilot.press("X")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+            app.screen.query_one("#typed", Input).value = "ann"
+            await pilot.press("enter")
+            await until(pilot, lambda: texts(app, "#users") == [], "removal of the user")
+            app.go("security", "quotas")
+            await until(pilot, lambda: app.focused is app.screen.query_one("#quotas", Grid), "focus")
+            await pilot.press("X")
+            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+            await pilot.press("y")
+            await until(pilot, lambda: texts(app, "#quotas") == [], "removal of the quota")
+        assert app._exception is None
+
+    asyncio.run(scenario())

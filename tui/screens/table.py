@@ -10,13 +10,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A screen. `digit` may be empty; `aliases` are other words after `:`."""
+    """A screen. `digit` may be empty; `aliases` are other words after `:`. With `has_tabs` each opens the tab of its name."""
 
     name: str
     label: str
     place: str
     digit: str = ""
     aliases: tuple[str, ...] = ()
+    has_tabs: bool = False
+
+    def opens(self, word: str, argument: str | None) -> str | None:
+        """What one of its words and an argument open in it."""
+        return argument or (word if self.has_tabs and word in self.aliases else None)
 
     def make(self) -> "YakScreen":
         """Load the module and create the screen."""
@@ -36,6 +41,7 @@ SCREENS: Final = (
     Entry("failover", "Failover", "failover:FailoverScreen", "8", ("chaos", "drill")),
     Entry("replication", "Replication", "replication:ReplicationScreen", "9", ("isr", "partitions", "replicas")),
     Entry("activity", "Activity", "activity:ActivityScreen", "0", ("events", "history")),
+    Entry("security", "Security", "security:SecurityScreen", "", ("users", "acls", "quotas"), has_tabs=True),
     Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
 )
 BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -1,4 +1,4 @@
-"""Users with SCRAM credentials: listed, added and removed, over librdkafka's admin client (KIP-554)."""
+"""Users with SCRAM credentials: listed by a request of its own, added and removed by librdkafka (KIP-554)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,37 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.client.errors import from_exception, kafka_exceptions
+from yak.client.raw_connection import RawConnection
+from yak.errors import Unreachable, YakError
+from yak.protocol.lean_imports import import_kio
+from yak.security.scram import BY_CODE
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
 
 def user_rows(admin: Admin) -> list[dict[str, Any]]:
-    """One row for each user and mechanism, with its iterations. Raises YakError."""
+    """One row for each user and mechanism, with its iterations. Raises Unreachable, or YakError (`user-refused`).
+
+    The request has a connection of its own: when a broker refuses it as a whole, librdkafka 2.16 ends the process.
+    """
+    import_kio()
+    from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
+
     what = "the users could not be read"
     try:
-        found = admin.client.describe_user_scram_credentials(request_timeout=admin.timeout_s).result(
-            admin.timeout_s + 1
-        )
-    except kafka_exceptions() as error:
-        raise from_exception(error, what) from None
+        with RawConnection(admin.answered, timeout_s=admin.timeout_s) as connection:
+            answer = connection.call(DescribeUserScramCredentialsRequest(users=None))
+    except OSError as error:
+        raise Unreachable("unreachable", what, why=f"{admin.answered} did not answer: {error}") from None
+    if answer.error_code:
+        why = answer.error_message or answer.error_code.name.replace("_", " ")
+        raise YakError("user-refused", what, why=why, try_=("yak help user-refused",))
     return [
-        {"user": name, "mechanism": info.mechanism.name.replace("_", "-"), "iterations": info.iterations}
-        for name, description in sorted(found.items())
-        for info in sorted(description.scram_credential_infos, key=lambda each: str(each.mechanism.name))
+        {"user": result.user, "mechanism": BY_CODE[info.mechanism].name, "iterations": int(info.iterations)}
+        for result in sorted(answer.results, key=lambda each: str(each.user))
+        for info in sorted(result.credential_infos, key=lambda each: int(each.mechanism))
+        if info.mechanism in BY_CODE
     ]
 
 
@@ -58,9 +71,11 @@ def _library() -> Any:
 
 
 def _alter(admin: Admin, changes: list[Any], what: str) -> None:
+    """Make each change by a request of its own: Apache Kafka refuses two of one user in a request."""
     try:
-        futures = admin.client.alter_user_scram_credentials(changes, request_timeout=admin.timeout_s)
-        for future in futures.values():
-            future.result(admin.timeout_s + 1)
+        for change in changes:
+            futures = admin.client.alter_user_scram_credentials([change], request_timeout=admin.timeout_s)
+            for future in futures.values():
+                future.result(admin.timeout_s + 1)
     except kafka_exceptions() as error:
         raise from_exception(error, what) from None

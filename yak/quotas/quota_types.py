@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from yak.view.formats import group_digits
+
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
@@ -32,3 +34,12 @@ USER_QUOTAS: Final = (QuotaType.PRODUCE, QuotaType.FETCH, QuotaType.REQUEST, Quo
 IP_QUOTAS: Final = (QuotaType.CONNECTION,)
 FRACTIONAL: Final = (QuotaType.REQUEST, QuotaType.CONTROLLER_MUTATION)
 """Quotas that may have a fraction (the DOUBLE configs of Kafka's QuotaConfigs)."""
+
+
+def format_quota(name: str, value: float) -> str:
+    """The value of a quota with its unit: `1 000 000 B/s`, `50%`, `20/s`."""
+    if name in (QuotaType.PRODUCE, QuotaType.FETCH):
+        return f"{group_digits(int(value))} B/s"
+    if name == QuotaType.REQUEST:
+        return f"{value:g}%"
+    return f"{value:g}/s"

@@ -6,15 +6,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from yak.acls.bindings import bindings_of
 from yak.client.admin import ConfigValue
 from yak.client.groups.reset import Step
 from yak.client.groups.resetting import ResetPlan
 from yak.config.definitions import ConfigSource
 from yak.config.describe import describe_topic
 from yak.ids import TopicPartition
+from yak.quotas.entity import encode_entity
+from yak.quotas.quota_types import CLIENT_ID, USER
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
 from yak.tui.source.recorded import RecordedSource
+from yak.tui.source.security import Quota
 from yak.tui.state.groups import Unread
 
 RECORDED = Path(__file__).parent / "cluster.json"
@@ -31,7 +35,20 @@ def recorded_configs(topic: str) -> list[ConfigValue]:
 
 
 _ORDERS = [TopicPartition("orders", number) for number in range(3)]
+_BOTH = {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
+_ACLS = (
+    ("TOPIC,LITERAL,orders", "ALLOW,READ,*,User:ann"),
+    ("TOPIC,PREFIXED,pay", "DENY,WRITE,10.0.0.7,User:bob"),
+    ("CLUSTER,LITERAL,kafka-cluster", "ALLOW,DESCRIBE,*,User:ann"),
+)
+_QUOTAS = (
+    Quota(((CLIENT_ID, "loader"),), "producer_byte_rate", 1_000_000.0),
+    Quota(((USER, "ann"), (CLIENT_ID, None)), "request_percentage", 50.0),
+)
 CALLS: dict[str, Any] = {
+    "list_users": {"ann": _BOTH, "bob": {"SCRAM-SHA-512": 16_384}},
+    "list_acls": {f"{pattern} {entry}": acl for pattern, entry in _ACLS for acl in bindings_of({pattern: {entry: ""}})},
+    "list_quotas": {f"{encode_entity(each.entity)} {each.name}": each for each in _QUOTAS},
     "topic_configs": recorded_configs,
     "find_group_unread": lambda group: {
         each: Unread(_committed(group, each), _now_ms() - 1_000 * (each.partition + 1), _now_ms()) for each in _ORDERS

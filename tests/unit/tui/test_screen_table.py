@@ -9,12 +9,14 @@ from yak.tui.screens import (
     metadata,
     producer,
     replication,
+    security,
     topics,
 )
 from yak.tui.screens.table import BY_NAME, SCREENS
 
 MODULES = (
-    activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, topics,
+    activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, security,
+    topics,
 )  # fmt: skip
 
 
@@ -29,3 +31,12 @@ def test_no_word_and_no_digit_goes_to_two_screens():
     assert len(words) == len(set(words))
     digits = [entry.digit for entry in SCREENS if entry.digit]
     assert sorted(digits) == sorted("1234567890")
+
+
+def test_a_word_of_a_tab_opens_the_tab_and_other_words_only_their_argument():
+    security_entry, groups_entry = BY_NAME["security"], BY_NAME["groups"]
+    assert security_entry.opens("acls", None) == "acls"
+    assert security_entry.opens("security", "") is None
+    assert security_entry.opens("security", "quotas") == "quotas"
+    assert groups_entry.opens("group", "billing") == "billing"
+    assert groups_entry.opens("group", None) is None

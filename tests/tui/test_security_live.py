@@ -1,0 +1,155 @@
+"""The security screen on a broker with logins and ACLs: as a super user, and as a user who may read nothing."""
+
+import asyncio
+
+import pytest
+from support.raft_cluster import RaftCluster
+from textual.widgets import Input
+
+from yak.acls.bindings import bindings_of
+from yak.client.admin import Admin
+from yak.client.login import ClientLogin, use_login
+from yak.client.users import set_password
+from yak.tui.app import YakApp
+from yak.tui.settings import UiSettings
+from yak.tui.source import security
+from yak.tui.source.live import LiveSource
+from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.grid import Grid
+
+PATIENCE_S = 40.0
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+USERS = ("admin", "ann")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("security")
+    users = folder / "users"
+    users.write_text("".join(f"{user}:secret-of-{user}\n" for user in USERS))
+    users.chmod(0o600)
+    flags = ["--users-file", str(users)]
+    for config in (
+        "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT",
+        f"authorizer.class.name={AUTHORIZER}",
+        "super.users=User:admin",
+    ):
+        flags += ["-c", config]
+    cluster = RaftCluster(folder, brokers=1, voters=1, flags=tuple(flags))
+    try:
+        yield cluster.start()
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def log_in():
+    yield lambda user: use_login(ClientLogin("SCRAM-SHA-256", user, f"secret-of-{user}"))
+    use_login(None)
+
+
+async def until(pilot, is_so, what):
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not is_so():
+        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
+        await pilot.pause(0.1)
+
+
+def table(app, name):
+    return next(iter(app.screen_below().query(f"#{name}").results(Grid)), None)
+
+
+def lines(app, name):
+    grid = table(app, name)
+    rows = range(grid.row_count) if grid is not None else ()
+    return [[cell.text for cell in grid._rows.shown.at(index).cells] for index in rows]
+
+
+def run(broker, tab, scenario):
+    async def whole():
+        app = YakApp(LiveSource(broker.bootstrap, title="test"), UiSettings(start="security", start_with=tab))
+        async with app.run_test(size=(120, 30)) as pilot:
+            await until(pilot, lambda: table(app, tab) is not None and app.focused is table(app, tab), "focus")
+            await scenario(app, pilot)
+            assert app._exception is None
+
+    asyncio.run(whole())
+
+
+async def fill(app, pilot, **values):
+    await pilot.press("a")
+    await until(pilot, lambda: app.screen.query("#form-command"), "form")
+    for name, value in values.items():
+        app.screen.query_one(f"#field-{name.replace('_', '-')}", Input).value = value
+    await pilot.pause(0.2)
+    await pilot.press("ctrl+s")
+
+
+async def remove(app, pilot, typed=""):
+    await pilot.press("X")
+    await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+    if typed:
+        app.screen.query_one("#typed", Input).value = typed
+    await pilot.press("enter" if typed else "y")
+
+
+def test_super_user_adds_and_removes_acls(broker, log_in):
+    log_in("admin")
+
+    async def scenario(app, pilot):
+        await fill(app, pilot, principal="ann", name="orders")
+        expected = ["User:ann", "allow", "read", "topic orders", "literal", "*"]
+        await until(pilot, lambda: lines(app, "acls") == [expected], "ACL")
+        acl = next(bindings_of({"TOPIC,LITERAL,orders": {"ALLOW,READ,*,User:ann": ""}}))
+        assert list(security.list_acls(broker.bootstrap).values()) == [acl]
+        await remove(app, pilot)
+        await until(pilot, lambda: lines(app, "acls") == [], "removal")
+        assert security.list_acls(broker.bootstrap) == {}
+
+    run(broker, "acls", scenario)
+
+
+def test_super_user_sets_and_removes_quotas(broker, log_in):
+    log_in("admin")
+
+    async def scenario(app, pilot):
+        await fill(app, pilot, user="ann", client_id="<default>", value="1000000")
+        expected = ["user=ann,client-id=<default>", "producer_byte_rate", "1 000 000 B/s"]
+        await until(pilot, lambda: lines(app, "quotas") == [expected], "quota")
+        assert [each.value for each in security.list_quotas(broker.bootstrap).values()] == [1_000_000.0]
+        await remove(app, pilot)
+        await until(pilot, lambda: lines(app, "quotas") == [], "removal")
+        assert security.list_quotas(broker.bootstrap) == {}
+
+    run(broker, "quotas", scenario)
+
+
+def test_super_user_removes_a_user(broker, log_in):
+    log_in("admin")
+
+    for user in ("cid", "dan"):
+        set_password(Admin(broker.bootstrap), user, "secret", ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
+
+    async def scenario(app, pilot):
+        mechanisms = ["SCRAM-SHA-256, SCRAM-SHA-512", "4 096"]
+        await until(pilot, lambda: lines(app, "users") == [["cid", *mechanisms], ["dan", *mechanisms]], "users")
+        table(app, "users").move_to("dan")
+        await remove(app, pilot, typed="dan")
+        await until(pilot, lambda: [line[0] for line in lines(app, "users")] == ["cid"], "removal")
+        assert set(security.list_users(broker.bootstrap)) == {"cid"}
+
+    run(broker, "users", scenario)
+
+
+def test_user_without_rights_is_told_the_acl_that_is_needed(broker, log_in):
+    log_in("ann")
+
+    async def scenario(app, pilot):
+        needs = {"users": "describe", "acls": "describe", "quotas": "describe-configs"}
+        await until(pilot, lambda: all("need" in table(app, name)._empty for name in needs), "refusals")
+        for name, operation in needs.items():
+            said = table(app, name)._empty
+            assert "Cluster authorization failed" in said
+            assert said.endswith(f"yak acls add --allow USER --operation {operation} --cluster")
+
+    run(broker, "users", scenario)
