@@ -35,6 +35,7 @@ class Routes:
             node_id=1,
             image=SimpleNamespace(brokers={1: info}, topics={}),
             identity=SimpleNamespace(inter_broker=PLAINTEXT_LISTENER),
+            authorization=SimpleNamespace(is_active=False, authorize=lambda *_asked: True),
         )
         shell: Any = SimpleNamespace(nursery=nursery, counters=Counters(), rate_limit=log.RateLimit())
         broker_client: BrokerClient = BrokerClient(broker, shell)
