@@ -86,8 +86,11 @@ async def fill(app, pilot, **values):
 
 
 async def remove(app, pilot, typed=""):
-    await pilot.press("X")
-    await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not isinstance(app.screen, ConfirmDialog):  # a table that is being read has no line for a moment
+        assert asyncio.get_running_loop().time() < deadline, "no question"
+        await pilot.press("X")
+        await pilot.pause(0.5)
     if typed:
         app.screen.query_one("#typed", Input).value = typed
     await pilot.press("enter" if typed else "y")
