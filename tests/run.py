@@ -15,16 +15,19 @@ import sys
 from pathlib import Path
 
 AGAIN_MAX = 5
+LONGEST_S = int(os.environ.get("YAK_TESTS_LONGEST_S", "3000"))
+"""After this time the first run is ended and begun once more, and that is said: after the crash of a worker (librdkafka may
+abort the process) xdist has waited for ever. No test takes longer than its own time-out of two minutes."""
 CACHE = Path("build") / "test-cache"
 TESTS_FAILED = 1
 
 
-def run(*words: str) -> int:
-    """One run of pytest; its exit code."""
+def run(*words: str, longest_s: float | None = None) -> int:
+    """One run of pytest; its exit code. Raises TimeoutExpired."""
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={CACHE}", *words]
     # tests start hundreds of `yak` processes, and without its bytecode each of them compiles all of it: 2 s, not 0.3
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(command, check=False, env=environment).returncode
+    return subprocess.run(command, check=False, env=environment, timeout=longest_s).returncode
 
 
 def failed() -> list[str]:
@@ -39,7 +42,11 @@ def failed() -> list[str]:
 def main(words: list[str]) -> int:
     """The exit code of pytest, 0 also when what failed passed alone."""
     shutil.rmtree(CACHE, ignore_errors=True)
-    code = run(*words)
+    try:
+        code = run(*words, longest_s=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        print(f"\nHUNG: the tests did not end in {LONGEST_S} s; once more, all of them", flush=True)
+        code = run(*words)
     again = failed()
     if code != TESTS_FAILED or not 0 < len(again) <= AGAIN_MAX:
         return code

@@ -55,6 +55,13 @@ def test_what_is_well_is_run_once(tmp_path):
     assert "once more" not in said
 
 
+def test_a_run_that_does_not_end_is_begun_once_more(tmp_path, monkeypatch):
+    monkeypatch.setenv("YAK_TESTS_LONGEST_S", "3")
+    code, said = run(tmp_path, "was_seen or __import__('time').sleep(60)")
+    assert code == 0
+    assert "HUNG: the tests did not end in 3 s; once more, all of them" in said
+
+
 def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0
