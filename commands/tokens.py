@@ -91,7 +91,7 @@ def renew(
         ),
     ] = None,
 ) -> None:
-    """Put off the end of a token."""
+    """Renew a token."""
     from yak.client.delegation_tokens import find_token, renew_token
 
     g.must_not_be_readonly(f"renew token {token_id}")

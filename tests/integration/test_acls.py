@@ -273,9 +273,9 @@ def test_certificate_gives_the_principal(broker, tmp_path):
     broker.start(**configs, super_users="User:CN=alice,O=YAK")
     alice = AdminClient(certificates.client(broker.bootstrap, certificate=certificates.folder / "alice.pem"))
     alice.create_topics([NewTopic("orders", 1, 1)])["orders"].result(PATIENCE_SECONDS)
-    nobody = AdminClient(certificates.client(broker.bootstrap))
+    anonymous = AdminClient(certificates.client(broker.bootstrap))
     with pytest.raises(KafkaException) as caught:
-        nobody.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
+        anonymous.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert "principal=User:ANONYMOUS" in broker.log()
 

@@ -96,7 +96,7 @@ def find_token(address: str, token_id: str, *, timeout_s: float) -> TokenInfo:
 
 
 def renew_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
-    """Put off the end of a token; returns the new end. Raises Unreachable, YakError (`tokens-refused`)."""
+    """Renew a token; returns its new end. Raises Unreachable, YakError (`tokens-refused`)."""
     import_kio()
     from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 

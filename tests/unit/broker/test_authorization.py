@@ -320,7 +320,7 @@ def test_denied_partition_of_a_transaction_keeps_the_others_out(rig):
 
 
 def test_broker_that_has_proven_itself_may_do_everything(rig):
-    channel = rig.user("nobody")
+    channel = rig.user("stranger")
     rig.broker.connections[channel.connection_id].proven = Incarnation(9, 1, "boot")
     assert produce(rig, channel, "mine") == NONE
     assert metadata(rig, channel, None)[0] == {"mine": NONE, "theirs": NONE}
@@ -405,7 +405,7 @@ def test_acls_and_configs_are_audited_without_values(rig):
 
 
 def test_requests_of_brokers_are_not_audited(rig):
-    channel = rig.user("nobody")
+    channel = rig.user("stranger")
     rig.broker.connections[channel.connection_id].proven = Incarnation(9, 1, "boot")
     rig.audit()
     rig.ask_filled(19, 5, create_fields("new", {}), channel)

@@ -146,7 +146,7 @@ def test_client_without_acls_is_refused(rig, api_key, monkeypatch):
     prepare(rig, api_key)
     found = asked_for(rig, monkeypatch)
     for version, given in REQUESTS[api_key]:
-        answer = rig.ask_filled(api_key, version, given, rig.user("nobody"))
+        answer = rig.ask_filled(api_key, version, given, rig.user("stranger"))
         if api_key in BROKERS_ONLY:
             assert answer is None, "the connection is closed"
         elif RULES[api_key] and api_key not in FILTERED:
@@ -224,7 +224,7 @@ def test_without_an_authorizer_no_client_is_refused():
     for api_key in sorted(TABLE.keys() - BROKERS_ONLY):
         prepare(rig, api_key)
         for version, given in REQUESTS[api_key]:
-            codes = error_codes(rig.ask_filled(api_key, version, given, rig.user("nobody")))
+            codes = error_codes(rig.ask_filled(api_key, version, given, rig.user("stranger")))
             # Kafka lets every client create tokens of every user then
             assert bool(codes & AUTHORIZATION_ERRORS) == (api_key == 38), api_key
             assert (ErrorCode.security_disabled in codes) == (api_key in (29, 30, 31))

@@ -166,7 +166,7 @@ class _Creation(DelayedMetadataChanges[str]):
 
 
 def renew_delegation_token(broker: Broker, call: Call) -> Outcome:
-    """Put off the end of a token."""
+    """Renew a token."""
     try:
         tokens = _enabled(broker, call)
         token = _named(tokens, call)
