@@ -290,6 +290,11 @@ def test_commands_of_a_reader_need_no_group_and_no_configs(cluster):
     assert "read-alone" in [topic["name"] for topic in cluster.yak("topics", "list", user=BOB)]
 
 
+def test_clients_of_a_benchmark_log_in(cluster):
+    words = ("--topic", "benched", "--msgs", "1000", "--clients", "2", "--warm-up", "0s")
+    assert cluster.yak("bench", "produce", *words)["records"] == 1000
+
+
 def test_http_serves_each_user_by_its_acls_whichever_broker_leads(cluster):
     create(cluster, "over-http")
     record = {"topic": "over-http", "payload": "x"}

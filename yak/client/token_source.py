@@ -37,6 +37,10 @@ class TokenSource:
         self._lock = threading.Lock()
         self._token, self._expires_s, self._renew_s = "", 0.0, 0.0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What another process of this program makes its own source from, without the token."""
+        return type(self), (self.url, self._client_id, self._secret, self._scope)
+
     def __repr__(self) -> str:
         return f"TokenSource({self.url!r})"
 

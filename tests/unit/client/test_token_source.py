@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -148,3 +149,9 @@ def test_own_connection_sends_the_token_and_names_a_refusal(endpoint):
     with pytest.raises(Unreachable) as caught:
         log_in(login, ask, "host:1")
     assert (caught.value.code, caught.value.why) == ("login-failed", "the broker refuses the token: invalid_token")
+
+
+def test_login_crosses_to_another_process():
+    source = TokenSource("https://issuer/token", "ann", "a secret", "yak")
+    copy = pickle.loads(pickle.dumps(ClientLogin("OAUTHBEARER", "ann", "", source))).tokens
+    assert (copy.url, copy.name, copy._secret, copy._scope) == ("https://issuer/token", "ann", "a secret", "yak")

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -14,6 +14,8 @@ from yak.client.bench import consume, end_to_end, produce
 from yak.client.bench.histogram import Histogram
 from yak.client.bench.load import ClientProgram, ClientResult, Kind, Load, Slice
 from yak.client.bench.recent import FIGURES, Moment, RecentLatency, worst
+from yak.client.login import ClientLogin, current_login, use_login
+from yak.client.security import ClientSecurity, in_force, use
 from yak.errors import YakError
 
 READY_SECONDS = 120.0
@@ -40,6 +42,9 @@ class ProcessSession:
     client: int
     recent: Any = None
     recorder: RecentLatency | None = None
+    login: ClientLogin | None = field(default_factory=current_login)
+    security: ClientSecurity = field(default_factory=in_force)
+    """The login and the TLS of the parent, which the client's process uses too."""
 
     def start(self) -> None:
         """Wait at the barrier. Raises BrokenBarrierError when another client failed."""
@@ -129,6 +134,8 @@ def client_main(load: Load, client: int, share: tuple[Slice, ...], session: Proc
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    use_login(session.login)
+    use(session.security)
     try:
         out.send(PROGRAMS[load.kind](load, client, share, session))
     except threading.BrokenBarrierError:
