@@ -21,7 +21,6 @@ import multiprocessing
 import os
 import socket
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
@@ -31,13 +30,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench_tls import broker
 from confluent_kafka import Producer
 from versus.brokers import free_port
 
 from yak.client.login import ClientLogin, use_login
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable
-from yak.local.spawn import yak_argv
 from yak.security.certificates import create_certificates
 
 PATIENCE_S = 30.0
@@ -50,34 +49,21 @@ hashlib.pbkdf2_hmac = functools.cache(hashlib.pbkdf2_hmac)  # the client's work 
 
 
 @contextlib.contextmanager
-def broker(folder: Path) -> Iterator[dict[str, str]]:
+def broker_with_logins(folder: Path) -> Iterator[dict[str, str]]:
     """One broker; its addresses by listener."""
-    users, ready, certs = folder / "users", folder / "ready.json", folder / "certs"
+    users, certs = folder / "users", folder / "certs"
     users.write_text(f"{USER}:{PASSWORD}\n")
     users.chmod(0o600)
     create_certificates(str(certs), ["127.0.0.1"], 90, [], force=False, now=datetime.now(UTC))
     addresses = {name: f"127.0.0.1:{free_port()}" for name in ("PLAIN", "TLS")}
-    argv = ["serve", "--metadata", "raft", "--no-http", "--ready-file", str(ready), "--users-file", str(users)]
-    argv += ["--data-dir", str(folder / "data")]
-    for config in (
+    configs = (
         f"listeners=PLAIN://{addresses['PLAIN']},TLS://{addresses['TLS']}",
         "listener.security.protocol.map=PLAIN:SASL_PLAINTEXT,TLS:SASL_SSL",
         f"listener.name.tls.ssl.keystore.location={certs}/broker.pem",
         "max.connections=20000",
-    ):
-        argv += ["-c", config]
-    with (folder / "log").open("w") as log:
-        child = subprocess.Popen(yak_argv(*argv), stderr=log)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not ready.exists():
-            assert child.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, "the broker is not ready"
-            time.sleep(0.05)
+    )
+    with broker(folder / "broker", *configs, flags=("--users-file", str(users))):
         yield addresses
-    finally:
-        child.kill()
-        child.wait()
 
 
 def show(what: str, took_s: list[float], beside: str = "") -> float:
@@ -203,7 +189,7 @@ def main() -> None:
     }
     for name, measure in parts.items():
         if options.part in (None, name):
-            with tempfile.TemporaryDirectory() as folder, broker(Path(folder)) as addresses:
+            with tempfile.TemporaryDirectory() as folder, broker_with_logins(Path(folder)) as addresses:
                 measure(addresses, Path(folder))
 
 

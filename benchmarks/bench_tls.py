@@ -33,11 +33,11 @@ PATIENCE_S = 30.0
 
 
 @contextlib.contextmanager
-def broker(folder: Path, *configs: str) -> Iterator[tuple[str, psutil.Process]]:
+def broker(folder: Path, *configs: str, flags: tuple[str, ...] = ()) -> Iterator[tuple[str, psutil.Process]]:
     folder.mkdir()
     ready = folder / "ready.json"
     argv = ["serve", "--metadata", "raft", "--no-http"]
-    argv += ["--data-dir", str(folder / "data"), "--ready-file", str(ready)]
+    argv += ["--data-dir", str(folder / "data"), "--ready-file", str(ready), *flags]
     for config in ("num.partitions=1", *configs):
         argv += ["-c", config]
     with (folder / "log").open("w") as log:
