@@ -24,7 +24,7 @@ _BACKLOG: Final = 1024
 _ACCEPTS_PER_TURN: Final = 4
 _PAUSE_SECONDS: Final = 0.002
 """After each turn. A flood of connections then leaves most of the event loop to the clients that are connected: with 64
-in a turn and no pause, their p99 was 10 to 19 times as long, now 1.3 to 1.6 times (`benchmarks/bench_logins.py`; half handshakes of TLS: up to 4.9)."""
+in a turn and no pause, their p99 was 10 to 19 times as long, now 1.3 to 2.2 times (`benchmarks/bench_logins.py`)."""
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 

@@ -75,28 +75,29 @@ class TlsSocket:
 
     async def handshake(self, turns: trio.Lock | None = None) -> None:
         """Shake hands, each step in one of these `turns`. Raises NotTlsError, PeerClosedError, ssl.SSLError, OSError."""
-        is_done = False
+        is_done = False if self._is_server else self._handshake_step()
         while not is_done:
-            if turns is not None:
-                await turns.acquire()
-            try:
-                self._ssl.do_handshake()
-                is_done = True
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLError:
-                self.send_output()  # the alert that tells the peer why
-                raise
-            finally:
-                if turns is not None:
-                    turns.release()
             while not self.send_output():
                 await trio.lowlevel.wait_writable(self._sock)
-            if not is_done:
-                await trio.lowlevel.wait_readable(self._sock)
+            await trio.lowlevel.wait_readable(self._sock)
+            async with turns or contextlib.nullcontext():
                 with contextlib.suppress(BlockingIOError):
                     if not self._receive():
                         raise PeerClosedError("the peer closed the connection during the handshake")
+                    is_done = self._handshake_step()
+        while not self.send_output():
+            await trio.lowlevel.wait_writable(self._sock)
+
+    def _handshake_step(self) -> bool:
+        """Go on with what was received; True if the handshake is done. Raises ssl.SSLError."""
+        try:
+            self._ssl.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError:
+            self.send_output()  # the alert that tells the peer why
+            raise
+        return True
 
     def send_output(self) -> bool:
         """Send what the handshake has to say; False if the socket did not take all of it. Raises OSError."""

@@ -1,5 +1,6 @@
 """Connections of a TLS listener: handshakes that fail, and traffic of every size."""
 
+import itertools
 import socket
 import ssl
 import struct
@@ -10,7 +11,7 @@ import trio
 
 from tests.unit.security.identities import Identities
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ScriptedCore, is_closed
+from tests.unit.server.shell_rig import Running, ScriptedCore, is_closed
 from tests.unit.server.tls_rig import ask, receive, running_tls, secured, trusting
 from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply
 from yak.limits import REQUEST_BYTES_MAX
@@ -18,6 +19,7 @@ from yak.server.disk import RealDisk
 from yak.server.shell import ConnectionLimits
 
 CLIENT_AUTH = {"ssl.client.auth": "required"}
+CLIENT_HELLO_HEAD = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -147,7 +149,7 @@ def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
     async def main() -> None:
         async with running_tls(known.configs, ConnectionLimits(tls_handshake_ms_max=100)) as (broker, tls):
             silent, half = await broker.connect(), await broker.connect()
-            await half.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+            await half.send_all(CLIENT_HELLO_HEAD)
             assert await is_closed(silent)
             assert await is_closed(half)
             await broker.until(lambda: not broker.shell.connections)
@@ -177,6 +179,32 @@ def test_one_unfinished_handshake_too_many_ends_the_oldest(known: Identities) ->
             assert await is_closed(streams[0])
             assert broker.shell.counters.bad_requests == {"tls-too-many-handshakes": 1}
             assert len(tls.handshaking) == 2
+
+    trio.run(main)
+
+
+def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: Identities) -> None:
+    """Else those that are connected wait for all of them: a close costs more than a request."""
+
+    class ConnectionsPerPass(trio.abc.Instrument):
+        def __init__(self, broker: Running) -> None:
+            self.broker, self.counts = broker, [0]
+
+        def before_io_wait(self, timeout: float) -> None:
+            self.counts.append(len(self.broker.shell.connections))
+
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            streams = [await broker.connect() for _ in range(30)]
+            for stream in streams:
+                await stream.send_all(CLIENT_HELLO_HEAD)
+            await broker.until(lambda: len(broker.shell.connections) == 30)
+            passes = ConnectionsPerPass(broker)
+            trio.lowlevel.add_instrument(passes)
+            for stream in streams:
+                stream.socket.close()
+            await broker.until(lambda: not broker.shell.connections)
+            assert max(before - after for before, after in itertools.pairwise(passes.counts)) <= 2
 
     trio.run(main)
 
