@@ -39,7 +39,7 @@ Key: TypeAlias = tuple[bytes, int]
 """Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
 EVENTS = ChannelEvents("replica-fetch-lost", "replica-fetch-unanswered", "replica-fetch-broken")
 IN_FLIGHT_MAX = 2
-ROLL_WORK = 12
+ROLL_WORK = 33
 """A roll is as much work as so many partitions without one."""
 RETRY_FIRST_MS = 5
 EPOCH_MAX = 2**31 - 1
