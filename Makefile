@@ -135,6 +135,10 @@ image-test: setup  ## the image's root file system in namespaces, without a cont
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
 	$(BIN)/python benchmarks/bench_kafka.py $(ARGS)
 
+.PHONY: bench-self
+bench-self: setup  ## compare the broker with an earlier commit; ARGS="--commit NAME --rounds N"; fails if it takes 10 % more
+	$(BIN)/python benchmarks/bench_self.py $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: setup  ## compare YAK's Spark source with Spark's Kafka connector (needs Java, mvn)
 	$(BIN)/python benchmarks/bench_spark.py $(ARGS)

@@ -27,6 +27,7 @@ TARGETS = (
     "wheels",
     "deb",
     "bench-kafka",
+    "bench-self",
     "help",
     "clean",
 )

@@ -1,0 +1,254 @@
+"""`make bench-self`: the broker of this tree beside that of an earlier commit, in alternated rounds.
+
+    python benchmarks/bench_self.py [--commit NAME] [--rounds N] [--limit PERCENT]
+
+Both get the same loads from the same clients, and a Redis each. What counts is the processor time of the broker's
+process: for a record or a request, for a start, and at idle. Rates depend on what else the machine does, so they are
+only shown. The exit code is 1 if the median of a processor time is more than `--limit` percent (10) above that of the
+earlier commit. Two runs of one tree differ by up to 15 %: use five rounds or more on a quiet machine, and repeat before
+you believe a difference.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from versus.brokers import free_port, start_and_wait, stop_process, tail
+from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
+from versus.table import short
+
+from yak.client.bench.cpu import process_cpu_seconds
+from yak.client.bench.machine import machine, machine_line
+from yak.local.redis_server import EmbeddedRedis
+
+ROOT = Path(__file__).resolve().parents[1]
+FIRST_COMPARED = "aaf2c1c"
+"""The commit of the first figures of one broker in docs/benchmarks.md."""
+CELLS = (Cell(100, 1, 1, 4_000_000), Cell(100, 8, 20, 4_000_000), Cell(1000, 8, 1, 800_000))
+REQUESTS = 30_000
+LATENCY_S = 4.0
+IDLE_S = 4.0
+
+
+@dataclass(slots=True)
+class TreeBroker:
+    """One broker from a source tree, by this tree's Python, with a Redis."""
+
+    name: str
+    tree: Path
+    folder: Path
+    port: int = field(default_factory=free_port)
+    redis: EmbeddedRedis | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect."""
+        return f"127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        """Start Redis, so that a start of the broker is only that."""
+        self.folder.mkdir()
+        self.redis = EmbeddedRedis(str(self.folder / "redis"))
+        self.redis.start()
+
+    def start(self) -> None:
+        """Start the broker; returns at once."""
+        assert self.redis is not None
+        words = ("serve", "--node-id", "1", "--port", str(self.port), "--data-dir", str(self.folder / "data"))
+        command = [sys.executable, "-P", "-m", "yak.commands", *words, "--redis-url", self.redis.url]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("YAK_")}
+        with open(self.folder / "broker.log", "ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.folder, env=environment | {"PYTHONPATH": str(self.tree)}, stdout=log, stderr=log
+            )
+
+    def cpu_seconds(self) -> float:
+        """Processor time of the broker's process so far."""
+        assert self.process is not None
+        return process_cpu_seconds(self.process.pid)
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the broker's process."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def all_rss_bytes(self) -> int:
+        """The same: Redis is the same program on both sides."""
+        return self.rss_bytes()
+
+    def log_tail(self) -> str:
+        """The end of what the broker printed."""
+        return tail(self.folder / "broker.log")
+
+    def stop(self) -> None:
+        """End both processes."""
+        stop_process(self.process)
+        if self.redis is not None:
+            self.redis.stop()
+
+
+@dataclass(slots=True)
+class Row:
+    """A figure of both sides, a sample for each round."""
+
+    name: str
+    unit: str
+    is_compared: bool
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+
+class Figures:
+    """All figures, in the order they were first measured."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+
+    def add(self, side: str, name: str, unit: str, value: float, *, is_compared: bool = False) -> None:
+        """One sample."""
+        self.rows.setdefault(name, Row(name, unit, is_compared)).samples.setdefault(side, []).append(value)
+
+    def add_load(self, side: str, name: str, measured: Measured, records: int, unit: str = "record") -> None:
+        """The rate, and the processor time of a record or request."""
+        self.add(side, name, f"{unit}s/s", measured.per_s)
+        cpu_us = measured.cpu_s / records * 1e6
+        self.add(side, f"{name}: broker's processor time", f"us/{unit}", cpu_us, is_compared=True)
+
+    def report(self, before: str, after: str, limit: float) -> list[str]:
+        """Print the table; the names of the processor times that grew by more than the limit (0.1 is 10 %)."""
+        print(f"{'':64} {'unit':12} {before:>20} {after:>20}  ratio")
+        grown: list[str] = []
+        for row in self.rows.values():
+            medians = [statistics.median(row.samples[side]) for side in (before, after)]
+            ranges = [f"{short(min(row.samples[side]))}..{short(max(row.samples[side]))}" for side in (before, after)]
+            cells = [f"{short(median)} ({span})" for median, span in zip(medians, ranges, strict=True)]
+            ratio = medians[1] / medians[0]
+            is_grown = row.is_compared and ratio > 1 + limit
+            grown += [row.name] * is_grown
+            print(f"{row.name:64} {row.unit:12} {cells[0]:>20} {cells[1]:>20}  {ratio:.2f}{'  MORE' * is_grown}")
+        return grown
+
+
+def measure_start(broker: TreeBroker, figures: Figures) -> None:
+    """From nothing to the first acknowledged record."""
+    broker.prepare()
+    try:
+        took_s = start_and_wait(broker)
+        figures.add(broker.name, "start to the first acknowledged record", "ms", 1000 * took_s)
+        name = "start: broker's processor time"
+        figures.add(broker.name, name, "ms", 1000 * broker.cpu_seconds(), is_compared=True)
+    finally:
+        broker.stop()
+
+
+def measure_idle(broker: TreeBroker, figures: Figures) -> None:
+    """A broker that is asked nothing, some seconds after its start."""
+    before = broker.cpu_seconds()
+    time.sleep(IDLE_S)
+    used_ms = 1000 * (broker.cpu_seconds() - before) / IDLE_S
+    figures.add(broker.name, "idle: broker's processor time", "ms/s", used_ms)
+
+
+def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
+    """Latency, requests of one record, and records in bulk."""
+    side = broker.name
+
+    def one_partition(topic: str) -> None:
+        measured = ack_latency(broker, topic, LATENCY_S)
+        assert measured.result is not None
+        figures.add(side, "ack at 1,000 records/s: median", "ms", measured.result.latency.percentile(50) / 1e6)
+        figures.add_load(side, "ack at 1,000 records/s", measured, measured.result.records)
+        figures.add_load(side, "requests of one record", pipelined(broker, topic, REQUESTS), REQUESTS, "request")
+
+    topics.use(1, one_partition)
+    for cell in CELLS:
+
+        def bulk(topic: str, cell: Cell = cell) -> None:
+            figures.add_load(side, f"produce {cell.name}", bulk_produce(broker, topic, cell), cell.records)
+            figures.add_load(side, f"consume {cell.name}", bulk_consume(broker, topic, cell), cell.records)
+
+        topics.use(cell.partitions, bulk)
+
+
+def compare(trees: dict[str, Path], folder: Path, rounds: int) -> Figures:
+    """All rounds; the sides take turns in going first."""
+    figures = Figures()
+    numbers = iter(range(10_000))
+
+    def fresh(name: str) -> TreeBroker:
+        return TreeBroker(name, trees[name], folder / f"{name}-{next(numbers)}")
+
+    sides = [fresh(name) for name in trees]
+    try:
+        for side in sides:
+            side.prepare()
+            start_and_wait(side)
+        topics = {side.name: Topics(side) for side in sides}
+        for side in sides:  # bytecode, page cache and the clients' libraries are warm then
+            measure_loads(side, topics[side.name], Figures())
+        for number in range(rounds):
+            started = time.monotonic()
+            ordered = sides if number % 2 else sides[::-1]
+            bodies: list[Callable[[TreeBroker], None]] = [
+                lambda side: measure_start(fresh(side.name), figures),
+                lambda side: measure_idle(side, figures),
+                lambda side: measure_loads(side, topics[side.name], figures),
+            ]
+            for body in bodies:
+                for side in ordered:
+                    body(side)
+            print(f"round {number + 1} of {rounds}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        for side in sides:
+            figures.add(side.name, "memory after the loads", "MB", side.rss_bytes() / 1e6)
+    finally:
+        for side in sides:
+            side.stop()
+    return figures
+
+
+@contextmanager
+def worktree(commit: str) -> Iterator[Path]:
+    """The files of a commit, with bytecode. Raises CalledProcessError when git does not know the commit."""
+    with tempfile.TemporaryDirectory(prefix="yak-bench-") as folder:
+        path = Path(folder) / "tree"
+        git = ("git", "-C", str(ROOT), "worktree")
+        subprocess.run([*git, "add", "-q", "--detach", str(path), commit], check=True)
+        try:
+            subprocess.run([sys.executable, "-m", "compileall", "-q", str(path / "yak")], check=False)
+            yield path
+        finally:
+            with suppress(subprocess.CalledProcessError):
+                subprocess.run([*git, "remove", "--force", str(path)], check=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--commit", default=FIRST_COMPARED, help=f"the earlier commit (default {FIRST_COMPARED})")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=10.0, help="percent that a processor time may grow (default 10)")
+    options = parser.parse_args()
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "yak")], check=False)
+    try:
+        with worktree(options.commit) as tree, tempfile.TemporaryDirectory(prefix="yak-bench-") as folder:
+            figures = compare({options.commit: tree, "HEAD": ROOT}, Path(folder), options.rounds)
+    except subprocess.CalledProcessError:
+        print(f"git has no commit {options.commit!r}: name one of this repository (--commit)", file=sys.stderr)
+        return 2
+    grown = figures.report(options.commit, "HEAD", options.limit / 100)
+    print(machine_line(machine()))
+    for name in grown:
+        print(f"more than {options.limit:g} % above {options.commit}: {name}")
+    return 1 if grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
