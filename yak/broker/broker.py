@@ -47,6 +47,7 @@ from yak.core.jobs import Jobs
 from yak.core.peers import Peers
 from yak.core.timers import Timers
 from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
+from yak.fail_stop import raise_if_state_changed
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.broker_listeners import BrokerListeners
 from yak.lifecycle.expected_followers import ExpectedFollowers
@@ -707,6 +708,7 @@ class Broker:
         except ProtocolViolation as violation:
             self.close_connection(connection, str(violation))
         except Exception as error:  # noqa: BLE001 - a bug in serving one request must not end the others
+            raise_if_state_changed(error)
             fields: dict[str, object] = {
                 "api": self._api_of(request),
                 "peer": connection.peer,

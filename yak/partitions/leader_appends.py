@@ -196,9 +196,11 @@ class LeaderAppends:
         log = partition.log
         assert log is not None
         config = log.config
-        if header.producer_id != NO_PRODUCER_ID and header.base_sequence == NO_SEQUENCE:
+        if header.producer_id == NO_PRODUCER_ID:
+            pass
+        elif header.base_sequence == NO_SEQUENCE:
             log.producers.check_epoch(header.producer_id, header.producer_epoch)
-        elif header.producer_id != NO_PRODUCER_ID:
+        else:
             try:
                 duplicate = log.producers.check(header)
             except EarlierUnread:

@@ -310,14 +310,17 @@ class Partition:
         return True
 
     def _commit(self, high_watermark: Offset) -> None:
-        uncommitted_bytes = self.appended_bytes - self.committed_bytes
-        end, before = self.log_end_offset, self.high_watermark
-        if high_watermark < end:
-            uncommitted_bytes = uncommitted_bytes * (high_watermark - before) // (end - before)
-        self.committed_bytes += uncommitted_bytes
+        log, before = self.log, self.high_watermark
+        assert log is not None
+        end = log.log_end_offset
+        if high_watermark == end:
+            self.committed_bytes = self.appended_bytes
+        else:
+            uncommitted_bytes = self.appended_bytes - self.committed_bytes
+            self.committed_bytes += uncommitted_bytes * (high_watermark - before) // (end - before)
         self.high_watermark = high_watermark
-        if self.log is not None and self.log.producers.has_transactions:
-            self.log.producers.committed(high_watermark)
+        if log.producers.has_transactions:
+            log.producers.committed(high_watermark)
 
     @property
     def last_stable_offset(self) -> Offset:
