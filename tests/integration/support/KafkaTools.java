@@ -40,14 +40,15 @@ public final class KafkaTools {
         };
         Exit.setExitProcedure(end);
         Exit.setHaltProcedure(end);
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        PrintStream stream = new PrintStream(printed, true, StandardCharsets.UTF_8);
+        System.setOut(stream); // the same one for all tools: the log goes to the first one
+        System.setErr(stream);
         List<Runnable> hooks = new ArrayList<>();
         Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         for (String line = orders.readLine(); line != null; line = orders.readLine()) {
             JsonNode order = JSON.readTree(line);
-            ByteArrayOutputStream printed = new ByteArrayOutputStream();
-            PrintStream stream = new PrintStream(printed, true, StandardCharsets.UTF_8);
-            System.setOut(stream);
-            System.setErr(stream);
+            printed.reset();
             System.setIn(new ByteArrayInputStream(order.get("typed").asText().getBytes(StandardCharsets.UTF_8)));
             status = null;
             run(order.get("class").asText(), JSON.convertValue(order.get("words"), String[].class));
