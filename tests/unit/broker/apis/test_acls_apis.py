@@ -14,7 +14,8 @@ from yak.metadata_store.state import StoreState
 
 NONE, INVALID = ErrorCode.none, ErrorCode.invalid_request
 TOPIC, ALLOW, DENY, READ = ResourceType.TOPIC, Permission.ALLOW, Permission.DENY, Operation.READ
-ODD_NAMES = ['a"b\\', "größe", "\x00\n\t", "🐃" * 40, "a,b=c:*%2C", "x" * ACL_NAME_LENGTH_MAX, "{}[]", "' OR 1=1"]
+ODD_NAMES = ['a"b\\', "größe", "\x00\n\t", "🐃" * 40, "a,b=c:*%2C", "x" * ACL_NAME_LENGTH_MAX, "{}[]", "' OR 1=1",
+             "*", " ", "a b", "x" * 250, "\u202e\u200b", "=;%00", "User:*"]  # fmt: skip
 
 
 @pytest.fixture
