@@ -83,7 +83,7 @@ def test_no_api_but_those_of_a_login_is_served_before_it(broker: LoginBroker, pr
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_many_half_logins_keep_nobody_out(broker: LoginBroker, protocol: str) -> None:
+def test_many_half_logins_keep_no_client_out(broker: LoginBroker, protocol: str) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(40):
             half = stack.enter_context(connected(broker, protocol))

@@ -4,14 +4,18 @@ franz-go and Java: `programs/test_franz_go_logins.py`, `programs/test_java_login
 """
 
 import asyncio
+import re
 import ssl
+import sys
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aiokafka
 import aiokafka.abc
+import confluent_kafka
 import kafka
 import kafka.net.sasl.oauth
 import pytest
@@ -19,6 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from support.login_broker import OAUTHBEARER, PASSWORDS, PROTOCOLS, LoginBroker, access_token
 from test_logins import ADMIN, PASSWORD
 
+ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 30.0
 MECHANISMS = (*PASSWORDS, OAUTHBEARER)
 
@@ -99,3 +104,19 @@ TRIPS = {"librdkafka": librdkafka_trip, "kafka-python": kafka_python_trip, "aiok
 def test_client_logs_in_produces_and_consumes(broker: LoginBroker, client: str, mechanism: str, protocol: str) -> None:
     topic = f"{client}-{mechanism}-{protocol}-{uuid.uuid4()}"
     assert TRIPS[client](broker, protocol, mechanism, topic) == b"hello"
+
+
+def test_table_of_the_docs_has_the_versions_that_log_in_here() -> None:
+    sys.path.append(str(ROOT / "benchmarks"))
+    from versus.kafka_jars import KAFKA_VERSION
+
+    franz_go = re.search(r"franz-go v(\S+)", (ROOT / "tests/integration/programs/franz_go/go.mod").read_text())
+    assert franz_go is not None
+    for name, version in {
+        f"librdkafka (`confluent-kafka` {confluent_kafka.__version__})": confluent_kafka.libversion()[0],
+        "kafka-python": kafka.__version__,
+        "aiokafka": aiokafka.__version__,
+        "Kafka's Java clients": KAFKA_VERSION,
+        "franz-go": franz_go[1],
+    }.items():
+        assert f"| {name} | {version} | works |" in (ROOT / "docs/security.md").read_text()
