@@ -63,7 +63,7 @@ Operations: TypeAlias = Annotated[
     typer.Option(
         "--operation",
         help="read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
-        "idempotent-write or all. Repeatable.",
+        "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
         metavar="OPERATION",
         rich_help_panel=WHAT,
     ),

@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import time
 
 import aiokafka
 import aiokafka.errors
+import httpx
 import kafka
 import kafka.errors
 import pytest
@@ -316,6 +318,32 @@ def test_http_serves_each_user_by_its_acls_whichever_broker_leads(cluster):
             assert cluster.http(node, ADMIN, "GET", path).status_code in (200, 503), path
         assert cluster.get(node, "/health/live").status_code == 200
         assert cluster.get(node, "/metrics").status_code == 401
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="127.0.0.2 needs Linux")
+def test_http_request_that_a_broker_forwards_keeps_the_address_of_its_client(cluster):
+    create(cluster, "from-afar")
+    words = ("--allow", BOB, "--operation", "describe", "--topic", "from-afar", "--host", "127.0.0.2")
+    cluster.yak("acls", "add", *words)
+    path, login = "/api/partitions/from-afar/0", (BOB, f"secret-of-{BOB}")
+    leader = cluster.http(1, ADMIN, "GET", path).json()["leader"]
+    others = [node for node in cluster.nodes if node != leader]
+    with httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"), auth=login) as afar:
+        answers = wait_until(lambda: _all_allowed(afar, cluster, others, path), "the ACL on every broker")
+        own = cluster.http(leader, ADMIN, "GET", path).json()
+        assert [sorted(each) for each in answers] == [sorted(own)] * len(others)
+        refused = afar.get(cluster.url(leader, path), headers={"yak-forwarded": "e30=.00"})
+        assert (refused.status_code, refused.json()["error"]) == (403, "not-allowed")
+    assert cluster.http(others[0], BOB, "GET", path).status_code == 403, "its address is another one"
+    log = cluster.log_path(leader).read_text()
+    denied = f'principal=User:{BOB} host=127.0.0.1 api="GET /api/partitions/'
+    assert denied in cluster.log_path(others[0]).read_text()
+    assert denied not in log, "the leader denied a request for the address of the broker that forwarded it"
+
+
+def _all_allowed(client, cluster, nodes, path):
+    answers = [client.get(cluster.url(node, path)) for node in nodes]
+    return all(each.status_code == 200 for each in answers) and [each.json() for each in answers]
 
 
 def test_http_and_commands_without_rights_get_a_clear_error(cluster):

@@ -1,6 +1,5 @@
-"""Logins of real clients on a listener with SASL: each mechanism, wrong passwords, no login, and the commands of `yak users`."""
+"""A listener with SASL: wrong passwords, no login, and the commands of `yak users`. `test_client_logins.py` has the clients."""
 
-import asyncio
 import json
 import os
 import signal
@@ -8,11 +7,8 @@ import subprocess
 import time
 from types import SimpleNamespace
 
-import aiokafka
-import kafka
-import kafka.errors
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 from support.raw import Closed, RawClient
@@ -60,21 +56,6 @@ def librdkafka(broker, mechanism="SCRAM-SHA-256", user=ADMIN, password=PASSWORD)
     return {"bootstrap.servers": broker.address, "log_level": 0} | login.librdkafka()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_librdkafka_logs_in_produces_and_consumes(broker, mechanism):
-    topic = f"librdkafka-{mechanism}"
-    producer = Producer(librdkafka(broker, mechanism))
-    delivered = []
-    producer.produce(topic, b"hello", on_delivery=lambda error, _message: delivered.append(error))
-    assert producer.flush(PATIENCE_SECONDS) == 0
-    assert delivered == [None]
-    consumer = Consumer(librdkafka(broker, mechanism) | {"group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    message = wait_until(lambda: consumer.poll(1.0), "a record")
-    assert message.value() == b"hello"
-    consumer.close()
-
-
 def test_login_inside_tls_serves_librdkafka_and_commands(tmp_path):
     certificates = Certificates(tmp_path / "certs")
     configs = {name.replace("_", "."): value for name, value in certificates.configs().items()}
@@ -102,34 +83,6 @@ def test_login_inside_tls_serves_librdkafka_and_commands(tmp_path):
     finally:
         broker.process.kill()
         broker.process.wait()
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python_logs_in_produces_and_consumes(broker, mechanism):
-    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism,
-             "sasl_plain_username": ADMIN, "sasl_plain_password": PASSWORD}  # fmt: skip
-    topic = f"kafka-python-{mechanism}"
-    producer = kafka.KafkaProducer(**login)
-    assert producer.send(topic, b"hello").get(PATIENCE_SECONDS).offset == 0
-    producer.close()
-    consumer = kafka.KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000, **login)
-    assert next(iter(consumer)).value == b"hello"
-    consumer.close()
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_aiokafka_logs_in_produces_and_consumes(broker, mechanism):
-    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism,
-             "sasl_plain_username": ADMIN, "sasl_plain_password": PASSWORD}  # fmt: skip
-    topic = f"aiokafka-{mechanism}"
-
-    async def round_trip():
-        async with aiokafka.AIOKafkaProducer(**login) as producer:
-            await producer.send_and_wait(topic, b"hello")
-        async with aiokafka.AIOKafkaConsumer(topic, auto_offset_reset="earliest", **login) as consumer:
-            return (await asyncio.wait_for(consumer.getone(), PATIENCE_SECONDS)).value
-
-    assert asyncio.run(round_trip()) == b"hello"
 
 
 @pytest.mark.parametrize(("user", "password"), [(ADMIN, WRONG), ("unknown", PASSWORD)])

@@ -1,6 +1,5 @@
 """Logins of real clients by OAUTHBEARER and by delegation tokens, with an issuer whose keys change, and bad tokens."""
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -8,11 +7,6 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import aiokafka
-import aiokafka.abc
-import kafka
-import kafka.errors
-import kafka.net.sasl.oauth
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
@@ -137,39 +131,6 @@ def test_librdkafka_with_a_refused_token_gets_an_authentication_error(broker):
     wait_until(lambda: client.poll(0.05) or errors, "an error", 10)
     assert errors[0].code() == KafkaError._AUTHENTICATION
     assert "invalid_token" in errors[0].str()
-
-
-def test_kafka_python_logs_in_by_oauthbearer(broker):
-    class Provider(kafka.net.sasl.oauth.AbstractTokenProvider):
-        def token(self):
-            return good()
-
-    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": OAUTH,
-             "sasl_oauth_token_provider": Provider()}  # fmt: skip
-    producer = kafka.KafkaProducer(**login)
-    assert producer.send("oauth-kafka-python", b"hello").get(PATIENCE_SECONDS).offset == 0
-    producer.close()
-    consumer = kafka.KafkaConsumer("oauth-kafka-python", auto_offset_reset="earliest", consumer_timeout_ms=30_000,
-                                   **login)  # fmt: skip
-    assert next(iter(consumer)).value == b"hello"
-    consumer.close()
-
-
-def test_aiokafka_logs_in_by_oauthbearer(broker):
-    class Provider(aiokafka.abc.AbstractTokenProvider):
-        async def token(self):
-            return good()
-
-    login = {"bootstrap_servers": broker.address, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": OAUTH,
-             "sasl_oauth_token_provider": Provider()}  # fmt: skip
-
-    async def trip():
-        async with aiokafka.AIOKafkaProducer(**login) as producer:
-            await producer.send_and_wait("oauth-aiokafka", b"hello")
-        async with aiokafka.AIOKafkaConsumer("oauth-aiokafka", auto_offset_reset="earliest", **login) as consumer:
-            return (await asyncio.wait_for(consumer.getone(), PATIENCE_SECONDS)).value
-
-    assert asyncio.run(trip()) == b"hello"
 
 
 def test_session_ends_with_the_token_and_the_client_goes_on_with_the_next(broker):

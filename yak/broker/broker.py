@@ -737,6 +737,10 @@ class Broker:
         self._on_frame(events.FrameReceived(connection.connection_id, frame))
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
+        if (login := connection.login) is not None and login.takes_bare_tokens:
+            if (taken := self.logins.authenticate_bare(connection, login, frame)) is not None:
+                self._settle(*taken)
+            return
         session = connection.replica_session
         if session is not None and (repeated := self.fetches.answer_repeated(connection, session, frame)):
             self._settle(*repeated)
@@ -746,7 +750,7 @@ class Broker:
         if not self.takes_clients and api_key not in SERVED_EARLY:
             self.close_connection(connection, "this broker has not joined the cluster yet")
             return
-        if (login := connection.login) is not None and not self.logins.admits(connection, login, api_key, len(frame)):
+        if login is not None and not self.logins.admits(connection, login, api_key, len(frame)):
             return
         handle = self._api_handlers.get((api_key, version))
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)

@@ -3,17 +3,21 @@
 Before its login a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate only, in this order; any other
 request closes it. A failed login is answered after a delay, and then the connection is closed. The rules and the texts
 that clients get are those of Kafka's SaslServerAuthenticator and KafkaChannel, re-authentication is KIP-368.
+
+After SaslHandshake v0 the frames of a login are bare tokens, without the header and the fields of SaslAuthenticate. So are
+the answers, and a failed login gets none (SaslServerAuthenticator.handleSaslToken).
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Prebuilt
 from yak.core.context import Context
 from yak.core.events import LoggedIn, Notice, OwnUsersChanged
 from yak.errors import ErrorCode, LoginRefused
@@ -38,6 +42,7 @@ _REAUTHENTICATION_MS_MIN: Final = 1_000
 """A client may log in again after this time (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
 _FRAMED_VERSION: Final = 1
 """Before v1 of SaslHandshake, the tokens have no Kafka header (KIP-152)."""
+_LENGTH: Final = struct.Struct(">i")
 
 
 class LoginState(Enum):
@@ -63,11 +68,23 @@ _EXPECTED: Final[Mapping[LoginState, tuple[int, ...]]] = {
 class Login:
     """The login of one connection."""
 
-    __slots__ = ("begun_ms", "expires_ms", "is_by_token", "mechanism", "scram", "state", "token_error", "user")
+    __slots__ = (
+        "begun_ms",
+        "expires_ms",
+        "is_bare",
+        "is_by_token",
+        "mechanism",
+        "scram",
+        "state",
+        "token_error",
+        "user",
+    )
 
     def __init__(self) -> None:
         self.state = LoginState.HANDSHAKE
         self.mechanism = ""
+        self.is_bare = False
+        """Whether the tokens of the exchange have no Kafka header: the handshake was v0."""
         self.scram: ScramServer | None = None
         """The exchange of SCRAM under way."""
         self.token_error = b""
@@ -79,6 +96,11 @@ class Login:
         self.begun_ms = 0
         self.expires_ms: int | None = None
         """When the client must have logged in again; None: never."""
+
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """Whether the next frame is a token, and no request."""
+        return self.is_bare and self.state in (LoginState.AUTHENTICATE, LoginState.ANSWERING)
 
 
 class Logins:
@@ -129,13 +151,19 @@ class Logins:
                 return True
             self._close(connection, "the login has expired")
             return False
-        if frame_bytes > self._context.config.sasl_server_max_receive_size:
-            self._close(connection, f"a request of {frame_bytes} bytes before the login")
+        if not self._fits(connection, frame_bytes):
             return False
         if api_key in _EXPECTED[login.state]:
             return True
         self._close(connection, f"a request with API key {api_key} before the login")
         return False
+
+    def _fits(self, connection: Connection, frame_bytes: int) -> bool:
+        """Whether a frame before the login is small enough; if not, the connection is closed."""
+        is_small = frame_bytes <= self._context.config.sasl_server_max_receive_size
+        if not is_small:
+            self._close(connection, f"a request of {frame_bytes} bytes before the login")
+        return is_small
 
     # ----------------------------------------------------------------------------------------------- the exchange
 
@@ -146,27 +174,37 @@ class Logins:
             if login.expires_ms is None or now_ms < login.begun_ms + _REAUTHENTICATION_MS_MIN:
                 return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
             enabled = (login.mechanism,)
-        if name not in enabled or call.version < _FRAMED_VERSION:
-            words = f"mechanism {name[:40]!r} of SaslHandshake v{call.version}"
+        if name not in enabled:
+            words = f"mechanism {name[:40]!r} is not enabled"
             answer = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(enabled)}
             return self._refuse(call, login, answer, words)
         login.state, login.mechanism, login.begun_ms = LoginState.AUTHENTICATE, name, now_ms
-        login.scram, login.token_error = None, b""
+        login.scram, login.token_error, login.is_bare = None, b"", call.version < _FRAMED_VERSION
         mechanism = MECHANISMS.get(name)
         if mechanism is not None:
             login.scram = ScramServer(mechanism, self._credential, self._rng.secret_bytes(NONCE_BYTES))
         return Now({"error_code": ErrorCode.none, "mechanisms": list(enabled)})
 
-    def authenticate(self, call: Call, login: Login) -> Outcome:
+    def authenticate_bare(self, connection: Connection, login: Login, frame: memoryview) -> tuple[Call, Outcome] | None:
+        """Answer a token without a Kafka header; None when it closed the connection."""
+        if not self._fits(connection, len(frame)):
+            return None
+        if login.state is LoginState.ANSWERING:
+            self._close(connection, "a token before the answer to the last one")
+            return None
+        call = Call(connection, SASL_AUTHENTICATE, 0, 0, None, self._context.clock.now_ms)
+        return call, self.authenticate(call, login, bytes(frame))
+
+    def authenticate(self, call: Call, login: Login, token: bytes) -> Outcome:
         """Answer a token of the chosen mechanism."""
-        token, scram = bytes(call.request.auth_bytes), login.scram
+        scram = login.scram
         try:
             if login.mechanism == OAUTHBEARER:
                 return self._check_token(call, login, token)
             if scram is None:
                 return self._check_password(call, login, PlainToken.decode(token))
             if not scram.has_begun:
-                return _answer(scram.first(token))
+                return _answer(login, scram.first(token))
             proof = scram.final(token)
             if scram.is_token:
                 assert self.delegation_tokens is not None, "`_credential` refused the token otherwise"
@@ -225,7 +263,7 @@ class Logins:
         if isinstance(found, LoginRefused):
             self._note_refusal(call, login, str(found), "")
             login.state, login.token_error = LoginState.AUTHENTICATE, encode_error(INVALID_TOKEN)
-            return _answer(login.token_error)
+            return _answer(login, login.token_error)
         try:
             if message.authorization_id not in ("", found.user):
                 raise LoginRefused(
@@ -265,7 +303,7 @@ class Logins:
         connection.principal = principal_of(user)
         self._context.timers.disarm(("login", connection.connection_id))
         self._context.emit(LoggedIn(connection.connection_id))
-        return _answer(token, lifetime_ms=lifetime_ms)
+        return _answer(login, token, lifetime_ms=lifetime_ms)
 
     def _fail(self, call: Call, login: Login, refusal: LoginRefused, user: str) -> Outcome:
         """Refuse a token. The client learns the reason only where that helps no guess at users or passwords."""
@@ -273,10 +311,10 @@ class Logins:
         words = f"Authentication failed during {which} due to invalid credentials with SASL mechanism {login.mechanism}"
         answer = {"error_code": ErrorCode.sasl_authentication_failed, "auth_bytes": b""}
         answer["error_message"] = reason if refusal.is_told else words
-        return self._refuse(call, login, answer, reason, user)
+        return self._refuse(call, login, None if login.is_bare else answer, reason, user)
 
-    def _refuse(self, call: Call, login: Login, answer: Fields, reason: str, user: str = "") -> Outcome:
-        """Answer after the delay, which slows down guessing; then the connection is closed."""
+    def _refuse(self, call: Call, login: Login, answer: Fields | None, reason: str, user: str = "") -> Outcome:
+        """Answer after the delay, which slows down guessing; then the connection is closed. A bare token has no answer."""
         login.state, login.scram = LoginState.ANSWERING, None
         if not login.token_error:  # its refusal was noted when the client got the error
             self._note_refusal(call, login, reason, user)
@@ -321,7 +359,9 @@ _LOGGED_USER_MAX: Final = 100
 """Characters of a user's name in the log: a client sends any name."""
 
 
-def _answer(token: bytes, *, lifetime_ms: int = 0) -> Now:
+def _answer(login: Login, token: bytes, *, lifetime_ms: int = 0) -> Now | Prebuilt:
+    if login.is_bare:
+        return Prebuilt([_LENGTH.pack(len(token)) + token])
     fields = {"error_code": ErrorCode.none, "error_message": None, "auth_bytes": token}
     return Now(fields | {"session_lifetime": lifetime_ms})
 
@@ -371,7 +411,7 @@ class _Refusal(DelayedOperation):
 
     __slots__ = ("_answer", "_close")
 
-    def __init__(self, call: Call, delay_ms: int, answer: Fields, close: Callable[[], None]) -> None:
+    def __init__(self, call: Call, delay_ms: int, answer: Fields | None, close: Callable[[], None]) -> None:
         super().__init__(call, delay_ms)
         self._answer, self._close = answer, close
 
@@ -386,7 +426,7 @@ class _Refusal(DelayedOperation):
     def on_expiration(self) -> Outcome:
         """The answer; the connection is closed behind it."""
         self._close()
-        return Now(self._answer)
+        return None if self._answer is None else Now(self._answer)
 
 
 def token_verifiers(

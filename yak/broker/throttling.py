@@ -84,7 +84,8 @@ class Throttling:
         """
         if self._refused and connection in self._refused and not self._may_stay(connection, request):
             return
-        if _is_exempt(connection) or not self.quotas.has(QuotaType.REQUEST):
+        is_bare_token = connection.login is not None and connection.login.takes_bare_tokens
+        if _is_exempt(connection) or is_bare_token or not self.quotas.has(QuotaType.REQUEST):
             action(connection, request)
             return
         outer_ns, began_ns = self._mark_ns, self.processor_ns()

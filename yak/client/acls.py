@@ -120,4 +120,4 @@ def _check(answer: Any, what: str) -> None:
     why = answer.error_message or answer.error_code.name.replace("_", " ")
     if answer.error_code == _INVALID_REQUEST:
         raise UsageError("acl-refused", what, why=why, try_=("yak acls add --help",))
-    raise YakError("acl-refused", what, why=why, try_=("yak acls list",))
+    raise YakError("acl-refused", what, why=why, try_=("yak help acl-refused",))

@@ -89,4 +89,4 @@ def _refusal(what: str, answer: Any) -> YakError:
     why = answer.error_message or answer.error_code.name
     if answer.error_code == _INVALID_REQUEST:
         return UsageError("quota-refused", what, why=why, try_=("yak quotas set --help",))
-    return YakError("quota-refused", what, why=why, try_=("yak quotas list",))
+    return YakError("quota-refused", what, why=why, try_=("yak help quota-refused",))

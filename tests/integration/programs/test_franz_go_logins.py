@@ -1,21 +1,18 @@
-"""franz-go: logins by each mechanism, and by a delegation token; skipped without Go or its module proxy."""
+"""franz-go: logins by each mechanism and by a delegation token, with TLS and without; skipped without Go or its module proxy."""
 
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from test_logins import ADMIN, PASSWORD, start, yak
-
-from tests.unit.security.issuer import key_set_of, member, token
+from support.login_broker import OAUTHBEARER, PASSWORDS, PROTOCOLS, LoginBroker, access_token
+from test_logins import ADMIN, PASSWORD
 
 SOURCE = Path(__file__).parent / "franz_go"
 BUILD_SECONDS = 280.0
@@ -41,47 +38,46 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    folder = tmp_path_factory.mktemp("go-logins")
-    (folder / "keys.json").write_bytes(key_set_of(member("ES256", "one")))
-    started = start(
-        folder,
-        *("--metadata", "raft", "-c", "num.partitions=1", "-c", "delegation.token.secret.key=secret"),
-        *("-c", "sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER"),
-        *("-c", f"sasl.oauthbearer.jwks.endpoint.url=file://{folder}/keys.json"),
-    )
-    yield started
-    started.process.kill()
-    started.process.wait()
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginBroker]:
+    with LoginBroker(tmp_path_factory.mktemp("go-logins")) as started:
+        yield started
 
 
-def run(program: Path, broker: SimpleNamespace, mechanism: str, user: str, secret: str) -> str:
+def run(program: Path, broker: LoginBroker, protocol: str, mechanism: str, user: str, secret: str) -> str:
     """The output of a login and a round trip."""
-    command = [str(program), broker.address, f"go-{mechanism}", mechanism, user]
+    command = [str(program), broker.addresses[protocol], f"go-{mechanism}-{protocol}", mechanism, user]
+    if protocol == "SASL_SSL":
+        command.append(str(broker.authority))
     ran = subprocess.run(command, input=f"{secret}\n", capture_output=True, text=True, timeout=SECONDS, check=False)
     return ran.stdout + ran.stderr
 
 
 @pytest.mark.timeout(BUILD_SECONDS + 60)
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_franz_go_logs_in_with_a_password(program: Path, broker: SimpleNamespace, mechanism: str) -> None:
-    assert run(program, broker, mechanism, ADMIN, PASSWORD) == "read hello\n"
-    assert "SASL_AUTHENTICATION_FAILED" in run(program, broker, mechanism, ADMIN, "wrong")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_franz_go_logs_in_with_a_password(program: Path, broker: LoginBroker, mechanism: str, protocol: str) -> None:
+    assert run(program, broker, protocol, mechanism, ADMIN, PASSWORD) == "read hello\n"
 
 
 @pytest.mark.timeout(BUILD_SECONDS + 60)
-def test_franz_go_logs_in_by_oauthbearer(program: Path, broker: SimpleNamespace) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    assert run(program, broker, "OAUTHBEARER", "", token("ES256", "one", now_ms=now_ms)) == "read hello\n"
-    refused = run(program, broker, "OAUTHBEARER", "", token("ES256", "one", number=1, now_ms=now_ms))
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_franz_go_with_a_wrong_password_is_refused(program: Path, broker: LoginBroker, mechanism: str) -> None:
+    assert "SASL_AUTHENTICATION_FAILED" in run(program, broker, PROTOCOLS[0], mechanism, ADMIN, "wrong")
+
+
+@pytest.mark.timeout(BUILD_SECONDS + 60)
+def test_franz_go_logs_in_by_oauthbearer(program: Path, broker: LoginBroker) -> None:
+    for protocol in PROTOCOLS:
+        assert run(program, broker, protocol, OAUTHBEARER, "", access_token()) == "read hello\n"
+    refused = run(program, broker, PROTOCOLS[0], OAUTHBEARER, "", access_token(number=1))
     assert "read" not in refused
-    assert "no key of the set verifies the token's signature" in Path(broker.log).read_text()
+    assert "no key of the set verifies the token's signature" in broker.log()
 
 
 @pytest.mark.timeout(BUILD_SECONDS + 60)
-def test_franz_go_logs_in_by_a_delegation_token(program: Path, broker: SimpleNamespace) -> None:
-    yak(broker, "tokens", "create", "--token-file", str(broker.folder / "go.token"))
-    token_id, _, password = (broker.folder / "go.token").read_text().strip().partition(":")
-    assert run(program, broker, "token", token_id, password) == "read hello\n"
-    yak(broker, "tokens", "expire", token_id, "--yes")
-    assert "SASL_AUTHENTICATION_FAILED" in run(program, broker, "token", token_id, password)
+def test_franz_go_logs_in_by_a_delegation_token(program: Path, broker: LoginBroker) -> None:
+    token_id, password = broker.delegation_token()
+    for protocol in PROTOCOLS:
+        assert run(program, broker, protocol, "token", token_id, password) == "read hello\n"
+    broker.yak("tokens", "expire", token_id, "--yes")
+    assert "SASL_AUTHENTICATION_FAILED" in run(program, broker, PROTOCOLS[0], "token", token_id, password)

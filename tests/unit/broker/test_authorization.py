@@ -1,6 +1,7 @@
 """What clients with and without ACLs get from the APIs that do more than allow or refuse."""
 
 import datetime as dt
+import uuid
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -282,12 +283,22 @@ def test_topic_of_another_client_is_not_deleted_and_an_absent_one_not_disclosed(
     rig.acl(DESCRIBE, TOPIC, "theirs")
     answer = rig.ask_filled(20, 5, {"topic_names": ["mine", "theirs", "absent"]}, rig.user("ann"))
     assert [each.error_code for each in answer.responses] == [NONE, DENIED, DENIED]
-    topic = rig.broker.image.topics["theirs"]
-    answer = rig.ask_filled(20, 6, {"topics": [{"topic_id": topic.topic_id, "name": None}]}, rig.user("ann"))
-    assert [(each.error_code, each.name) for each in answer.responses] == [(DENIED, None)]
     rig.acl(DELETE, CLUSTER)
     answer = rig.ask_filled(20, 5, {"topic_names": ["theirs", "absent"]}, rig.user("ann"))
     assert [each.error_code for each in answer.responses] == [NONE, ErrorCode.unknown_topic_or_partition]
+
+
+def test_deletion_by_id_names_a_denied_topic_only_where_the_client_may_describe_it(rig):
+    """ControllerApis.deleteTopics: an absent id is disclosed, and the name of another client's topic is not."""
+    rig.acl(DESCRIBE, TOPIC, "mine")
+    ids = [rig.broker.image.topics[name].topic_id for name in ("mine", "theirs")] + [uuid.UUID(int=7)]
+    asked = {"topics": [{"topic_id": each, "name": None} for each in ids]}
+    answer = rig.ask_filled(20, 6, asked, rig.user("ann"))
+    assert [(each.error_code, each.name, each.topic_id) for each in answer.responses] == [
+        (DENIED, "mine", ids[0]),
+        (DENIED, None, ids[1]),
+        (ErrorCode.unknown_topic_id, None, ids[2]),
+    ]
 
 
 def test_idempotent_producer_needs_one_topic_that_it_may_write(rig):

@@ -93,10 +93,6 @@ def test_plain_is_refused_unless_it_is_enabled():
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.unsupported_sasl_mechanism, ("SCRAM-SHA-512",))
 
 
-def test_handshake_without_framed_tokens_is_refused(client):
-    assert client.handshake("PLAIN", version=0).error_code == ErrorCode.unsupported_sasl_mechanism
-
-
 def test_request_before_the_login_closes_the_connection(client):
     assert client.metadata() is None
     assert not client.is_open

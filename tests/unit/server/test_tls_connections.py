@@ -1,20 +1,23 @@
 """Connections of a TLS listener: handshakes that fail, and traffic of every size."""
 
 import itertools
+import shutil
 import socket
 import ssl
 import struct
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import trio
 
-from tests.unit.security.identities import Identities
+from tests.unit.security.identities import NOW, Identities
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, is_closed
 from tests.unit.server.tls_rig import ask, receive, running_tls, secured, trusting
 from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply
 from yak.limits import REQUEST_BYTES_MAX
+from yak.security.certificates import create_certificates
 from yak.server.disk import RealDisk
 from yak.server.shell import ConnectionLimits
 
@@ -91,6 +94,41 @@ def test_client_with_a_certificate_of_another_authority_is_refused(
     refused(known.configs | {"ssl.client.auth": auth}, trusting(known, certificate=strange.client))
 
 
+@pytest.mark.parametrize(("made_days_ago", "reason"), [(30, "certificate has expired"), (-30, "not yet valid")])
+def test_client_with_a_certificate_outside_its_dates_is_refused(
+    known: Identities, tmp_path: Path, caplog: pytest.LogCaptureFixture, made_days_ago: int, reason: str
+) -> None:
+    outdated = of_the_same_authority(known, tmp_path / "certs", made_days_ago)
+    refused(known.configs | CLIENT_AUTH, trusting(known, certificate=outdated.client))
+    assert reason in str([record.__dict__ for record in caplog.records])
+
+
+def of_the_same_authority(known: Identities, folder: Path, made_days_ago: int) -> Identities:
+    """A client with a certificate of ten days."""
+    folder.mkdir()
+    for name in ("ca.pem", "ca.key"):
+        shutil.copy2(known.folder / name, folder / name)
+    made = NOW - timedelta(days=made_days_ago)
+    create_certificates(str(folder), [], 10, ["alice"], force=False, now=made)
+    return Identities(folder)
+
+
+def test_client_refuses_a_broker_with_a_certificate_of_another_name(known: Identities) -> None:
+    def connect(port: int) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as sock,
+            pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"),
+        ):
+            trusting(known).wrap_socket(sock, server_hostname="elsewhere.example")
+
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            await trio.to_thread.run_sync(connect, broker.port)
+            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
+
+    trio.run(main)
+
+
 def test_client_that_does_not_know_the_authority_is_noted(
     known: Identities, strange: Identities, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,6 +152,12 @@ def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
     refused(known.configs, context)
+
+
+def test_client_of_tls_12_is_refused_where_only_tls_13_is_enabled(known: Identities) -> None:
+    context = trusting(known)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    refused(known.configs | {"ssl.enabled.protocols": "TLSv1.3"}, context)
 
 
 def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 _TIMEOUT_MS = 10_000
+_UNKNOWN_CODE = 0
+"""UNKNOWN of every enumeration: a client that sends it did not know what it asked for."""
 C = TypeVar("C", bound=IntEnum)
 
 
@@ -44,9 +46,16 @@ def _check_active(broker: Broker, call: Call, operation: Operation) -> None:
     broker.authorization.check_cluster(call, operation)
 
 
+class _NewerCode(PeerError):
+    """A code that this broker does not know: no ACL has it."""
+
+
 def _code(codes: type[C], code: int, what: str, *, is_filter: bool) -> C:
     """The member of a code. Raises PeerError for an unknown one, and for ANY and MATCH outside of a filter."""
-    if code not in codes.__members__.values() or not (is_filter or codes(code).name not in ("ANY", "MATCH")):
+    if code not in codes.__members__.values():
+        error = PeerError if code == _UNKNOWN_CODE else _NewerCode
+        raise error(ErrorCode.invalid_request, f"Invalid {what} {code}")
+    if not is_filter and codes(code).name in ("ANY", "MATCH"):
         raise PeerError(ErrorCode.invalid_request, f"Invalid {what} {code}")
     return codes(code)
 
@@ -55,10 +64,15 @@ def _code(codes: type[C], code: int, what: str, *, is_filter: bool) -> C:
 
 
 def describe_acls(broker: Broker, call: Call) -> Outcome:
-    """The ACLs that a filter selects, by resource pattern."""
+    """The ACLs that a filter selects, by resource pattern. A filter with a code of a newer version selects none.
+
+    UNKNOWN gets INVALID_REQUEST; Kafka closes the connection for it.
+    """
     try:
         _check_active(broker, call, Operation.DESCRIBE)
         wanted = _filter_of(call.request)
+    except _NewerCode:
+        return Now({**_failure(None), "resources": []})
     except PeerError as error:
         return Now({**_failure(error), "resources": []})
     resources: dict[ResourcePattern, list[Fields]] = {}

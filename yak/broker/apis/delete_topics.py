@@ -2,7 +2,8 @@
 
 Internal topics give TOPIC_AUTHORIZATION_FAILED, except to a super user (`yak.broker.internal_topics`).
 
-Names and ids given twice, together or not at all are handled as in Kafka's ControllerApis.deleteTopics.
+Names and ids given twice, together or not at all are handled as in Kafka's ControllerApis.deleteTopics. So is a topic by
+id that the client may not delete: its answer has the name only where the client may describe the topic.
 """
 
 from __future__ import annotations
@@ -37,18 +38,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def slices(broker: Broker, call: Call) -> Slices:
     """Find the topics in slices, then delete those that exist."""
-    request = call.request
-    if call.version >= _BY_ID_VERSION:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        asked = [(name, None) for name in request.topic_names]
-    times = Counter(asked)
+    times = _asked(call)
+    asked = list(times)
     found: dict[int, TopicInfo] = {}
+    named: dict[int, TopicInfo] = {}
 
     def describe(results: dict[Any, PeerError | None]) -> Slices:
         responses = []
         for index, (name, topic_id) in enumerate(asked):
-            responses.append(_answer(name, topic_id, found.get(index), results.get(index)))
+            topic = found.get(index) or named.get(index)
+            responses.append(_answer(name, topic_id, topic, results.get(index)))
             if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
                 yield
         return Now({"responses": responses})
@@ -56,9 +55,8 @@ def slices(broker: Broker, call: Call) -> Slices:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return at_once(describe(results))
 
-    waiting = DelayedMetadataChanges(
-        broker.metadata, broker.purgatory, call, max(1, int(request.timeout.total_seconds() * 1000)), build
-    )
+    timeout_ms = max(1, int(call.request.timeout.total_seconds() * 1000))
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, timeout_ms, build)
     for index, (name, topic_id) in enumerate(asked):
         try:
             if times[name, topic_id] > 1:
@@ -69,6 +67,8 @@ def slices(broker: Broker, call: Call) -> Slices:
             found[index] = topic
         except PeerError as error:
             waiting.refuse(index, error)
+            if error.error_code == ErrorCode.topic_authorization_failed:
+                named |= _named(broker, call, index, topic_id)
         if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
             yield
     times_found = Counter(topic.topic_id for topic in found.values())
@@ -85,6 +85,13 @@ def slices(broker: Broker, call: Call) -> Slices:
     if not waiting.is_done():
         return Later(waiting)
     return (yield from describe(waiting.results))
+
+
+def _asked(call: Call) -> Counter[tuple[str | None, Any]]:
+    """How often the request has each name or id."""
+    if call.version >= _BY_ID_VERSION:
+        return Counter((topic.name, topic.topic_id) for topic in call.request.topics)
+    return Counter((name, None) for name in call.request.topic_names)
 
 
 def _delete(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], index: int, topic: TopicInfo) -> None:
@@ -106,6 +113,14 @@ def _find_for_deletion(broker: Broker, call: Call, name: str | None, topic_id: A
     topic = _find(broker, call, name, topic_id)
     authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic.name)
     return topic
+
+
+def _named(broker: Broker, call: Call, index: int, topic_id: Any) -> dict[int, TopicInfo]:
+    """The topic of an id, if the client may describe it: else the answer must not tell its name."""
+    topic = None if topic_id is None else broker.image.topic_by_id(topic_id)
+    if topic is None or not broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return {}
+    return {index: topic}
 
 
 def _find(broker: Broker, call: Call, name: str | None, topic_id: Any) -> TopicInfo:

@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     proving = connection.proving
     if proving is None:
         if connection.login is not None and connection.login.state is LoginState.AUTHENTICATE:
-            return broker.logins.authenticate(call, connection.login)
+            return broker.logins.authenticate(call, connection.login, said)
         is_logged_in = connection.login is not None and connection.login.state is LoginState.DONE
         words = _LOGGED_IN if is_logged_in else "SaslAuthenticate needs a SaslHandshake first"
         return _answer(ErrorCode.illegal_sasl_state, b"", words)

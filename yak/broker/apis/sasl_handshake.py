@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 17, "SaslHandshake", range(2)
-ABSENT = ("GSSAPI", "a client's login after v0, whose tokens have no Kafka header")
+ABSENT = ("GSSAPI",)
 
 _FRAMED_VERSION = 1
-"""Before v1, the bytes after the handshake have no Kafka header (KIP-152)."""
+"""Brokers prove themselves with SaslAuthenticate only; before v1 tokens have no Kafka header (KIP-152)."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -40,5 +40,5 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
     connection.proving = Proving()
     if login is not None:
-        login.state = LoginState.AUTHENTICATE
+        login.state, login.is_bare = LoginState.AUTHENTICATE, False
     return Now({"error_code": ErrorCode.none, "mechanisms": [MECHANISM]})

@@ -1,8 +1,8 @@
 """DescribeUserScramCredentials, AlterUserScramCredentials (keys 50 and 51, v0; KIP-554): the users that may log in.
 
 The credentials are configs of a user in the metadata (`yak.cluster.records.USER`). A description names mechanisms and
-iterations, never keys. Kafka's ScramImage and ScramControlManager have the errors. A wrong change of a user refuses its
-other changes too; each user has its own result.
+iterations, never keys. Kafka's ScramImage and ScramControlManager have the errors: a request may change each user once,
+so both mechanisms of a user take two requests. Each user has its own result.
 """
 
 from __future__ import annotations
@@ -71,27 +71,27 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
 
 
 def _changes(broker: Broker, request: Any, user: str) -> dict[str, str | None]:
-    """The user's credentials by mechanism, None for a deletion. Raises PeerError."""
+    """The user's changed credential by its mechanism, None for a deletion. Raises PeerError.
+
+    A request changes a user once, whatever the mechanisms: the first change is checked, a second one is a duplicate.
+    """
     deletions = [change for change in request.deletions if change.name == user]
     upsertions = [change for change in request.upsertions if change.name == user]
-    codes = [change.mechanism for change in (*deletions, *upsertions)]
-    if len(set(codes)) < len(codes):
-        words = "A user credential cannot be altered twice in the same request"
-        raise PeerError(ErrorCode.duplicate_resource, words)
-    present = broker.image.user_credentials.get(user, {})
-    changes: dict[str, str | None] = {}
-    for change in deletions:
-        mechanism = _mechanism(user, change.mechanism)
-        if mechanism.name not in present:
+    first = (deletions + upsertions)[0]
+    mechanism = _mechanism(user, first.mechanism)
+    credential: str | None = None
+    if deletions:
+        if mechanism.name not in broker.image.user_credentials.get(user, {}):
             raise PeerError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
-        changes[mechanism.name] = None
-    for change in upsertions:
-        mechanism = _mechanism(user, change.mechanism)
-        salt, salted, iterations = bytes(change.salt), bytes(change.salted_password), change.iterations
+    else:
+        salt, salted, iterations = bytes(first.salt), bytes(first.salted_password), first.iterations
         if problem := bad_upsertion(user, salt, salted, iterations):
             raise PeerError(ErrorCode.unacceptable_credential, problem)
-        changes[mechanism.name] = mechanism.credential(salted, salt, iterations).to_text()
-    return changes
+        credential = mechanism.credential(salted, salt, iterations).to_text()
+    if len(deletions) + len(upsertions) > 1:
+        words = "A user credential cannot be altered twice in the same request"
+        raise PeerError(ErrorCode.duplicate_resource, words)
+    return {mechanism.name: credential}
 
 
 def _mechanism(user: str, code: int) -> Mechanism:

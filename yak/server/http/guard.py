@@ -7,6 +7,7 @@
 - **Login**: with `yak.http.authentication=basic` every request needs a user's password, the token, or a client's
   certificate, except those of load balancers (`Route.is_open`).
 - **Token**: otherwise, if `YAK_HTTP_TOKEN` is set, requests that change something need `Authorization: Bearer TOKEN`.
+- **Forwarded requests**: a broker of the cluster names the caller, whose login it has checked (`forwarded_caller`).
 - **ACLs**: with an authorizer, the caller needs the operation of the route (`access_of`).
 - **Administration**: without a login and without a configured token, only from this machine.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from yak.security import ANONYMOUS
 from yak.server.http.access import access_of
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
+from yak.server.http.forwarded import forwarded_caller
 from yak.server.http.problems import Problem
 from yak.server.http.rights import not_allowed
 from yak.server.http.timed_stream import STREAM
@@ -37,19 +39,25 @@ async def check(context: "Context", request: "Request", route: "Route") -> Calle
     Raises Problem: 421 `wrong-host`, 403 `foreign-origin`, 401 `login-needed`, `login-failed` and `token-needed`, 403
     `local-only` and `not-allowed`.
     """
-    principal = await authenticate(context, request, _certified(request))
+    caller = forwarded_caller(context, request) or await _direct_caller(context, request)
+    principal = caller.principal
     if principal != TOKEN_PRINCIPAL:
         _check_host(context, request)
     if route.guard != "read":
         _check_origin(request)
     if principal == ANONYMOUS and not route.is_open:
         _check_anonymous(context, request, route)
-    client = request.client
-    peer = "in-process" if client is None else f"{client.host}:{client.port}"
-    caller = Caller(principal, request.headers.get("authorization"), peer)
     if not route.is_open:
         _check_rights(context, caller, request, route)
     return caller
+
+
+async def _direct_caller(context: "Context", request: "Request") -> Caller:
+    """The client at the other end of the connection. Raises Problem 401 `login-failed`."""
+    principal = await authenticate(context, request, _certified(request))
+    client = request.client
+    peer = "in-process" if client is None else f"{client.host}:{client.port}"
+    return Caller(principal, request.headers.get("authorization"), peer)
 
 
 def _check_rights(context: "Context", caller: Caller, request: "Request", route: "Route") -> None:

@@ -12,6 +12,7 @@ import trio
 
 from yak.cluster.image import BrokerInfo
 from yak.server.http.authentication import CALLER
+from yak.server.http.forwarded import forwarding_header
 from yak.server.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ class OtherAnswer:
 
 
 async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target: str) -> OtherAnswer:
-    """Send one request without a body, with the Authorization header of the request that this task serves.
+    """Send one request without a body, for the caller of the request that this task serves (`yak.server.http.forwarded`).
 
-    Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time.
+    An earlier version of YAK there knows the Authorization header only. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time.
     """
     if not broker.http_port:
         raise _unreachable(broker, "it has no HTTP address")
@@ -54,8 +55,10 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
         raise _unreachable(broker, str(error.__cause__ or error)) from None
     host = f"[{broker.host}]" if ":" in broker.host else broker.host
     fields = {"host": f"{host}:{broker.http_port}", "connection": "close"}
-    if (authorization := CALLER.get().authorization) is not None:
-        fields["authorization"] = authorization
+    caller = CALLER.get()
+    fields |= forwarding_header(context.broker, caller, broker.node_id, method, target)
+    if caller.authorization is not None:
+        fields["authorization"] = caller.authorization
     if method != "GET":
         fields["content-length"] = "0"
     try:

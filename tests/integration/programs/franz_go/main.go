@@ -1,11 +1,14 @@
 // Logs in with franz-go by the mechanism of the arguments, writes a record to a topic and reads it back.
-// main ADDRESS TOPIC MECHANISM USER: the password or the access token is the first line of the standard input.
+// main ADDRESS TOPIC MECHANISM USER [AUTHORITY]: with the authority's certificate inside TLS. The password or the access token is
+// the first line of the standard input.
 // The mechanism "token" is SCRAM-SHA-256 with a delegation token.
 package main
 
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"time"
@@ -36,14 +39,23 @@ func main() {
 	address, topic := os.Args[1], os.Args[2]
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Scan()
-	client, err := kgo.NewClient(
+	options := []kgo.Opt{
 		kgo.SeedBrokers(address),
 		kgo.SASL(mechanism(os.Args[3], os.Args[4], lines.Text())),
 		kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AllowAutoTopicCreation(),
-		kgo.RecordDeliveryTimeout(10*time.Second),
-	)
+		kgo.RecordDeliveryTimeout(5 * time.Second),
+	}
+	if len(os.Args) > 5 {
+		authority, err := os.ReadFile(os.Args[5])
+		known := x509.NewCertPool()
+		if err != nil || !known.AppendCertsFromPEM(authority) {
+			panic("the authority cannot be read")
+		}
+		options = append(options, kgo.DialTLSConfig(&tls.Config{RootCAs: known}))
+	}
+	client, err := kgo.NewClient(options...)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()

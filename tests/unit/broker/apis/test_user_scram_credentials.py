@@ -48,7 +48,8 @@ def test_a_new_cluster_has_no_users(rig):
 
 
 def test_users_are_described_with_mechanisms_and_iterations(rig):
-    assert altered(rig, upsertion("ann"), upsertion("ann", 2, 8192), upsertion("a,b=c")) == {"ann": 0, "a,b=c": 0}
+    assert altered(rig, upsertion("ann"), upsertion("a,b=c")) == {"ann": 0, "a,b=c": 0}
+    assert altered(rig, upsertion("ann", 2, 8192)) == {"ann": 0}
     assert described(rig) == {"a,b=c": [(1, 4096)], "ann": [(1, 4096), (2, 8192)]}
     assert described(rig, "ann", "bob") == {"ann": [(1, 4096), (2, 8192)], "bob": ErrorCode.resource_not_found}
     assert described(rig, "ann", "ann") == {"ann": ErrorCode.duplicate_resource}
@@ -61,12 +62,12 @@ def test_stored_credential_has_the_keys_of_the_salted_password(rig):
 
 
 def test_deletion_of_one_mechanism_keeps_the_other_and_the_last_one_removes_the_user(rig):
-    altered(rig, upsertion("ann"), upsertion("ann", 2))
+    altered(rig, upsertion("ann"))
+    altered(rig, upsertion("ann", 2))
     assert altered(rig, deletions=[("ann", 1)]) == {"ann": 0}
     assert described(rig) == {"ann": [(2, 4096)]}
     assert altered(rig, deletions=[("ann", 1)]) == {"ann": ErrorCode.resource_not_found}
-    assert altered(rig, upsertion("ann"), deletions=[("ann", 2)]) == {"ann": 0}
-    assert altered(rig, deletions=[("ann", 1)]) == {"ann": 0}
+    assert altered(rig, deletions=[("ann", 2)]) == {"ann": 0}
     assert described(rig) == {}
 
 
@@ -88,13 +89,23 @@ def test_bad_upsertion_is_refused_and_others_are_made(rig, change, error):
     assert described(rig) == {"ok": [(1, 4096)]}
 
 
-def test_two_changes_of_one_credential_are_refused(rig):
-    assert altered(rig, upsertion("u"), upsertion("u")) == {"u": ErrorCode.duplicate_resource}
-    assert altered(rig, upsertion("u"), deletions=[("u", 1)]) == {"u": ErrorCode.duplicate_resource}
+@pytest.mark.parametrize("mechanism", [1, 2])
+def test_second_change_of_a_user_is_refused_whatever_its_mechanism(rig, mechanism):
+    """As in Kafka: its ScramControlManager keeps the changes of a request by user."""
+    assert altered(rig, upsertion("u"), upsertion("u", mechanism)) == {"u": ErrorCode.duplicate_resource}
+    assert altered(rig, upsertion("u"), upsertion("u", mechanism, 1)) == {"u": ErrorCode.duplicate_resource}
+    assert altered(rig, upsertion("u"), upsertion("u", mechanism), upsertion("v")) == {
+        "u": ErrorCode.duplicate_resource,
+        "v": 0,
+    }
+    assert described(rig) == {"v": [(1, 4096)]}
+    assert altered(rig, upsertion("v", mechanism), deletions=[("v", 1)]) == {"v": ErrorCode.duplicate_resource}
+    assert described(rig) == {"v": [(1, 4096)]}
 
 
-def test_one_bad_change_of_a_user_refuses_the_good_one(rig):
-    assert altered(rig, upsertion("u"), upsertion("u", 2, 1)) == {"u": ErrorCode.unacceptable_credential}
+def test_first_change_of_a_user_is_checked_before_a_second_one_is_a_duplicate(rig):
+    assert altered(rig, upsertion("u", iterations=1), upsertion("u")) == {"u": ErrorCode.unacceptable_credential}
+    assert altered(rig, upsertion("u"), deletions=[("u", 1)]) == {"u": ErrorCode.resource_not_found}
     assert altered(rig, deletions=[("", 9), ("x", 9)]) == {
         "": ErrorCode.unacceptable_credential,
         "x": ErrorCode.unsupported_sasl_mechanism,
