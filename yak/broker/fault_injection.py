@@ -168,12 +168,13 @@ class FaultInjection:
                 try_=("yak serve -c yak.fault.injection.enable=true",),
             )
         if wanted["do"] == "add":
-            return self._add(broker, wanted.get("rule"))
+            return self.add(broker, wanted.get("rule"))
         if wanted["do"] == "clear":
-            return self._clear(broker, wanted.get("id"))
+            return self.clear(broker, wanted.get("id"))
         return self._context.faults.as_json()
 
-    def _add(self, broker: Broker, fields: object) -> str:
+    def add(self, broker: Broker, fields: object) -> str:
+        """Add the rule that JSON fields describe; returns its id. Raises UsageError (`bad-fault`)."""
         if not isinstance(fields, dict):
             raise UsageError("bad-fault", "a fault is an object of JSON", why="with the field fault")
         rule = parse_rule(fields, self._apis)
@@ -186,8 +187,11 @@ class FaultInjection:
         self._replicas_changed(broker, [rule])
         return rule.rule_id
 
-    def _clear(self, broker: Broker, rule_id: object) -> list[str]:
-        """Remove a rule, or all for None; connections with blackholed requests are closed, so that clients reconnect."""
+    def clear(self, broker: Broker, rule_id: object = None) -> list[str]:
+        """Remove a rule, or all for None; returns the ids of the removed ones.
+
+        Connections with blackholed requests are closed, so that their clients reconnect.
+        """
         if rule_id is not None and not isinstance(rule_id, str):
             raise UsageError("bad-fault", "the id of a fault is a text", why="yak faults list shows the ids")
         gone = self._context.faults.remove(rule_id)
