@@ -142,11 +142,11 @@ def parse_rule(fields: Mapping[str, Any], apis: Mapping[int, str]) -> FaultRule:
         _refuse("partition needs topic", "a partition is one of a topic")
     if "on_call" in given:
         given.setdefault("times", 1)
-    if "error" in given:
-        given["error_code"] = _error_of(given.pop("error"))
     if "api" in given:
         given["api_key"], given["api"] = _api_of(given["api"], apis)
         _check_place(given["api_key"], given["api"], given)
+    if "error" in given:
+        given["error_code"] = _error_of(given.pop("error"))
     return FaultRule(rule_id=rule_id, fault=fault, **given)
 
 

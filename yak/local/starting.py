@@ -67,7 +67,9 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.port,
         broker.data_dir,
         known.redis.url,
-        planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
+        planning.replication_configs(len(known.brokers), broker.configs)
+        + planning.fault_configs(known, broker)
+        + broker.configs,
         broker.role,
         broker.http_port,
         shared,
