@@ -80,7 +80,7 @@ def add(
             metavar="FAULT",
         ),
     ],
-    arguments: Annotated[list[str], typer.Argument(help="What the fault takes.", metavar="ARGUMENT...")],
+    arguments: Annotated[list[str], typer.Argument(help="What the fault takes.", metavar="ARGUMENT")],
     client_id: Annotated[
         str | None, _of_requests("--client-id", "ID", "Of this client id; with * at the end, of all that begin so.")
     ] = None,
@@ -130,11 +130,18 @@ def clear(
     broker: Broker = None,
 ) -> None:
     """Clear one fault, or all, on all brokers."""
+    from contextlib import suppress
+
     from yak.client.faults import clear_faults
-    from yak.errors import YakError
+    from yak.errors import Unreachable, YakError
 
     g.must_not_be_readonly("clearing faults")
     gone: set[str] = set()
+    if broker is None:
+        # a fault may keep this client from learning the brokers' addresses; the request that clears it gets through
+        for address in g.bootstrap_servers.split(","):
+            with suppress(Unreachable):
+                gone |= set(clear_faults(address.strip(), rule_id, timeout_s=_timeout_s(g)))
     for address in _brokers(g, broker).values():
         gone |= set(clear_faults(address, rule_id, timeout_s=_timeout_s(g)))
     if rule_id is not None and not gone:
