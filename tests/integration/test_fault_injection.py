@@ -3,10 +3,14 @@
 import asyncio
 import itertools
 import json
+import re
+import shlex
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -19,6 +23,7 @@ from support.waiting import wait_until
 from yak.errors import UsageError, YakError
 from yak.testing import Cluster, run_cluster
 
+ROOT = Path(__file__).resolve().parents[2]
 _names = itertools.count(1)
 
 
@@ -299,3 +304,27 @@ def _compact(data):
         out.append(size & 0x7F | 0x80)
         size >>= 7
     return bytes([*out, size]) + data
+
+
+def test_commands_and_routes_of_the_documentation_work(cluster, yak):
+    """Each line of the sh blocks about faults, in their order; on this cluster's addresses."""
+    port = ports_of_http(cluster)[1]
+    lines = []
+    for name, heading in (("testing.md", "## Faults"), ("http.md", "### `/api/faults`")):
+        text = (ROOT / "docs" / name).read_text("utf-8").partition(heading)[2]
+        lines += re.search(r"```sh\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    assert len(lines) == 9
+    for line in lines:
+        words = shlex.split(line.replace("127.0.0.1:8080", f"127.0.0.1:{port}"))
+        if words[0] == "yak":
+            ran = yak.run(*words[1:], "-b", cluster.bootstrap)
+            assert ran.code == 0, (line, ran.err)
+        else:
+            said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            assert "error" not in json.loads(said), (line, said)
+    assert cluster.faults.list() == []
+
+
+def ports_of_http(cluster):
+    """The HTTP port of each node, as its log says."""
+    return {node: int(re.search(r"http=http://127.0.0.1:(\d+)", cluster.log(node))[1]) for node in (1, 2, 3)}

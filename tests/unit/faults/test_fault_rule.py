@@ -93,9 +93,7 @@ def test_wrong_rule_is_refused_with_the_reason(fields, message, why):
     assert why in caught.value.why
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3
-)
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=3)
 FIELDS = st.sampled_from(
     ["id", "fault", "api", "error", "topic", "partition", "times", "after", "broker", "x", "rule_id"]
 )
