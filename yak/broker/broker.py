@@ -500,7 +500,9 @@ class Broker:
         self.audit = Audit(self.emit, parts.apis.names)
         self.authorization = Authorization(self.context, self.audit.denied)
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
-        self.faults = FaultInjection(self.context, parts.apis, self.purgatory, self.close_connection, self._encode)
+        self.faults = FaultInjection(
+            self.context, parts.apis, self.purgatory, self.close_connection, self.answered_fields
+        )
         self.large_requests = LargeRequests(
             self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_kept_frame
         )

@@ -24,7 +24,6 @@ from yak.core.peers import CLIENT_ID
 from yak.errors import ErrorCode, PeerError, UsageError
 from yak.faults import rows
 from yak.faults.rule import FaultKind, FaultRule, parse_rule
-from yak.ports.disk import Part
 from yak.protocol.codec import decode_response, encode_response
 from yak.protocol.hot_pieces import TopicKey
 from yak.protocol.schema_fields import plain
@@ -59,10 +58,10 @@ class FaultInjection:
         apis: ApiTable,
         purgatory: Purgatory,
         close: Callable[[Connection, str], None],
-        encode: Callable[[Call, Now | Prebuilt], list[Part]],
+        answered: Callable[[Call, Fields], Fields],
     ) -> None:
-        """`encode` makes the bytes of an answer."""
-        self._context, self._purgatory, self.close, self.encode = context, purgatory, close, encode
+        """`answered` gives the fields that are sent: with the throttle time, and their changes in the audit log."""
+        self._context, self._purgatory, self.close, self.answered_fields = context, purgatory, close, answered
         self._apis = {key: name for key, name in apis.names.items() if key not in _BETWEEN_BROKERS}
         self._blackholed: dict[Blackholed, None] = {}
         self.is_active = False
@@ -262,14 +261,13 @@ class RequestFault:
             call.request = others
         return others is None
 
-    def refuse_all(self) -> Outcome:
+    def refuse_all(self) -> Prebuilt | None:
         """The answer of a request of which nothing is done; none to a Produce with acks=0."""
         assert self._refused is not None
-        refused = Now(self._refused)
         if self._call.api_key == PRODUCE and self._call.request.acks == 0:
             return None
-        self._refused = None
-        return refused
+        refused, self._refused = self._refused, None
+        return self._encoded(refused)  # not by the broker, whose audit log is about what handlers did
 
     def answered(self, outcome: Answer) -> Outcome:
         """The answer that the client gets, and when. Called once, with the handler's answer."""
@@ -290,13 +288,20 @@ class RequestFault:
 
     def _changed(self, outcome: Now | Prebuilt) -> Prebuilt:
         call = self._call
-        # parts of files are in answers to Fetch only, whose partitions got their errors before
-        frame = b"".join(bytes(part) for part in self._faults.encode(call, outcome))
-        fields = plain(decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:]))
-        assert isinstance(fields, dict)
+        if type(outcome) is Now:
+            fields = _copied(self._faults.answered_fields(call, outcome.fields))
+        else:
+            assert type(outcome) is Prebuilt
+            # parts of files are in answers to Fetch only, whose partitions got their errors before
+            frame = b"".join(bytes(part) for part in outcome.parts)
+            fields = plain(decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:]))
         self._stamp(fields, self._stamps)
         if self._refused is not None:
             rows.merge(call.api_key, call.version, fields, self._refused)
+        return self._encoded(fields)
+
+    def _encoded(self, fields: Fields) -> Prebuilt:
+        call = self._call
         return Prebuilt([*encode_response(call.api_key, call.version, call.correlation_id, fields)])
 
     def _stamp(self, fields: Fields, rules: list[FaultRule]) -> None:
@@ -370,6 +375,13 @@ class Blackholed(DelayedOperation):
     def leave(self) -> None:
         """The rules need to know of it no longer."""
         self._faults.forget(self)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of an answer's fields that may be changed: handlers share rows between answers."""
+    if type(value) is dict:
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if type(value) in (list, tuple) else value
 
 
 def _topic_of(broker: Broker, key: TopicKey) -> str:

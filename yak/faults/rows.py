@@ -268,8 +268,9 @@ def _stamp_rows(entity: EntityClass, fields: Fields, error_code: int, hit: Hit, 
         _set(entity, fields, error_code)
         return
     for field in _row_arrays(entity):
-        for row in fields.get(field.name) or ():
-            _stamp_rows(field.struct, row, error_code, hit, topic)
+        if _has_errors(field.struct):
+            for row in fields.get(field.name) or ():
+                _stamp_rows(field.struct, row, error_code, hit, topic)
 
 
 def _set(entity: EntityClass, fields: Fields, error_code: int) -> None:
@@ -287,6 +288,8 @@ def merge(api_key: int, version: int, into: Fields, more: Fields) -> None:
 
 def _merge(entity: EntityClass, into: Fields, more: Fields) -> None:
     for field in _row_arrays(entity):
+        if not _has_errors(field.struct):
+            continue
         present = {_key(row): row for row in into.get(field.name) or ()}
         rows = list(into.get(field.name) or ())
         for row in more.get(field.name) or ():
