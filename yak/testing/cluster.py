@@ -260,8 +260,7 @@ class Cluster:
         if self.is_disturbed or any(each.state != "running" for each in self.brokers):
             return False
         try:
-            if self._injects_faults() and self.clear_faults() and self.shape.brokers > 1:
-                self.wait_until_healthy()
+            self._end_faults()
             return self._configs_are_untouched() and self._delete_topics()
         except YakError:
             return False
@@ -290,8 +289,11 @@ class Cluster:
             for config in self._client().configs("broker", str(node))
         )
 
-    def _injects_faults(self) -> bool:
-        return "yak.fault.injection.enable=true" in self.shape.broker_configs()
+    def _end_faults(self) -> None:
+        """A test may have added some with `yak faults` or over HTTP. A replica that lagged returns to the ISR."""
+        allows = "yak.fault.injection.enable=true" in self.shape.broker_configs()
+        if allows and self.clear_faults() and self.shape.brokers > 1:
+            self.wait_until_healthy()
 
     def _delete_topics(self) -> bool:
         topics = [name for name, each in self._client().metadata().topics.items() if not each.is_internal]
