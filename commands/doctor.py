@@ -60,7 +60,7 @@ def doctor(
 
 
 def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
-    from yak.local.checks import local_cluster, machine, network, quorum, store, terminal
+    from yak.local.checks import faults, local_cluster, machine, network, quorum, store, terminal
     from yak.server.options import usual_renew_ms
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
@@ -84,6 +84,7 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
         lambda: network.check_network(asked, timeout_s),
         lambda: [local_cluster.check_local_cluster(data_dir)],
         check_metadata,
+        lambda: faults.check_faults(asked, timeout_s=timeout_s),
         lambda: [machine.check_lease(lease, renew)],
         lambda: [machine.check_port(host, port)],
         lambda: [machine.check_disk(data_dir)],

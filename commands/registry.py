@@ -90,6 +90,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("serve", "yak.commands.serve", "serve", "Run one broker in the foreground.", "On this machine"),
     Entry("sim", "yak.commands.sim", "sim", "Run the broker in the deterministic simulator.", "On this machine"),
     Entry(
+        "faults",
+        "yak.commands.faults",
+        "faults",
+        "Inject faults into brokers, for tests of Kafka clients.",
+        "On this machine",
+    ),
+    Entry(
         "chaos",
         "yak.commands.chaos",
         "chaos",

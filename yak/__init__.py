@@ -10,6 +10,7 @@ The map, from the ground up; imports point down only:
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
 - `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark
 - `yak.quotas`: quotas of clients: which one applies, and for how long a client over it waits
+- `yak.faults`: faults that tests inject: rules as values, and the rows of requests and answers that they are about
 - `yak.acls`: who may do what with which resource: ACLs, and the authorizer that decides by them
 - `yak.partitions`: the replicas on this broker and their logs: created, taken offline, removed
 - `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions

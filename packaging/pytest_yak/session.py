@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_yak.errors import YakError
+from pytest_yak.faults import Faults
 from pytest_yak.shape import Shape, config_text
 
 __all__ = ["Cluster", "Node", "Session", "YakError"]
@@ -54,6 +55,11 @@ class Cluster:
     def brokers(self) -> tuple[Node, ...]:
         """The present state of all brokers, by node id."""
         return tuple(Node(**each) for each in self._session.call("brokers", cluster=self.number))
+
+    @property
+    def faults(self) -> Faults:
+        """Errors, delays, disconnects and lagging replicas on demand."""
+        return Faults(self._call)
 
     def broker(self, node: int) -> Node:
         """One broker by its node id."""

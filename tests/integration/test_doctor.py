@@ -15,6 +15,7 @@ CHECKS = {
     "local cluster",
     "redis",
     "redis safety",
+    "faults",
     "clock",
     "lease",
     "port",

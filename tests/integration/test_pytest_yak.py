@@ -86,6 +86,34 @@ def test_failover_in_a_test_loses_no_record_and_the_next_test_gets_a_new_cluster
     run(examples).assert_outcomes(passed=2)
 
 
+def test_faults_hit_a_client_and_are_gone_in_the_next_test(examples: pytest.Pytester) -> None:
+    examples.makepyfile(
+        test_faults="""
+        import sys
+        import pytest
+        from confluent_kafka import Producer
+        from pytest_yak.errors import YakError
+
+        def send(cluster, topic):
+            producer = Producer({"bootstrap.servers": cluster.bootstrap})
+            producer.produce(topic, b"a")
+            assert producer.flush(30) == 0
+
+        def test_error_is_injected(yak_cluster, yak_topic):
+            fault = yak_cluster.faults.inject_error("Produce", "NOT_LEADER_OR_FOLLOWER", times=1, topic=yak_topic)
+            send(yak_cluster, yak_topic)
+            assert (fault.calls, fault.hits) == (2, 1)
+            with pytest.raises(YakError, match="no api"):
+                yak_cluster.faults.disconnect_on("Prodce")
+            assert "yak" not in sys.modules
+
+        def test_next_one_has_no_faults(yak_cluster):
+            assert yak_cluster.faults.list() == []
+        """
+    )
+    run(examples).assert_outcomes(passed=2)
+
+
 def test_failed_test_shows_the_brokers_log_and_a_bad_config_its_reason(examples: pytest.Pytester) -> None:
     examples.makepyfile(
         test_wrong="""

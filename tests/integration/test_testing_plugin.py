@@ -78,7 +78,7 @@ def examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Exam
 def test_every_example_of_the_documentation_passes(examples: Examples, pytester: pytest.Pytester) -> None:
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     files = dict(PYTHON_BLOCK.findall(text))
-    assert text.count("```python") == len(files) == 4
+    assert text.count("```python") == len(files) == 5
     for name, source in files.items():
         (pytester.path / name).write_text(source)
     (ini,) = INI_BLOCK.findall(text)
@@ -89,7 +89,7 @@ def test_every_example_of_the_documentation_passes(examples: Examples, pytester:
         "yak_log_lines",
     }
     result = examples.run("-v")
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=11)
 
 
 def test_the_documentation_names_every_option_and_every_word_of_the_marker(examples: Examples) -> None:

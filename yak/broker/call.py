@@ -15,6 +15,7 @@ from yak.ports.disk import Part
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.connections import Connection
+    from yak.broker.fault_injection import RequestFault
     from yak.quotas.client_quotas import MutationQuota
 
 Fields: TypeAlias = dict[str, Any]
@@ -36,6 +37,7 @@ class Call:
         "connection",
         "correlation_id",
         "delayed",
+        "fault",
         "is_denied",
         "mutation_quota",
         "now_ms",
@@ -68,6 +70,8 @@ class Call:
         self.parts: list[Part] | None = None
         """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
         self.delayed: DelayedOperation | None = None
+        self.fault: RequestFault | None = None
+        """What the fault rules do to the request's answer."""
 
 
 @final

@@ -137,6 +137,8 @@ class Fetches:
                 )
             except PeerError as error:
                 return self._refuse(call, error.error_code, [])
+            if call.fault is not None and session is not None:
+                call.fault.mark_dirty(session)
         return ConsumerFetch(self, call, items, session, is_incremental)
 
     def _refuse(self, call: Call, error_code: ErrorCode, items: list[ConsumerItem]) -> Prebuilt:
@@ -386,7 +388,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         find = fetches.partitions.get
         if fetches.authorization.is_active:
             self._denied = self._topics_denied({item.name for item in items})
-        takes_care = fetches.shutdown.is_stopping or self._rack_id != "" or bool(self._denied)
+        takes_care = (
+            fetches.shutdown.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
+        )
         for item in items:
             partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
             if (
@@ -465,6 +469,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             self._denied |= self._topics_denied({item.name})
         if item.name in self._denied:
             raise PeerError(ErrorCode.topic_authorization_failed)
+        if self.call.fault is not None:
+            self.call.fault.check(item.name, item.index)
         partition: Partition | None = fetches.partitions.get((item.name, item.index))  # type: ignore[call-overload]
         if (
             partition is None

@@ -113,6 +113,8 @@ class Purgatory:
         if not call.connection.is_open:
             return
         outcome = answer()
+        if call.fault is not None and not isinstance(outcome, Later):
+            outcome = call.fault.answered(outcome)
         if isinstance(outcome, Later):
             self._delay(outcome.operation)
         else:

@@ -140,6 +140,12 @@ _WITH_EFFECT: Final = (
         "false",
         "Whether a client without a principal, on the same machine and with the client id __admin_client, may write and delete internal topics. Only in YAK.",
     ),
+    _static(
+        "yak.fault.injection.enable",
+        _BOOLEAN,
+        "false",
+        "Whether clients that may alter the cluster can inject faults, for tests: errors, delays, disconnects. Only in YAK.",
+    ),
     _static("fetch.max.bytes", _INT, FETCH_BYTES_MAX, "Largest fetch response.", at_least(1024)),
     _static(
         "socket.request.max.bytes",

@@ -28,6 +28,7 @@ class BrokerConfig:
     auto_create_topics_enable: bool
     delete_topic_enable: bool
     yak_internal_topics_admin_enable: bool
+    yak_fault_injection_enable: bool
     message_max_bytes: int
     min_insync_replicas: int
     fetch_max_bytes: int
@@ -134,6 +135,7 @@ _PLAIN_FIELDS: Final = (
     "auto_create_topics_enable",
     "delete_topic_enable",
     "yak_internal_topics_admin_enable",
+    "yak_fault_injection_enable",
     "message_max_bytes",
     "min_insync_replicas",
     "fetch_max_bytes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from yak.cluster.image import Image
@@ -11,6 +11,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.core.events import Effect, Notice
 from yak.core.jobs import Jobs
 from yak.core.timers import Timers
+from yak.faults.rules import FaultRules
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class Context:
     """Adds an effect to those that the step returns."""
     jobs: Jobs
     timers: Timers
+    faults: FaultRules = field(default_factory=FaultRules)
+    """The faults that tests inject; empty unless `yak.fault.injection.enable`."""
 
     def notice(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: object) -> None:
         """Write a line to the log."""

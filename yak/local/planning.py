@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.config.broker_configs import is_sensitive
+from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
 from yak.local.exposed import Exposed
@@ -122,6 +123,13 @@ def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
         "min.insync.replicas": "2" if replicas >= _REPLICAS else "1",
     }
     return tuple(f"{name}={value}" for name, value in derived.items() if brokers > 1 and name not in names)
+
+
+def fault_configs(known: ClusterState, broker: BrokerState) -> tuple[str, ...]:
+    """The config that lets tests inject faults, where only this machine reaches the broker and its configs do not say."""
+    name = "yak.fault.injection.enable"
+    is_reached = known.exposed.listen or known.exposed.advertise or not is_loopback(broker.host)
+    return () if is_reached or any(pair.startswith(f"{name}=") for pair in broker.configs) else (f"{name}=true",)
 
 
 def _set_metadata(known: ClusterState, settings: UpSettings) -> None:

@@ -67,7 +67,9 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.port,
         broker.data_dir,
         known.redis.url,
-        planning.replication_configs(len(known.brokers), broker.configs) + broker.configs,
+        planning.fault_configs(known, broker)
+        + planning.replication_configs(len(known.brokers), broker.configs)
+        + broker.configs,
         broker.role,
         broker.http_port,
         shared,

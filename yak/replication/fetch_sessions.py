@@ -296,6 +296,11 @@ class ConsumerSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def items(self, session_id: int) -> list[ConsumerItem]:
+        """The partitions of a session; none when it is not known."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.items.values())
+
     def session_of(
         self, request: Any, items: list[ConsumerItem], connection: FetchConnection, *, uses_topic_ids: bool
     ) -> tuple[ConsumerSession | None, bool]:

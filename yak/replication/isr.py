@@ -195,6 +195,8 @@ class IsrChanges:
         for partition in wanted:
             if self._partitions.get(partition.topic_partition) is not partition:
                 continue
+            if self._context.faults and self._context.faults.freezes(*partition.topic_partition):
+                continue
             members = wanted_isr(partition, self._epoch_of, own_epoch, now_ms, self._lag_max_ms)
             if members is None:
                 continue

@@ -142,7 +142,9 @@ class ReplicaFetchers:
         is_ours = self._partitions.get(partition.topic_partition) is partition
         if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
             return None
-        leader = partition.leader_id
+        leader, faults = partition.leader_id, self._context.faults
+        if faults and faults.lags(*partition.topic_partition, self._node_id):
+            return None
         return leader if leader >= 0 and leader != self._node_id and self._node_id in partition.replicas else None
 
     def is_naming(self, partition: Partition) -> bool:

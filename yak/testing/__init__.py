@@ -4,6 +4,7 @@ plugin          fixtures, options, the marker, the brokers' logs in a failing te
 asked_for       the cluster and topic that a test requests
 session         the clusters of one run: lent to one test at a time, checked before the next one
 cluster         a test's cluster
+faults          the faults of a test's cluster
 shape           size and configs of a cluster: clusters of one shape are interchangeable
 checking        each broker's view of the cluster, and whether the brokers agree
 broker_logs     the brokers' log output since a test began

@@ -4,7 +4,7 @@ import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import CheckFailed, UsageError, YakError
 from yak.local import ports, processes
@@ -12,6 +12,7 @@ from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import load
 from yak.local.status import BrokerCondition, BrokerStatus
 from yak.testing.broker_logs import BrokerLogs
+from yak.testing.faults import Faults
 from yak.testing.shape import Shape, config_text
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Cluster:
     def brokers(self) -> tuple[Node, ...]:
         """The present state of all brokers, by node id."""
         return tuple(map(_node, self._local.status().brokers))
+
+    @property
+    def faults(self) -> Faults:
+        """Errors, delays, disconnects and lagging replicas on demand."""
+        return Faults(lambda call, **arguments: getattr(self, call)(**arguments))
 
     @property
     def data_dir(self) -> str:
@@ -200,6 +206,32 @@ class Cluster:
         self.is_disturbed = True
         self._local.restart(self.broker(node).node_id)
 
+    def add_fault(self, rule: Mapping[str, object], broker: int | None = None) -> str:
+        """Add a rule of `yak.faults.rule` to all running brokers, or to one; returns its id. `faults` has the words."""
+        from yak.client.faults import add_to_all, new_rule_id
+
+        named = {"id": new_rule_id(), **rule}
+        add_to_all(self._addresses(broker), named, timeout_s=TIMEOUT_SECONDS)
+        return str(named["id"])
+
+    def list_faults(self, broker: int | None = None) -> list[dict[str, Any]]:
+        """The rules of all running brokers, or of one."""
+        from yak.client.faults import list_faults
+
+        return [
+            {"node_id": node.node_id, **rule}
+            for node in self.brokers
+            if node.state == "running" and broker in (None, node.node_id)
+            for rule in list_faults(node.address, timeout_s=TIMEOUT_SECONDS)
+        ]
+
+    def clear_faults(self, rule_id: str | None = None) -> bool:
+        """Remove a rule, or all, from all running brokers; returns whether there was one."""
+        from yak.client.faults import clear_faults
+
+        gone = [clear_faults(each, rule_id, timeout_s=TIMEOUT_SECONDS) for each in self._running_addresses()]
+        return any(gone)
+
     # --------------------------------------------------------------------------------------------- life cycle
 
     def start(self) -> None:
@@ -228,6 +260,7 @@ class Cluster:
         if self.is_disturbed or any(each.state != "running" for each in self.brokers):
             return False
         try:
+            self._end_faults()
             return self._configs_are_untouched() and self._delete_topics()
         except YakError:
             return False
@@ -256,6 +289,12 @@ class Cluster:
             for config in self._client().configs("broker", str(node))
         )
 
+    def _end_faults(self) -> None:
+        """A test may have added some with `yak faults` or over HTTP. A replica that lagged returns to the ISR."""
+        allows = "yak.fault.injection.enable=true" in self.shape.broker_configs()
+        if allows and self.clear_faults() and self.shape.brokers > 1:
+            self.wait_until_healthy()
+
     def _delete_topics(self) -> bool:
         topics = [name for name, each in self._client().metadata().topics.items() if not each.is_internal]
         self._client().delete_topics(topics)
@@ -275,6 +314,9 @@ class Cluster:
         if not running:
             raise CheckFailed("no-broker-runs", "no broker of the cluster runs", why=self._states())
         return running
+
+    def _addresses(self, broker: int | None) -> list[str]:
+        return self._running_addresses() if broker is None else [self.broker(broker).address]
 
     def _any(self) -> str:
         return self._running_addresses()[0]

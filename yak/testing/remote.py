@@ -23,10 +23,13 @@ from yak.testing.session import Session
 from yak.testing.shape import Shape
 
 METHODS: Final = (
+    "add_fault",
+    "clear_faults",
     "create_topic",
     "isr",
     "kill",
     "leader_of",
+    "list_faults",
     "log",
     "log_tails",
     "pause",

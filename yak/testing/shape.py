@@ -20,6 +20,7 @@ TEST_CONFIGS: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": str(_SMALL),
     "transaction.state.log.num.partitions": str(_SMALL),
+    "yak.fault.injection.enable": "true",
 }
 """One partition by default, as in Kafka. Leaders stay where a test moved them. A paused replica leaves the ISR soon.
 Deleted files go soon. A group does not wait for more members. Internal topics are small."""

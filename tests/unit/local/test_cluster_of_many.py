@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from yak.errors import StartRefused, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.checks.local_cluster import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.planning import replication_configs
+from yak.local.exposed import Exposed
+from yak.local.planning import fault_configs, replication_configs
 from yak.local.state import load, state_path
 from yak.local.supervise import supervise
 
@@ -96,6 +98,21 @@ def test_every_broker_is_told_how_topics_are_replicated(cluster: LocalCluster) -
         assert "-c default.replication.factor=3 -c min.insync.replicas=2 -c num.partitions=6" in said_to(
             cluster, node_id
         )
+
+
+def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_user_says_otherwise(
+    cluster: LocalCluster,
+) -> None:
+    cluster.up(UpSettings(port=0, brokers=2))
+    assert "-c yak.fault.injection.enable=true" in said_to(cluster, 2)
+    known = load(cluster.data_dir)
+    assert known is not None
+    broker = known.brokers[0]
+    assert fault_configs(known, broker) == ("yak.fault.injection.enable=true",)
+    assert fault_configs(known, replace(broker, host="0.0.0.0")) == ()
+    assert fault_configs(known, replace(broker, configs=("yak.fault.injection.enable=false",))) == ()
+    known.exposed = Exposed(listen=("EXTERNAL://0.0.0.0:19092",))
+    assert fault_configs(known, broker) == ()
 
 
 def test_a_port_of_another_is_left_to_it_and_told(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """The APIs of the metadata quorum (KIP-595, 630, 853, 996), for clusters with `--metadata raft`.
 
 Vote (key 52, v2), BeginQuorumEpoch (53, v1), EndQuorumEpoch (54, v1), FetchSnapshot (59, v1) and UpdateRaftVoter (82, v0) go
-between the quorum's nodes. Envelope (58, v0) takes a broker's call of the metadata store to the quorum's leader (KIP-590).
+between the quorum's nodes. Envelope (58, v0) takes a broker's call of the metadata store to the quorum's leader (KIP-590), and a client's commands
+about fault rules to any broker (`yak.broker.fault_injection`).
 AddRaftVoter (80, v0-1) and RemoveRaftVoter (81, v0) come from clients, and are forwarded to the leader.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome
+from yak.broker.fault_injection import COMMAND
 from yak.broker.quorum_node import (
     NO_LEADER,
     forward_to_leader,
@@ -50,7 +52,12 @@ def between_nodes(broker: Broker, call: Call) -> Outcome:
 
 
 def envelope(broker: Broker, call: Call) -> Outcome:
-    """A call of the metadata store: by another broker, or by HTTP of this broker, which may not be the leader."""
+    """A call of the metadata store: by another broker, or by HTTP of this broker, which may not be the leader.
+
+    A client's is about the fault rules of this broker.
+    """
+    if call.request.request_data.startswith(COMMAND):
+        return broker.faults.command(broker, call)
     if call.connection.is_in_process and broker.quorum is not None:
         quorum = broker.quorum
         if quorum.quorum.leader is None:
@@ -95,7 +102,13 @@ APIS: tuple[Api, ...] = (
     Api(VOTE, "Vote", range(2, 3), ("versions before pre-votes",), between_nodes),
     Api(BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
     Api(END_QUORUM_EPOCH, "EndQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
-    Api(ENVELOPE, "Envelope", range(1), ("requests of clients: it carries calls of the metadata store",), envelope),
+    Api(
+        ENVELOPE,
+        "Envelope",
+        range(1),
+        ("requests of clients: it carries calls of the metadata store, and commands about fault rules",),
+        envelope,
+    ),
     Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), ("versions without directory ids",), between_nodes),
     Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), ("acknowledgement before the commit",), change_voters),
     Api(REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), (), change_voters),

@@ -1,0 +1,197 @@
+"""`yak faults`: errors, delays and lagging replicas for tests of Kafka clients, on brokers that allow them."""
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from yak.commands.app import WHAT, CommandGroup
+from yak.commands.options import Globals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+faults = CommandGroup(
+    "faults",
+    "Inject faults into brokers, for tests of Kafka clients.",
+    examples=(
+        "yak faults add inject_error Produce NOT_LEADER_OR_FOLLOWER --times 1",
+        "yak faults list",
+        "yak faults clear",
+    ),
+)
+
+_ARGUMENTS = {
+    "inject_error": ("api", "error"),
+    "disconnect_on": ("api",),
+    "delay_on": ("api", "delay_ms"),
+    "blackhole_client": ("client_id",),
+    "lag_replica": ("topic", "partition", "broker"),
+    "freeze_isr": ("topic", "partition"),
+}
+_OPTIONAL = {"freeze_isr": 1}
+_NUMBERS = ("delay_ms", "partition", "broker")
+_COLUMNS = ("node_id", "id", "fault", "api", "error", "delay_ms", "client_id", "topic", "partition", "calls", "hits")
+_WIDE = ("broker", "times", "on_call", "after")
+NARROWED = "Which requests"
+
+Broker: TypeAlias = Annotated[
+    int | None, typer.Option("--broker", metavar="ID", help="This broker alone.  [all]", rich_help_panel=WHAT)
+]
+
+
+def _of_requests(flag: str, metavar: str, help_: str) -> Any:
+    return typer.Option(flag, metavar=metavar, help=help_, rich_help_panel=NARROWED)
+
+
+@faults.command("list", examples=("yak faults list", "yak faults list --broker 2 -o json"))
+def list_faults(g: Globals, broker: Broker = None) -> None:
+    """List the faults of all brokers, with the calls that matched and those that were hit."""
+    from yak.client.faults import list_faults as list_of
+
+    rows = [
+        {"node_id": node_id, **rule}
+        for node_id, address in _brokers(g, broker).items()
+        for rule in list_of(address, timeout_s=_timeout_s(g))
+    ]
+    for row in rows:
+        row.update({name: None for name in (*_COLUMNS, *_WIDE) if name not in row})
+    g.out.table(rows, _COLUMNS, _WIDE, empty="No faults. yak faults add --help shows how to add one.")
+
+
+@faults.command(
+    "add",
+    examples=(
+        "yak faults add inject_error Produce NOT_LEADER_OR_FOLLOWER --times 1",
+        "yak faults add inject_error Produce REQUEST_TIMED_OUT --after --topic orders --partition 0",
+        "yak faults add disconnect_on Fetch --on-call 3 --client-id billing",
+        "yak faults add delay_on Metadata 2000",
+        "yak faults add blackhole_client 'app-*'",
+        "yak faults add lag_replica orders 0 2",
+        "yak faults add freeze_isr orders",
+    ),
+)
+def add(
+    g: Globals,
+    fault: Annotated[
+        str,
+        typer.Argument(
+            help="inject_error API ERROR, disconnect_on API, delay_on API MS, blackhole_client CLIENT_ID, lag_replica "
+            "TOPIC PARTITION BROKER, or freeze_isr TOPIC [PARTITION].",
+            metavar="FAULT",
+        ),
+    ],
+    arguments: Annotated[list[str], typer.Argument(help="What the fault takes.", metavar="ARGUMENT")],
+    client_id: Annotated[
+        str | None, _of_requests("--client-id", "ID", "Of this client id; with * at the end, of all that begin so.")
+    ] = None,
+    topic: Annotated[str | None, _of_requests("--topic", "TOPIC", "That name this topic.")] = None,
+    partition: Annotated[int | None, _of_requests("--partition", "N", "That name this partition of it.")] = None,
+    times: Annotated[int | None, _of_requests("--times", "N", "So many of them, on each broker.  [all]")] = None,
+    on_call: Annotated[
+        int | None, _of_requests("--on-call", "N", "From the N-th on; without --times that one alone.")
+    ] = None,
+    after: Annotated[
+        bool,
+        typer.Option("--after", help="After the request had its effect.", rich_help_panel=NARROWED),
+    ] = False,
+    broker: Broker = None,
+) -> None:
+    """Add a fault to all brokers, until it is cleared or they restart.
+
+    The brokers need yak.fault.injection.enable=true, as those of yak up on this machine have.
+    """
+    from yak.client.faults import add_to_all, new_rule_id
+
+    kind, values = _values(fault, arguments)
+    options: dict[str, object] = {
+        "client_id": client_id,
+        "topic": topic,
+        "partition": partition,
+        "times": times,
+        "on_call": on_call,
+        "after": after or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    _refuse_twice(values, given)
+    g.must_not_be_readonly("injecting faults")
+    rule = {"id": new_rule_id(), "fault": kind, **values, **given}
+    brokers = _brokers(g, values.get("broker", broker))
+    add_to_all(brokers.values(), rule, timeout_s=_timeout_s(g))
+    if g.out.for_people or g.output == "raw":
+        g.out.line(str(rule["id"]))
+    else:
+        g.out.object({"id": rule["id"], "brokers": list(brokers)})
+
+
+@faults.command("clear", examples=("yak faults clear", "yak faults clear 5f0c21ab", "yak faults clear --broker 2"))
+def clear(
+    g: Globals,
+    rule_id: Annotated[str | None, typer.Argument(help="The fault's id.  [all faults]", metavar="ID")] = None,
+    broker: Broker = None,
+) -> None:
+    """Clear one fault, or all, on all brokers."""
+    from contextlib import suppress
+
+    from yak.client.faults import clear_faults
+    from yak.errors import Unreachable, YakError
+
+    g.must_not_be_readonly("clearing faults")
+    gone: set[str] = set()
+    if broker is None:
+        # a fault may keep this client from learning the brokers' addresses; the request that clears it gets through
+        for address in g.bootstrap_servers.split(","):
+            with suppress(Unreachable):
+                gone |= set(clear_faults(address.strip(), rule_id, timeout_s=_timeout_s(g)))
+    for address in _brokers(g, broker).values():
+        gone |= set(clear_faults(address, rule_id, timeout_s=_timeout_s(g)))
+    if rule_id is not None and not gone:
+        raise YakError("no-fault", f"there is no fault {rule_id}", try_=("yak faults list",))
+    g.out.note(f"{len(gone)} fault{'' if len(gone) == 1 else 's'} cleared")
+
+
+def _values(fault: str, arguments: list[str]) -> tuple[str, dict[str, Any]]:
+    """The kind of a fault and its arguments by name. Raises UsageError (`bad-fault`)."""
+    from yak.errors import UsageError
+
+    kind = fault.replace("-", "_").lower()
+    names = _ARGUMENTS.get(kind)
+    if names is None:
+        why = f"there are {', '.join(_ARGUMENTS)}"
+        raise UsageError("bad-fault", f'there is no fault "{fault}"', why=why, try_=("yak faults add --help",))
+    if not len(names) - _OPTIONAL.get(kind, 0) <= len(arguments) <= len(names):
+        why = f"it takes {' '.join(name.upper() for name in names)}"
+        raise UsageError("bad-fault", f"{kind} got {len(arguments)} arguments", why=why)
+    values: dict[str, Any] = {}
+    for name, text in zip(names, arguments, strict=False):
+        if name in _NUMBERS and not (text.isascii() and text.isdigit()):
+            raise UsageError("bad-fault", f'{name} is "{text}"', why="it is a number")
+        values[name] = int(text) if name in _NUMBERS else text
+    return kind, values
+
+
+def _refuse_twice(values: "Mapping[str, object]", given: "Mapping[str, object]") -> None:
+    from yak.errors import UsageError
+
+    twice = sorted(set(values) & set(given))
+    if twice:
+        flag = f"--{twice[0].replace('_', '-')}"
+        raise UsageError("bad-fault", f"{twice[0]} is given twice", why=f"as an argument and as {flag}")
+
+
+def _brokers(g: Globals, chosen: int | None) -> dict[int, str]:
+    """The addresses of the brokers, or of one. Raises Unreachable, YakError (`unknown-broker`)."""
+    from yak.client.replica_offsets import read_metadata
+    from yak.errors import YakError
+
+    found = read_metadata(g.bootstrap_servers, timeout_s=_timeout_s(g))
+    addresses = {node_id: each.address for node_id, each in sorted(found.brokers.items())}
+    if chosen is None:
+        return addresses
+    if chosen not in addresses:
+        why = f"there are {', '.join(map(str, addresses))}"
+        raise YakError("unknown-broker", f"broker {chosen} is not in the cluster", why=why, try_=("yak brokers list",))
+    return {chosen: addresses[chosen]}
+
+
+def _timeout_s(g: Globals) -> float:
+    return g.timeout_ms / 1000

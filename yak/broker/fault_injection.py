@@ -1,0 +1,391 @@
+"""Applies the fault rules of tests to requests (`yak.faults`), between their arrival and their handlers.
+
+Requests of brokers, proven by `yak.protocol.peer_proof`, and of this process, as for HTTP, are exempt: a rule is about
+clients. Of several rules that act on a request, `blackhole_client` wins, then `disconnect_on`; errors of several rules go
+into their rows, the oldest rule's first, and delays add up.
+
+An error before the effect (`after` unset) takes the meant rows out of the request: the handler serves the others, and the
+answer has both. Where a request changes nothing there is no difference, so it is served, and its answer stamped.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from yak.acls.bindings import Operation
+from yak.broker.call import ApiTable, Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt
+from yak.broker.purgatory import Answer, Purgatory
+from yak.broker.quorum_node import SERVED_EARLY
+from yak.core.context import Context
+from yak.core.peers import CLIENT_ID
+from yak.errors import ErrorCode, PeerError, UsageError
+from yak.faults import rows
+from yak.faults.rule import FaultKind, FaultRule, parse_rule
+from yak.protocol.codec import decode_response, encode_response
+from yak.protocol.hot_pieces import TopicKey
+from yak.protocol.schema_fields import plain
+from yak.protocol.versions import API_VERSIONS, FETCH, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from yak.replication.fetch_sessions import ConsumerSession
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
+    from yak.broker.connections import Connection
+
+COMMAND: Final = b"yak.faults "
+"""Begins the data of an Envelope request that reads or changes the rules; JSON follows (`yak.client.faults`)."""
+BLACKHOLE_MS_MAX: Final = 86_400_000
+_BETWEEN_BROKERS: Final = SERVED_EARLY - {FETCH, API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}
+_OF_A_SESSION: Final = frozenset(
+    {
+        ErrorCode.fetch_session_id_not_found,
+        ErrorCode.invalid_fetch_session_epoch,
+        ErrorCode.fetch_session_topic_id_error,
+    }
+)
+"""Errors of a whole Fetch: all others have a partition."""
+_LENGTH_BYTES: Final = 4
+
+
+class FaultInjection:
+    """The fault rules in force, and the requests that they hold back."""
+
+    def __init__(
+        self,
+        context: Context,
+        apis: ApiTable,
+        purgatory: Purgatory,
+        close: Callable[[Connection, str], None],
+        answered: Callable[[Call, Fields], Fields],
+    ) -> None:
+        """`answered` gives the fields that are sent: with the throttle time, and their changes in the audit log."""
+        self._context, self._purgatory, self.close, self.answered_fields = context, purgatory, close, answered
+        self._apis = {key: name for key, name in apis.names.items() if key not in _BETWEEN_BROKERS}
+        self._blackholed: dict[Blackholed, None] = {}
+        self.is_active = False
+        """Whether there is any rule: the only cost where there is none."""
+        if context.config.yak_fault_injection_enable:
+            context.notice("warning", "fault-injection-enabled", config="yak.fault.injection.enable=true")
+
+    # ----------------------------------------------------------------------------------------------------- requests
+
+    def serve(self, broker: Broker, handle: Handler, call: Call) -> Outcome:
+        """Serve a request as the rules say that match it."""
+        connection = call.connection
+        if (
+            connection.proven is not None
+            or connection.is_in_process
+            or call.api_key in _BETWEEN_BROKERS
+            or call.client_id == CLIENT_ID
+        ):
+            return handle(broker, call)
+        named = self._named(broker, call)
+        fired = self._context.faults.fired(call.api_key, call.client_id, lambda: named)
+        if not fired:
+            return handle(broker, call)
+        kinds = {kind: [rule for rule in fired if rule.fault is kind] for kind in FaultKind}
+        if kinds[FaultKind.BLACKHOLE_CLIENT]:
+            return self._swallow(call, kinds[FaultKind.BLACKHOLE_CLIENT][0])
+        disconnects = kinds[FaultKind.DISCONNECT_ON]
+        if any(not rule.after for rule in disconnects):
+            self.disconnect(call)
+            return None
+        fault = call.fault = RequestFault(
+            self,
+            call,
+            kinds[FaultKind.INJECT_ERROR],
+            sum(rule.delay_ms for rule in kinds[FaultKind.DELAY_ON]),
+            disconnects=bool(disconnects),
+            topic_of=lambda key: _topic_of(broker, key),
+        )
+        outcome = fault.refuse_all() if fault.take_rows() else handle(broker, call)
+        return outcome if type(outcome) is Later else fault.answered(outcome)
+
+    def disconnect(self, call: Call) -> None:
+        """Close the connection of a request."""
+        self.close(call.connection, "disconnect_on of a fault rule")
+
+    def _named(self, broker: Broker, call: Call) -> list[tuple[str | None, int | None]]:
+        """The topics and partitions that a request names; those of a fetch session are named by the session."""
+        request = call.request
+        named: list[tuple[str | None, int | None]] = [
+            (None if key is None else _topic_of(broker, key), index)
+            for key, index in rows.named_rows(call.api_key, request)
+        ]
+        if call.api_key == FETCH and request.session_id:
+            items = broker.fetches.sessions.items(request.session_id)
+            named += [(_topic_of(broker, item.name or item.topic_key), item.index) for item in items]
+        return named
+
+    def _swallow(self, call: Call, rule: FaultRule) -> Later:
+        call.request = None  # its views end with the step
+        held = Blackholed(self, call, rule.rule_id)
+        self._blackholed[held] = None
+        return Later(held)
+
+    def forget(self, held: Blackholed) -> None:
+        """A blackholed request's connection ends."""
+        self._blackholed.pop(held, None)
+
+    # ------------------------------------------------------------------------------------------------------- rules
+
+    def command(self, broker: Broker, call: Call) -> Now:
+        """Answer a client's Envelope request about the rules: JSON of the result, or of an error."""
+        error_code, answer = ErrorCode.none, {}
+        try:
+            wanted = self._parsed(bytes(call.request.request_data)[len(COMMAND) :])
+            broker.authorization.check_cluster(call, Operation.ALTER)
+            answer = {"result": self._carry_out(broker, wanted)}
+        except PeerError as error:
+            error_code = error.error_code
+            why = "faults need ALTER on the cluster"
+            answer = {"error": {"code": "faults-refused", "message": error.message, "why": why, "try": []}}
+        except UsageError as error:
+            error_code = ErrorCode.invalid_request
+            text = {"code": error.code, "message": error.message, "why": error.why, "try": list(error.try_)}
+            answer = {"error": text}
+        return Now({"response_data": json.dumps(answer).encode(), "error_code": error_code})
+
+    def _parsed(self, text: bytes) -> dict[str, Any]:
+        try:
+            wanted = json.loads(text)
+        except (ValueError, RecursionError):
+            wanted = None
+        if not isinstance(wanted, dict) or wanted.get("do") not in ("list", "add", "clear"):
+            raise UsageError("bad-fault", "the request is no command", why="it lists, adds or clears faults")
+        return wanted
+
+    def _carry_out(self, broker: Broker, wanted: dict[str, Any]) -> object:
+        if not self._context.config.yak_fault_injection_enable:
+            raise UsageError(
+                "faults-off",
+                f"broker {broker.node_id} injects no faults",
+                why="yak.fault.injection.enable is false, as it should be in production",
+                try_=("yak serve -c yak.fault.injection.enable=true",),
+            )
+        if wanted["do"] == "add":
+            return self.add(broker, wanted.get("rule"))
+        if wanted["do"] == "clear":
+            return self.clear(broker, wanted.get("id"))
+        return self._context.faults.as_json()
+
+    def add(self, broker: Broker, fields: object) -> str:
+        """Add the rule that JSON fields describe; returns its id. Raises UsageError (`bad-fault`)."""
+        if not isinstance(fields, dict):
+            raise UsageError("bad-fault", "a fault is an object of JSON", why="with the field fault")
+        rule = parse_rule(fields, self._apis)
+        if rule.broker not in (None, broker.node_id):
+            why = f"this is broker {broker.node_id}"
+            raise UsageError("bad-fault", f"broker {rule.broker} holds the replica that is to lag", why=why)
+        self._context.faults.add(rule)
+        self.is_active = True
+        self._context.notice("warning", "fault-added", **{key: str(value) for key, value in rule.as_json().items()})
+        self._replicas_changed(broker, [rule])
+        return rule.rule_id
+
+    def clear(self, broker: Broker, rule_id: object = None) -> list[str]:
+        """Remove a rule, or all for None; returns the ids of the removed ones.
+
+        Connections with blackholed requests are closed, so that their clients reconnect.
+        """
+        if rule_id is not None and not isinstance(rule_id, str):
+            raise UsageError("bad-fault", "the id of a fault is a text", why="yak faults list shows the ids")
+        gone = self._context.faults.remove(rule_id)
+        self.is_active = bool(self._context.faults)
+        ids = [rule.rule_id for rule in gone]
+        for held in list(self._blackholed):
+            if held.rule_id in ids:
+                self._purgatory.complete(held)
+        if gone:
+            self._context.notice("warning", "faults-cleared", ids=",".join(ids))
+        self._replicas_changed(broker, gone)
+        return ids
+
+    def _replicas_changed(self, broker: Broker, rules: list[FaultRule]) -> None:
+        """Stop or resume the fetches of replicas, and look at ISRs that may change again."""
+        for rule in rules:
+            for topic_partition, partition in broker.partitions.items():
+                if rule.fault is FaultKind.LAG_REPLICA and rule.hits(*topic_partition):
+                    broker.replica_fetchers.changed(partition)
+                elif rule.fault is FaultKind.FREEZE_ISR and rule.hits(*topic_partition):
+                    broker.isr_changes.look(partition)
+
+
+class RequestFault:
+    """What the rules do to one request, and to its answer."""
+
+    __slots__ = ("_call", "_delay_ms", "_disconnects", "_errors", "_faults", "_refused", "_stamps", "_topic_of")
+
+    def __init__(
+        self,
+        faults: FaultInjection,
+        call: Call,
+        errors: list[FaultRule],
+        delay_ms: int,
+        *,
+        disconnects: bool,
+        topic_of: Callable[[TopicKey], str],
+    ) -> None:
+        self._faults, self._call, self._errors = faults, call, errors
+        self._delay_ms, self._disconnects, self._topic_of = delay_ms, disconnects, topic_of
+        self._stamps: list[FaultRule] = []
+        """The errors that the answer gets; of a Fetch, its partitions have got them."""
+        self._refused: Fields | None = None
+        """The answer's rows of which nothing was done."""
+
+    def take_rows(self) -> bool:
+        """Take out of the request what is refused before it has an effect; returns whether nothing is left of it."""
+        call, errors = self._call, self._errors
+        if call.api_key == FETCH:
+            whole = [rule for rule in errors if rule.topic is None and rule.error_code in _OF_A_SESSION]
+            self._refused = {"error_code": whole[0].error_code} if whole else None
+            return bool(whole)
+        reads = rows.only_reads(call.api_key)
+        self._stamps = [rule for rule in errors if reads or rule.after]
+        before = [] if reads else [rule for rule in errors if not rule.after]
+        if not before:
+            return False
+        meant, others = call.request, None
+        if all(rule.topic is not None for rule in before):
+            meant, others = rows.split_request(
+                call.api_key, call.request, lambda *row: any(self._hit(rule, *row) for rule in before)
+            )
+        if meant is None:  # the rules are about rows that the request has not
+            return False
+        assert before[0].error_code is not None
+        self._refused = rows.refused_fields(call.api_key, call.version, meant, before[0].error_code)
+        self._stamp(self._refused, before)
+        if others is not None:
+            call.request = others
+        return others is None
+
+    def refuse_all(self) -> Prebuilt | None:
+        """The answer of a request of which nothing is done; none to a Produce with acks=0."""
+        assert self._refused is not None
+        if self._call.api_key == PRODUCE and self._call.request.acks == 0:
+            return None
+        refused, self._refused = self._refused, None
+        return self._encoded(refused)  # not by the broker, whose audit log is about what handlers did
+
+    def answered(self, outcome: Answer) -> Outcome:
+        """The answer that the client gets, and when. Called once, with the handler's answer."""
+        call, faults = self._call, self._faults
+        call.fault = None
+        is_silent = outcome is None or (type(outcome) is Prebuilt and not outcome.parts)
+        if self._disconnects:
+            faults.disconnect(call)
+            return None
+        if is_silent:
+            if self._stamps or self._refused is not None:
+                faults.close(call.connection, "inject_error of a fault rule, with acks=0")
+            return outcome
+        assert outcome is not None
+        if self._stamps or self._refused is not None:
+            outcome = self._changed(outcome)
+        return Later(HeldAnswer(call, self._delay_ms, outcome)) if self._delay_ms else outcome
+
+    def _changed(self, outcome: Now | Prebuilt) -> Prebuilt:
+        call = self._call
+        if type(outcome) is Now:
+            fields = _copied(self._faults.answered_fields(call, outcome.fields))
+        else:
+            assert type(outcome) is Prebuilt
+            # parts of files are in answers to Fetch only, whose partitions got their errors before
+            frame = b"".join(bytes(part) for part in outcome.parts)
+            fields = plain(decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:]))
+        self._stamp(fields, self._stamps)
+        if self._refused is not None:
+            rows.merge(call.api_key, call.version, fields, self._refused)
+        return self._encoded(fields)
+
+    def _encoded(self, fields: Fields) -> Prebuilt:
+        call = self._call
+        return Prebuilt([*encode_response(call.api_key, call.version, call.correlation_id, fields)])
+
+    def _stamp(self, fields: Fields, rules: list[FaultRule]) -> None:
+        """Put errors into an answer; the oldest rule comes last, and so wins."""
+        call = self._call
+        for rule in reversed(rules):
+            assert rule.error_code is not None
+            hit = None if rule.topic is None else lambda *row, rule=rule: self._hit(rule, *row)
+            rows.stamp(call.api_key, call.version, fields, rule.error_code, hit)
+
+    def _hit(self, rule: FaultRule, key: TopicKey, index: int | None) -> bool:
+        return rule.hits(self._topic_of(key), index)
+
+    # -------------------------------------------------------------------------------------------------------- fetches
+
+    def check(self, topic: str, index: int) -> None:
+        """Raise PeerError if a Fetch is to get an error for this partition."""
+        for rule in self._errors:
+            if rule.hits(topic, index):
+                assert rule.error_code is not None
+                raise PeerError(rule.error_code, rows.MESSAGE)
+
+    def mark_dirty(self, session: ConsumerSession) -> None:
+        """Let a fetch of a session answer the partitions that get an error, though nothing is new in them."""
+        for item in session.items.values():
+            topic = self._topic_of(item.name or item.topic_key)
+            if any(rule.hits(topic, item.index) for rule in self._errors):
+                session.mark_dirty(item)
+
+
+class HeldAnswer(DelayedOperation):
+    """An answer that `delay_on` holds back. Later answers of its connection wait for it, as in Kafka."""
+
+    __slots__ = ("_outcome",)
+
+    def __init__(self, call: Call, delay_ms: int, outcome: Outcome) -> None:
+        super().__init__(call, delay_ms)
+        self._outcome = outcome
+
+    def is_done(self) -> bool:
+        """Not before its time."""
+        return False
+
+    def on_expiration(self) -> Outcome:
+        """The answer."""
+        return self._outcome
+
+
+class Blackholed(DelayedOperation):
+    """A request of a blackholed client: it is not served, and its connection ends unanswered when the rule is cleared."""
+
+    __slots__ = ("_faults", "rule_id")
+
+    def __init__(self, faults: FaultInjection, call: Call, rule_id: str) -> None:
+        super().__init__(call, BLACKHOLE_MS_MAX)
+        self._faults, self.rule_id = faults, rule_id
+
+    def is_done(self) -> bool:
+        """Not before the rule is cleared."""
+        return False
+
+    def answer(self) -> Outcome:
+        """Close the connection: a later request must not be answered in this one's place."""
+        self._faults.close(self.call.connection, "blackhole_client of a fault rule was cleared")
+        return None
+
+    def on_expiration(self) -> Outcome:
+        """Close the connection after a day."""
+        return self.answer()
+
+    def leave(self) -> None:
+        """The rules need to know of it no longer."""
+        self._faults.forget(self)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of an answer's fields that may be changed: handlers share rows between answers."""
+    if type(value) is dict:
+        return {name: _copied(each) for name, each in value.items()}
+    return [_copied(each) for each in value] if type(value) in (list, tuple) else value
+
+
+def _topic_of(broker: Broker, key: TopicKey) -> str:
+    """The name of a topic; empty for an id that is not known."""
+    if isinstance(key, uuid.UUID):
+        return broker.topic_name(key) or ""
+    return key if isinstance(key, str) else ""
