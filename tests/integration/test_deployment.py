@@ -38,7 +38,11 @@ class Deployment:
         """Run the step's blocks, in the document's order."""
         self.done.add(step)
         for host, text in self._steps[step]:
-            host.run(text)
+            try:
+                host.run(text)
+            except AssertionError as error:
+                isr = self.hosts["d"].run(f"yak isr -b {BROKERS}", check=False)
+                raise AssertionError(f"{error}\n{isr.stdout}{isr.stderr}{self.logs()}") from None
 
     def text(self, step: str) -> tuple[Host, str]:
         """The only block of a step, for a test that runs it beside others."""
