@@ -207,7 +207,7 @@ def preload_hot() -> None:
 class LoadProgress:
     """Reports the progress of loading on stderr, at most once a second."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | log.LastingStream | None = None) -> None:
         self._stream = stream or sys.stderr
         self._said_at = time.monotonic()
 

@@ -19,7 +19,7 @@ from yak.local.spawn import yak_argv
 
 UNIT = Path(__file__).resolve().parents[3] / "packaging/systemd/yak@.service"
 FOLDERS = ("etc/yak", "etc/redis", "var/lib/yak", "var/lib/redis", "var/backups")
-MARK = "YAK_TEST_HOSTS"
+MARK = "TEST_HOSTS"
 
 SYSTEMCTL = """#!@PYTHON@
 import os, shlex, signal, subprocess, sys, time

@@ -68,7 +68,7 @@ def test_a_command_of_a_newer_yak_stops_the_node_and_changes_nothing():
     leader = Leader()
     before = whole_digest(leader.machine)
     value = value_of(command_batch(StoreRequest("cordon", {"node_id": 1}), leader.facts, 200))
-    with pytest.raises(FailStop, match="a newer YAK.*cordon"):
+    with pytest.raises(FailStop, match=r"a newer YAK.*cordon"):
         leader.machine.apply(value)
     assert whole_digest(leader.machine) == before
 
