@@ -15,12 +15,15 @@ from typing import Any, Self
 import pytest
 from support.netns_hosts import Host, Network, reason_to_skip
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1200)]
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "deployment.md"
 LOAD = Path(__file__).parent / "support" / "load_process.py"
 BLOCK = re.compile(r"^```sh host=(?P<hosts>\S+) step=(?P<step>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 BROKERS = "10.0.0.1:9092,10.0.0.2:9092,10.0.0.3:9092"
+
+
+QUORUM = re.search(r"^```\n(YAK_METADATA=.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
 
 
 class Deployment:
@@ -39,7 +42,7 @@ class Deployment:
         self.done.add(step)
         for host, text in self._steps[step]:
             try:
-                host.run(text)
+                host.run(text, timeout_s=300)
             except AssertionError as error:
                 isr = self.hosts["d"].run(f"yak isr -b {BROKERS}", check=False)
                 raise AssertionError(f"{error}\n{isr.stdout}{isr.stderr}{self.logs()}") from None
@@ -184,3 +187,29 @@ def test_the_documented_deployment_loses_nothing(deployment: Deployment) -> None
         load.ask("check")
         assert "gone" not in hosts["d"].run(f"yak topics list -b {BROKERS}").stdout
     assert deployment.left == set()
+
+
+def test_the_documented_deployment_without_redis_survives_a_power_loss(deployment: Deployment) -> None:
+    hosts = deployment.hosts
+    deployment.do("configure")
+    assert QUORUM is not None
+    hosts["a"].run("yak quorum secret > /etc/yak/cluster.secret")
+    secret = (hosts["a"].root / "etc/yak/cluster.secret").read_text()
+    for host in (hosts["a"], hosts["b"], hosts["c"]):
+        settings = host.root / "etc/yak/yak.env"
+        kept = re.sub(r"^YAK_REDIS_URL=.*\n", "", settings.read_text(), flags=re.MULTILINE)
+        settings.write_text(kept + host.local(QUORUM[1]))
+        host.run(f"umask 077; echo '{secret.strip()}' > /etc/yak/cluster.secret")
+    deployment.do("start")
+    _, text = deployment.text("check")
+    deployment.wait("d", text.splitlines()[0], lambda ran: ran.stdout.count("ACTIVE") == 3, "three brokers")
+    deployment.do("check")
+    with LoadProcess(deployment, "orders") as load:
+        load.ask("more 100")
+        hosts["a"].power_off()
+        load.ask("more 100")
+        hosts["a"].power_on()
+        deployment.wait_in_sync()
+        load.ask("more 50")
+        load.ask("end")
+        load.ask("check")
