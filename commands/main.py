@@ -5,7 +5,9 @@ SIGTERM. A traceback is never printed: it is written to `last-error.txt` under `
 for a bug.
 """
 
+import errno
 import gc
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -23,12 +25,30 @@ _BUGS_KEPT = 20
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command line and exit."""
     words = sys.argv[1:] if arguments is None else arguments
+    _repair_streams()
     if words == ["--version"] or words == ["-V"]:
         from yak import __version__
 
         print(f"yak {__version__}")
         sys.exit(0)
     sys.exit(run(words))
+
+
+def _repair_streams() -> None:
+    """Give a process without a standard stream an empty one, and show what a terminal's encoding cannot express as `?`.
+
+    Otherwise the first file or socket would get the descriptor of the missing stream, and what is printed.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+        elif isinstance(stream, io.TextIOWrapper) and name != "stdin" and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
 
 
 def run(words: list[str]) -> int:
@@ -210,7 +230,9 @@ def _translate(error: Exception) -> "YakError":
         return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return YakError("system", what, why=f"the operating system refused ({type(error).__name__})")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        try_ = ("df -h          make room on that disk, and repeat the command",) if full else ()
+        return YakError("system", what, why=f"the operating system refused ({type(error).__name__})", try_=try_)
     while isinstance(error, ExceptionGroup):  # raised by a broker's tasks; the inner exception says more
         error = error.exceptions[0]
     words = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -264,7 +286,7 @@ def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str 
     path = os.path.join(state_dir(), _name_of_bug() if is_bug else "last-error.txt")
     try:
         os.makedirs(state_dir(), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write("yak " + " ".join(words) + "\n\n")
             file.writelines(traceback.format_exception(error))
         for old in sorted(name for name in os.listdir(state_dir()) if name.startswith(_BUG))[:-_BUGS_KEPT]:

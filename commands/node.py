@@ -1,4 +1,4 @@
-"""`yak node`: changes single brokers of a cluster of `yak up`."""
+"""`yak node`: changes single brokers of a cluster of `yak up`, and removes a broker of any cluster."""
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.local_cluster import local_cluster, print_status
+from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
 
 if TYPE_CHECKING:
@@ -13,11 +14,10 @@ if TYPE_CHECKING:
 
 node = CommandGroup(
     "node",
-    "Add, kill, pause, resume or restart one broker of yak up.",
-    examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower"),
+    "Add, remove, kill, pause, resume or restart one broker.",
+    examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower", "yak node remove 3"),
 )
 
-NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of the broker.")]
 DataDir: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -42,6 +42,11 @@ def add(
     """Add a broker to the running cluster."""
     cluster = _changeable(g, data_dir, "yak node add")
     _show(g, cluster, cluster.add(role, tuple(configs or ()) or None).node_id)
+
+
+node.command("remove", examples=("yak node remove 3", "yak node remove 3 -b h1:9092    # a broker of yak serve"))(
+    remove
+)
 
 
 @node.command("kill", examples=("yak node kill 1",))

@@ -73,7 +73,7 @@ def add(g: Globals, node_id: NodeId) -> None:
         (broker.host, broker.port),
         timeout_s=admin.timeout_s,
     )
-    _say_voters(g, admin, f"node {node_id} is a voter")
+    say_voters(g, admin.answered, f"node {node_id} is a voter")
 
 
 @quorum.command("remove", examples=("yak quorum remove 4", "yak quorum remove 4 --yes"))
@@ -87,11 +87,11 @@ def remove(g: Globals, node_id: NodeId) -> None:
     g.must_not_be_readonly(f"removing voter {node_id}")
     admin, metadata = _look(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
-    voter = _voter_to_remove(state, node_id)
+    voter = voter_to_remove(state, node_id)
     left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
     g.confirm(f"Remove voter {node_id}, and leave {left}?")
     remove_voter(admin.answered, metadata.cluster_id, node_id, voter.directory_id, timeout_s=admin.timeout_s)
-    _say_voters(g, admin, f"node {node_id} is no voter")
+    say_voters(g, admin.answered, f"node {node_id} is no voter")
 
 
 @quorum.command(
@@ -140,8 +140,8 @@ def _observer_to_add(state: "QuorumState", metadata: "ClusterMetadata", node_id:
     return observer
 
 
-def _voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
-    """Raises YakError (`unknown-node`, `quorum-last-voter`, `quorum-would-stop`)."""
+def voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
+    """The voter. Raises YakError (`quorum-unknown-node`, `quorum-last-voter`, `quorum-would-stop`)."""
     from yak.errors import YakError
 
     voter = next((each for each in state.voters if each.node_id == node_id), None)
@@ -184,11 +184,11 @@ def _ids(replicas: "tuple[QuorumReplica, ...]") -> str:
     return ", ".join(str(each.node_id) for each in replicas) or "none"
 
 
-def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
+def say_voters(g: Globals, address: str, done: str) -> None:
     """Say what was done, and what the voters tolerate now."""
     from yak.client.quorum_changes import describe_quorum
 
-    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    state = describe_quorum(address, timeout_s=g.timeout_ms / 1000)
     if g.output in ("json", "yaml"):
         g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
     g.out.note(f"{done}; voters are {_ids(state.voters)}, {_tolerance(state)}")

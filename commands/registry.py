@@ -83,7 +83,7 @@ ENTRIES: tuple[Entry, ...] = (
         "node",
         "yak.commands.node",
         "node",
-        "Add, kill, pause, resume or restart one broker of yak up.",
+        "Add, remove, kill, pause, resume or restart one broker.",
         "On this machine",
     ),
     Entry("demo", "yak.commands.demo", "demo", "Kill a broker under load, and count the records.", "On this machine"),

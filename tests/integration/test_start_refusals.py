@@ -1,7 +1,6 @@
 """What a broker will not start on: it says what, why and how to repair it, ends with the right code, and touches nothing."""
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -12,21 +11,12 @@ from typing import Any
 import pytest
 import redis
 from support.client_kinds import Confluent, Message
+from support.refusals import check_error, fingerprint
 from support.waiting import wait_until
 
 from yak.errors import StartRefused
 
 KEPT = ("meta.properties", "kept-0/00000000000000000000.log", "kept-0/partition.metadata")
-
-
-def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file and folder with its content, mode and time of change."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        found[str(path.relative_to(folder))] = f"{status.st_mode:o} {status.st_size} {status.st_mtime_ns} {content}"
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -55,19 +45,6 @@ def serve(yak, redis_databases):
             return yak.run("serve", "--redis-url", url, "--redis-timeout", "5s", *arguments)
 
     return run
-
-
-def check_error(ran: Any, code: int, slug: str, *words: str) -> None:
-    """Three parts, on stderr alone, without a traceback."""
-    assert ran.code == code, ran.err
-    assert ran.out == ""
-    assert re.search(rf"^error\[{slug}\]: .+", ran.err, re.MULTILINE), ran.err
-    # A flag that does not exist needs no reason.
-    assert slug == "usage" or re.search(r"^  why: +\S", ran.err, re.MULTILINE), ran.err
-    assert re.search(r"^  try: +\S", ran.err, re.MULTILINE), ran.err
-    assert "Traceback" not in ran.err
-    for word in words:
-        assert word in ran.err, ran.err
 
 
 def edit_meta(data: Path, **lines: str) -> None:

@@ -7,12 +7,13 @@ from yak.errors import Unreachable, YakError
 from yak.ids import NodeId
 
 INVALID_REQUEST: Final = 42
+NOT_REGISTERED: Final = 102
 
 
 def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> None:
     """Send the request to the broker at `address`, which may be any broker.
 
-    Raises Unreachable when it does not answer, YakError (`broker-alive`, `not-unregistered`) when it refuses.
+    Raises Unreachable when it does not answer, YakError (`broker-alive`, `unknown-broker`, `not-unregistered`) when it refuses.
     """
     from kio.schema.types import BrokerId
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
@@ -26,5 +27,7 @@ def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> Non
     if answer.error_code == INVALID_REQUEST:
         alive = f"it is alive, or was until a moment ago ({why})"
         raise YakError("broker-alive", f"broker {node_id} was not unregistered", why=alive, try_=("stop it first",))
+    if answer.error_code == NOT_REGISTERED:
+        raise YakError("unknown-broker", f"broker {node_id} is not registered", why=why, try_=("yak brokers list",))
     if answer.error_code:
         raise YakError("not-unregistered", f"broker {node_id} was not unregistered", why=why, try_=("yak cluster",))

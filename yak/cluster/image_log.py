@@ -135,7 +135,10 @@ class ImageLog:
         if not entries or good_bytes == 0:
             raise BadRecord(f"{path}: the checksum does not match")
         self.hash_chain.extend(entries[:1])
-        return Image().apply(entries[0])
+        try:
+            return Image().apply(entries[0])
+        except BadRecord as error:
+            raise BadRecord(f"{path}: {error}") from error
 
     def _read_log(self, path: str, image: Image) -> Image:
         file = self._disk.open(path)
@@ -144,7 +147,7 @@ class ImageLog:
         newer = [entry for entry in entries if entry.offset > image.offset]
         try:
             image = image.apply_all(newer)[0]
-        except ChainBroken as error:
+        except (ChainBroken, BadRecord) as error:
             raise BadRecord(f"{path}: {error}") from error
         self.hash_chain.extend(newer)
         if good_bytes < len(data):

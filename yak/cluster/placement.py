@@ -9,10 +9,23 @@ ACTIVE brokers of the rack are used up. The store leaves them out of the ISR.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId
+
+
+class Racked(Protocol):
+    """A broker and its rack."""
+
+    @property
+    def node_id(self) -> NodeId:
+        """The broker."""
+
+    @property
+    def rack(self) -> str | None:
+        """None: the broker names no rack."""
 
 
 def place(
@@ -27,7 +40,7 @@ def place(
     assert 0 < replication_factor <= len(brokers)
     by_id = {broker.node_id: broker for broker in brokers}
     active = {broker.node_id for broker in brokers if broker.state is BrokerState.ACTIVE}
-    ordered = _alternate_racks(brokers)
+    ordered = alternate_racks(brokers)
     has_racks = all(broker.rack is not None for broker in brokers)
     may_lead = [index for index, node_id in enumerate(ordered) if node_id in active]
     leaders = [index for index in may_lead if by_id[ordered[index]].role == "leader"] or may_lead
@@ -71,7 +84,8 @@ def _new_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, B
     return result
 
 
-def _alternate_racks(brokers: Sequence[BrokerInfo]) -> list[NodeId]:
+def alternate_racks(brokers: Sequence[Racked]) -> list[NodeId]:
+    """The brokers in an order in which neighbours are in different racks, while there are different ones."""
     by_rack: dict[str, list[NodeId]] = {}
     for broker in sorted(brokers, key=lambda b: b.node_id):
         by_rack.setdefault(broker.rack or "", []).append(broker.node_id)

@@ -12,16 +12,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
-from yak.local import layout, planning, processes, redis_child, state
+from yak.local import layout, planning, processes, quorum, redis_child, state
 from yak.local.migration import Migration
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
 from yak.local.starting import start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
+
+if TYPE_CHECKING:
+    from yak.client.broker_removal import Removal
 
 __all__ = ["LocalCluster", "UpResult", "UpSettings"]
 
@@ -167,6 +170,57 @@ class LocalCluster:
                 raise
             return broker_status(added)
 
+    def check_removal(self, node_id: int) -> None:
+        """Refuse to remove a broker that this cluster cannot do without.
+
+        Raises YakError (`last-broker`), UsageError (`unknown-node`, `metadata-moving`).
+        """
+        known = self._require_known()
+        self._broker(known, node_id)
+        if known.moving_to is not None:
+            raise UsageError(
+                "metadata-moving",
+                f"node {node_id} cannot be removed while the metadata move to {known.moving_to}",
+                why="the move needs all brokers, and was interrupted",
+                try_=(
+                    f"yak cluster migrate --to {known.moving_to} --data-dir {self.data_dir}          finish it first",
+                ),
+            )
+        if len(known.brokers) == 1 or (known.voters == (node_id,) and known.metadata == quorum.REDIS):
+            alone = len(known.brokers) == 1
+            raise YakError(
+                "last-broker",
+                f"node {node_id} cannot be removed",
+                why="it is the only broker of the cluster"
+                if alone
+                else "it is the only voter of the quorum that had the metadata before, by which the brokers know it",
+                try_=("yak node add", f"yak down --purge --data-dir {self.data_dir}          delete the cluster"),
+            )
+
+    def remove(self, removal: "Removal") -> None:
+        """Remove a broker for good: move away what it holds, stop it, unregister it, delete its directory.
+
+        Goes on with a removal that was interrupted. Raises the errors of `check_removal` and of `Removal`.
+        """
+        node_id = removal.node_id
+        with self._changing_known() as known:
+            self.check_removal(node_id)
+            broker = self._broker(known, node_id)
+            removal.drain()
+            broker.wanted = False
+            state.save(known)
+            self._stop_all([broker])
+            state.save(known)
+            try:
+                removal.finish()
+            except YakError as error:
+                if error.code != "unknown-broker":  # interrupted behind the last request
+                    raise
+            known.brokers.remove(broker)
+            known.voters = self._voters_without(known, node_id)
+            state.save(known)
+            layout.forget_node(known.data_dir, broker)
+
     def restart(self, node_id: int, *, hard: bool = False) -> BrokerStatus:
         """Stop one broker (SIGTERM, or SIGKILL when `hard`) and start it on the same data and port.
 
@@ -301,6 +355,15 @@ class LocalCluster:
         for broker in brokers:
             broker.process, broker.is_ready = None, False
         return [f"node-{broker.node_id}" for (broker, _), in_time in zip(there, ended, strict=True) if not in_time]
+
+    def _voters_without(self, known: ClusterState, node_id: int) -> tuple[int, ...]:
+        """The quorum's voters; without a quorum those of before, by which the brokers know it."""
+        if known.metadata != quorum.RAFT:
+            return tuple(each for each in known.voters if each != node_id)
+        from yak.client.quorum_changes import describe_quorum
+
+        address = next(broker.address for broker in known.brokers if is_alive(broker))
+        return tuple(describe_quorum(address, timeout_s=BROKER_PATIENCE_SECONDS).voter_ids)
 
     def _forget_after(self, known: ClusterState, count: int) -> None:
         """Remove brokers that could not join a cluster of `count` brokers; a new cluster keeps its list."""

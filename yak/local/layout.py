@@ -17,7 +17,7 @@ from typing import Final
 
 from yak.errors import StartRefused
 from yak.local import state
-from yak.local.state import ClusterState
+from yak.local.state import BrokerState, ClusterState
 from yak.private_files import make_directory, open_file
 
 METADATA_FOLDER: Final = "__yak_metadata"
@@ -93,6 +93,13 @@ def purge(known: ClusterState) -> None:
             path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         os.rmdir(known.data_dir)
+
+
+def forget_node(data_dir: str, broker: BrokerState) -> None:
+    """Delete the directory of a removed broker, unless it has data that YAK moved aside for an operator."""
+    Path(ready_file(data_dir, broker.node_id)).unlink(missing_ok=True)
+    if not any(Path(broker.data_dir).glob("*-stray")):
+        shutil.rmtree(broker.data_dir, ignore_errors=True)
 
 
 def read_cluster_id(broker_data_dir: str) -> str | None:

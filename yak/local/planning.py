@@ -221,7 +221,8 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
             try_=(f"yak up --brokers {wanted} --leaders 1",),
         )
     configs = known.brokers[0].configs if known.brokers and not settings.configs else settings.configs
-    for node_id in range(has + 1, wanted + 1):
+    first = max((broker.node_id for broker in known.brokers), default=0) + 1
+    for node_id in range(first, first + wanted - has):
         known.brokers.append(_new_broker(known, node_id, "leader" if node_id == 1 else "follower", configs))
     if leaders is not None:
         _set_roles(known, leaders)

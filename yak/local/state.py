@@ -133,8 +133,16 @@ def load(data_dir: str) -> ClusterState | None:
         )
     try:
         raw = json.loads(text)
-        if raw["version"] != _VERSION:
-            raise ValueError(f"version {raw['version']}, this yak knows {_VERSION}")
+        version = int(raw["version"])
+        if version > _VERSION:
+            raise StartRefused(
+                "cluster-state",
+                f"{path} is of a newer yak",
+                why=f"it has version {version}, and this yak reads {_VERSION}; nothing was changed",
+                try_=("use the yak that started the cluster", "yak up -d --data-dir OTHER"),
+            )
+        if version != _VERSION:
+            raise ValueError(f"version {version}, this yak knows {_VERSION}")
         return _decode(raw)
     except (ValueError, KeyError, TypeError) as error:
         raise StartRefused(

@@ -69,6 +69,11 @@ _OWN_CHECKS = frozenset(
 """Scripts that also run on a store without the caller's history."""
 
 
+def is_known(script: str) -> bool:
+    """Whether there is a script with this name."""
+    return script in _SCRIPTS
+
+
 def execute(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutcome:
     """Run a script at `now_ms`. A refused call changes nothing; the same calls at the same times have the same effects."""
     script = _SCRIPTS.get(request.script)

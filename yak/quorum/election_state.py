@@ -49,7 +49,7 @@ class ElectionState:
         try:
             fields = json.loads(data)
             if fields["data_version"] != _DATA_VERSION:
-                raise ValueError(f"data_version {fields['data_version']}")
+                raise ValueError(f"data_version {fields['data_version']}, and this YAK reads {_DATA_VERSION}")
             directory_id = id_from_text(fields["votedDirectoryId"])
             return cls(int(fields["leaderEpoch"]), int(fields["votedId"]), directory_id if directory_id.int else None)
         except (ValueError, KeyError, TypeError) as error:

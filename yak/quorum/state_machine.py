@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from yak.errors import ProtocolViolation
+from yak.errors import FailStop, ProtocolViolation
 from yak.ids import MetadataOffset, NodeId
-from yak.metadata_store.scripts import execute
+from yak.metadata_store.scripts import execute, is_known
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.protocol.record_batch import HEADER_BYTES, iterate_headers
@@ -97,8 +97,13 @@ class StateMachine:
         self.state, self.time_ms = other.state, other.time_ms
 
     def apply(self, value: bytes) -> StoreOutcome:
-        """Execute a committed command. The same commands in the same order lead to the same state on every node."""
+        """Execute a committed command. The same commands in the same order lead to the same state on every node.
+
+        Raises FailStop for a command of a newer YAK: without it this node's metadata would differ from the others'.
+        """
         command = json.loads(value)
+        if not is_known(command["script"]):
+            raise FailStop(f"a command of a newer YAK in the metadata quorum's log, {str(command['script'])[:40]}")
         SoftFacts.from_json(command["facts"]).install(self.state)
         self.time_ms = max(self.time_ms, command["t"])
         request = StoreRequest(command["script"], command["args"], command["offset"], command["hash"])

@@ -92,14 +92,14 @@ def open_data(
     try:
         image_log, image = metadata.open()
     except StartRefused:
-        log_store.release()
+        log_store.leave()
         raise
     metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
     secret_file = SecretFile(disk, metadata_path)
     try:
         quorum = _open_quorum(disk, metadata_path, options, secret_file, image, log_store.cluster_id, clock.now_ms())
     except (StartRefused, OSError) as error:
-        log_store.release()
+        log_store.leave()
         raise error if isinstance(error, StartRefused) else _cannot_open(str(error), options) from error
     if image_log.cut_bytes:
         log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
@@ -207,7 +207,7 @@ def preload_hot() -> None:
 class LoadProgress:
     """Reports the progress of loading on stderr, at most once a second."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | log.LastingStream | None = None) -> None:
         self._stream = stream or sys.stderr
         self._said_at = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 import time
 from datetime import UTC, datetime
@@ -16,7 +17,39 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 _FIELDS = "yak_fields"
 
 
-def set_up(log_format: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
+class LastingStream:
+    """stderr for as long as a broker runs: what cannot be written is dropped, since the end of a log's reader, or a full
+    disk below it, must not stop a broker."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write a text."""
+        try:
+            self._stream.write(text)
+        except BrokenPipeError:
+            self._reader_gone()
+        except OSError:
+            return
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._reader_gone()
+        except OSError:
+            return
+
+    def _reader_gone(self) -> None:
+        # the buffered rest would fail again when the process ends, and become its exit code
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)
+
+
+def set_up(log_format: str = "text", level: str = "info", stream: TextIO | LastingStream | None = None) -> None:
     """Send the `yak` logger to stderr. Raises UsageError for an unknown format or level."""
     if log_format not in get_args(LogFormat):
         raise UsageError(

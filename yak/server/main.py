@@ -58,7 +58,7 @@ _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 
 def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
     """Serve until a signal stops the broker. Raises YakError when it cannot start, or cannot continue."""
-    stream = stderr or sys.stderr
+    stream = log.LastingStream(stderr or sys.stderr)
     log.set_up(options.log_format, options.log_level, stream)
     for warning in options.check():
         log.write("warning", "options", {"what": warning})
@@ -79,7 +79,7 @@ def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
 class Server:
     """The life of one broker process."""
 
-    def __init__(self, options: ServeOptions, stderr: TextIO) -> None:
+    def __init__(self, options: ServeOptions, stderr: log.LastingStream) -> None:
         self.failure: YakError | None = None
         self._stderr = stderr
         self._clock = Clock()
@@ -305,7 +305,7 @@ class Server:
             advertised = ", ".join(map(str, options.listeners.advertised))
         http = options.http_address(self._http_port) if self._http_port else None
         if options.log_format == "text":
-            self._stderr.writelines(_banner(options, listening, advertised, address, http, epoch))
+            self._stderr.write("".join(_banner(options, listening, advertised, address, http, epoch)))
             self._stderr.flush()
         said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": advertised}
         if options.http_port not in (None, 0, self._http_port):

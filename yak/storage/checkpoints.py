@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from yak.errors import StartRefused
 from yak.ids import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
 
 _VERSION = "0"
@@ -18,6 +19,37 @@ _VERSION = "0"
 
 class BadCheckpoint(ValueError):
     """The bytes are not a valid file of this kind."""
+
+
+class NewerVersion(BadCheckpoint):
+    """A newer YAK, or Kafka, wrote the file: what it means is not known, so a start must not go on without it."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"version {found} is newer than {known}, the newest this YAK reads")
+
+    def refusal(self, path: str) -> StartRefused:
+        """The error that ends the start."""
+        return StartRefused(
+            "data-dir-version",
+            f"{path} cannot be read: {self}",
+            why="a newer program wrote it; nothing was changed",
+            try_=("start the broker with the newer YAK again", "name another, empty directory with --data-dir"),
+        )
+
+
+def _check_version(text: str, of: str = "") -> None:
+    """Raises NewerVersion, BadCheckpoint."""
+    if text.isascii() and text.isdigit() and int(text) > int(_VERSION):
+        raise NewerVersion(int(text), int(_VERSION))
+    if text != _VERSION:
+        raise BadCheckpoint(f"version {text}{of} is unknown")
+
+
+def check_checkpoint_version(data: bytes) -> None:
+    """Raises NewerVersion for a checkpoint of offsets or epochs that is newer, without reading all of it."""
+    first_line = data.split(b"\n", 1)[0].strip()
+    if first_line.isdigit() and int(first_line) > int(_VERSION):
+        raise NewerVersion(int(first_line), int(_VERSION))
 
 
 def id_to_text(value: uuid.UUID) -> str:
@@ -39,8 +71,7 @@ def _counted_lines(data: bytes) -> list[str]:
         version, count = lines[0].strip(), int(lines[1])
     except (UnicodeDecodeError, IndexError, ValueError) as error:
         raise BadCheckpoint("no version and count in the first two lines") from error
-    if version != _VERSION:
-        raise BadCheckpoint(f"version {version} is unknown")
+    _check_version(version)
     body = [line for line in lines[2:] if line]
     if len(body) != count:
         raise BadCheckpoint(f"the header says {count} entries, the file has {len(body)}")
@@ -98,8 +129,7 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
         for key, colon, value in (line.partition(":") for line in data.decode("utf-8", "replace").splitlines())
         if colon
     }
-    if fields.get("version") != "0":
-        raise BadCheckpoint(f"version {fields.get('version')} of partition.metadata is unknown")
+    _check_version(fields.get("version", "?"), " of partition.metadata")
     return id_from_text(fields.get("topic_id", ""))
 
 
@@ -135,11 +165,17 @@ def format_clean_shutdown(broker_epoch: BrokerEpoch) -> bytes:
 
 
 def parse_clean_shutdown(data: bytes) -> BrokerEpoch:
-    """The broker epoch in the mark; -1 when it has no readable one (the stop still counts as clean)."""
+    """The broker epoch in the mark; -1 when it has no readable one (the stop still counts as clean).
+
+    Raises NewerVersion.
+    """
     try:
-        epoch = json.loads(data)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError):
+        fields = json.loads(data)
+        epoch, version = fields["brokerEpoch"], fields.get("version")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return -1
+    if isinstance(version, int) and version > int(_VERSION):
+        raise NewerVersion(version, int(_VERSION))
     return epoch if isinstance(epoch, int) else -1
 
 

@@ -14,6 +14,8 @@ from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk, Lock
 from yak.storage.checkpoints import (
     BadCheckpoint,
+    NewerVersion,
+    check_checkpoint_version,
     format_clean_shutdown,
     format_offsets,
     format_properties,
@@ -43,6 +45,13 @@ from yak.storage.names import (
 
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
+_OFFSET_FILES = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOWERED_RECOVERY_POINTS,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
 """Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
 
 
@@ -175,6 +184,7 @@ class LogDirectory:
         """Whether the stop was unclean and the machine rebooted since: unsynced writes may be lost."""
         self.machine_kept_running = False
         """Whether the machine certainly did not reboot: all writes are there, except perhaps the last one."""
+        self._clean_mark: bytes | None = None
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
@@ -213,9 +223,21 @@ class LogDirectory:
                 self._refuse_unmarked()
                 return
             properties = parse_properties(disk.read_file(self.file(META_PROPERTIES)))
+            self._check_properties(properties)
+            self._check_versions()
         except OSError as error:
             raise self._unusable(error) from error
-        self._check_properties(properties)
+
+    def _check_versions(self) -> None:
+        """Refuse the files of a newer version, before anything is changed. Raises StartRefused, OSError."""
+        checks = {**dict.fromkeys(_OFFSET_FILES, check_checkpoint_version), CLEAN_SHUTDOWN: parse_clean_shutdown}
+        for name, check in checks.items():
+            path = self.file(name)
+            try:
+                if self.disk.exists(path):
+                    check(self.disk.read_file(path))
+            except NewerVersion as newer:
+                raise newer.refusal(path) from newer
 
     def _refuse_unmarked(self) -> None:
         for name in self.disk.names(self.path):
@@ -320,9 +342,15 @@ class LogDirectory:
         """Read whether the last stop was clean, and durably remove the mark while the broker runs. Raises OSError."""
         path = self.file(CLEAN_SHUTDOWN)
         if self.disk.exists(path):
-            self.clean_epoch = parse_clean_shutdown(self.disk.read_file(path))
+            self._clean_mark = self.disk.read_file(path)
+            self.clean_epoch = parse_clean_shutdown(self._clean_mark)
             self.disk.remove(path)
             self.disk.sync_directory(self.path)
+
+    def put_back_clean_mark(self) -> None:
+        """A start that is refused leaves the mark as it found it. Raises OSError."""
+        if self._clean_mark is not None:
+            self.disk.write_file(self.file(CLEAN_SHUTDOWN), self._clean_mark)
 
     def take_boot_mark(self, kernel_boot_id: str) -> None:
         """Detect a reboot of the machine since an unclean stop; call it before `take_clean_mark`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from yak.config.log_config import LogConfig
 from yak.ids import Offset, TopicPartition
 from yak.ports.disk import Disk
-from yak.storage.checkpoints import BadCheckpoint, parse_epochs, parse_moved, parse_partition_metadata
+from yak.storage.checkpoints import BadCheckpoint, NewerVersion, parse_epochs, parse_moved, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, last_time_entry
 from yak.storage.log import Log
@@ -190,6 +190,8 @@ class LogLoader:
             return NO_TOPIC_ID
         try:
             return parse_partition_metadata(self._disk.read_file(f"{self._path}/{PARTITION_METADATA}"))
+        except NewerVersion as newer:
+            raise newer.refusal(f"{self._path}/{PARTITION_METADATA}") from newer
         except BadCheckpoint as error:
             self._warnings.append(f"{PARTITION_METADATA}: {error}")
             return NO_TOPIC_ID
@@ -199,6 +201,8 @@ class LogLoader:
             return EpochCache()
         try:
             return EpochCache(parse_epochs(self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
+        except NewerVersion as newer:
+            raise newer.refusal(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}") from newer
         except BadCheckpoint as error:
             self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
             # recovery reads everything again and finds the epochs

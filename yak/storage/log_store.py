@@ -6,6 +6,7 @@ restart; the other directories stay online.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -212,6 +213,9 @@ class LogStore:
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
             store._load_all(config_for, progress, now_ms, kernel_boot_id, is_replicated)
+        except StartRefused:
+            store.leave()
+            raise
         except BaseException:
             store.release()
             raise
@@ -424,6 +428,13 @@ class LogStore:
                 directory.renew_boot_mark()
             except OSError as error:
                 raise LogDirectoryFailure(directory.path, error) from error
+
+    def leave(self) -> None:
+        """End a start that is refused: leave the clean shutdown marks as they were found, and release all locks."""
+        for directory in self.directories:
+            with contextlib.suppress(OSError):
+                directory.put_back_clean_mark()
+        self.release()
 
     def release(self) -> None:
         """Release all locks; the store must not be used afterwards."""

@@ -178,7 +178,7 @@ class Recovery:
         if header.size_bytes > left:
             return f"the batch is torn: {left} of {header.size_bytes} bytes"
         if header.magic != MAGIC_V2:
-            return f"the batch has message format {header.magic}"
+            return f"the batch has message format {header.magic}, and this YAK reads {MAGIC_V2}"
         if header.last_offset_delta < 0 or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             return f"the last offset delta is {header.last_offset_delta}"
         if header.base_offset < expected or (header.base_offset != expected and not self._allows_gaps):

@@ -37,7 +37,7 @@ def test_the_broker_is_asked_for_the_node():
     ("code", "slug"),
     [
         (ErrorCode.invalid_request, "broker-alive"),
-        (ErrorCode.broker_id_not_registered, "not-unregistered"),
+        (ErrorCode.broker_id_not_registered, "unknown-broker"),
         (ErrorCode.request_timed_out, "not-unregistered"),
     ],
 )

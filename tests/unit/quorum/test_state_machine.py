@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.quorum.conftest import voter_set
-from yak.errors import ProtocolViolation
+from yak.errors import FailStop, ProtocolViolation
 from yak.ports.metadata_store import StoreRequest
 from yak.quorum.control_records import snapshot_footer
 from yak.quorum.state_machine import (
@@ -62,6 +62,15 @@ class Leader:
         for value in self.log:
             other.apply(value)
         return other
+
+
+def test_a_command_of_a_newer_yak_stops_the_node_and_changes_nothing():
+    leader = Leader()
+    before = whole_digest(leader.machine)
+    value = value_of(command_batch(StoreRequest("cordon", {"node_id": 1}), leader.facts, 200))
+    with pytest.raises(FailStop, match=r"a newer YAK.*cordon"):
+        leader.machine.apply(value)
+    assert whole_digest(leader.machine) == before
 
 
 def test_heartbeat_of_a_fenced_broker_is_no_command():

@@ -519,7 +519,8 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
 
 @pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(
-    ("position", "why"), [(150, "the CRC-32C does not match"), (16, "the batch has message format 3"), (-1, "")]
+    ("position", "why"),
+    [(150, "the CRC-32C does not match"), (16, "the batch has message format 3, and this YAK reads 2"), (-1, "")],
 )
 def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut_where_others_have_the_rest(
     make_bench, position, why, others
