@@ -35,6 +35,7 @@ class ServeFlags:
     properties: str | None = None
     min_insync_replicas: str | None = None
     default_replication_factor: str | None = None
+    as_kafka: str | None = None
     host: str | None = None
     port: str | None = None
     http_port: str | None = None
@@ -145,6 +146,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
         {
             "min.insync.replicas": flags.min_insync_replicas,
             "default.replication.factor": flags.default_replication_factor,
+            "yak.as.kafka": flags.as_kafka,
         },
         ListenerFlags(flags.listen, flags.advertise),
         environment,
@@ -231,7 +233,7 @@ class Resolution:
             self.configs[name.strip()] = (value.strip(), "flag -c")
         for name, given in short.items():
             if given is not None:
-                self.configs[name] = (given, f"flag --{name.replace('.', '-')}")
+                self.configs[name] = (given, f"flag --{name.removeprefix('yak.').replace('.', '-')}")
         for name, text in listen.configs({name: value for name, (value, _) in self.configs.items()}).items():
             self.configs[name] = (text, "flag --listen")
         self.has_named_listeners = bool(listen.listen) or has_named_listeners(self.configs)

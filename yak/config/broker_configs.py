@@ -23,6 +23,8 @@ class BrokerConfig:
     advertised_listeners: tuple[str, ...]
     log_dirs: tuple[str, ...]
     num_partitions: int
+    yak_as_kafka: str | None
+    """The Kafka release whose APIs and versions clients get; None: all of YAK's."""
     yak_max_broker_partitions: int
     default_replication_factor: int
     auto_create_topics_enable: bool
@@ -198,7 +200,7 @@ _PLAIN_FIELDS: Final = (
 )
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
-_OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class", "authorizer_class_name")
+_OPTIONAL_FIELDS: Final = ("broker_rack", "yak_as_kafka", "replica_selector_class", "authorizer_class_name")
 
 
 def is_sensitive(name: str) -> bool:
