@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from yak.testing.shape import Shape
+from yak.testing.shape import AS_KAFKA, Shape
 
 MARKER: Final = "yak"
 _BROKERS: Final = 1
@@ -20,7 +20,6 @@ _LOG_LINES: Final = 40
 _CLUSTER_WORDS: Final = ("brokers", "configs", "fresh", "as_kafka")
 _TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
 _MERGED: Final = ("configs", "topic_configs")
-_AS_KAFKA: Final = "yak.as.kafka"
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 _NAME_LENGTH_MAX: Final = 100
 """Limit of the readable part of a topic's name: Kafka allows 249 characters in all."""
@@ -43,7 +42,7 @@ class Defaults:
         as_kafka = config.getoption("yak_as_kafka") or config.getini("yak_as_kafka")
         found = cls(
             brokers=_number(config, "yak_brokers", _BROKERS, least=1),
-            configs=(*map(_pair, pairs), *([(_AS_KAFKA, as_kafka)] if as_kafka else [])),
+            configs=(*map(_pair, pairs), *([(AS_KAFKA, as_kafka)] if as_kafka else [])),
             fresh=bool(config.getoption("yak_fresh") or config.getini("yak_fresh")),
             log_lines=_number(config, "yak_log_lines", _LOG_LINES, least=0),
         )
@@ -77,7 +76,7 @@ def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> Wa
     defaults = Defaults.of(request.config)
     configs = {**dict(defaults.configs), **words.get("configs", {})}
     if words.get("as_kafka") is not None:
-        configs[_AS_KAFKA] = words["as_kafka"]
+        configs[AS_KAFKA] = words["as_kafka"]
     try:
         shape = Shape.of(words.get("brokers", defaults.brokers), configs)
     except ValueError as error:

@@ -24,6 +24,7 @@ from yak.testing.shape import Shape
 
 METHODS: Final = (
     "create_topic",
+    "failover",
     "isr",
     "kill",
     "leader_of",
