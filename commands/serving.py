@@ -61,6 +61,15 @@ class ServeFlags:
     log_format: str | None = None
     log_level: str | None = None
 
+    @property
+    def short_configs(self) -> dict[str, str | None]:
+        """The broker configs that have an option of their own."""
+        return {
+            "min.insync.replicas": self.min_insync_replicas,
+            "default.replication.factor": self.default_replication_factor,
+            "yak.as.kafka": self.as_kafka,
+        }
+
 
 _LISTS = {
     "--data-dir": "data_dir",
@@ -143,11 +152,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
     resolved.take_configs(
         flags.properties,
         flags.configs,
-        {
-            "min.insync.replicas": flags.min_insync_replicas,
-            "default.replication.factor": flags.default_replication_factor,
-            "yak.as.kafka": flags.as_kafka,
-        },
+        flags.short_configs,
         ListenerFlags(flags.listen, flags.advertise),
         environment,
     )
