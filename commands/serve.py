@@ -68,6 +68,15 @@ def serve(
             rich_help_panel=WHAT,
         ),
     ] = None,
+    as_kafka: Annotated[
+        str | None,
+        typer.Option(
+            "--as-kafka",
+            metavar="RELEASE",
+            help="Short for -c yak.as.kafka=RELEASE: the APIs and versions of that Kafka, such as 2.8.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     host: Annotated[
         str | None, typer.Option("--host", help="Listen on this address.  [127.0.0.1]", rich_help_panel=CONNECTION)
     ] = None,
@@ -223,6 +232,7 @@ def serve(
             kafka_env=kafka_env,
             min_insync_replicas=min_insync_replicas,
             default_replication_factor=default_replication_factor,
+            as_kafka=as_kafka,
             host=host,
             port=port,
             http_port=http_port,

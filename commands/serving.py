@@ -35,6 +35,7 @@ class ServeFlags:
     properties: str | None = None
     min_insync_replicas: str | None = None
     default_replication_factor: str | None = None
+    as_kafka: str | None = None
     host: str | None = None
     port: str | None = None
     http_port: str | None = None
@@ -59,6 +60,15 @@ class ServeFlags:
     dry_run: bool = False
     log_format: str | None = None
     log_level: str | None = None
+
+    @property
+    def short_configs(self) -> dict[str, str | None]:
+        """The broker configs that have an option of their own."""
+        return {
+            "min.insync.replicas": self.min_insync_replicas,
+            "default.replication.factor": self.default_replication_factor,
+            "yak.as.kafka": self.as_kafka,
+        }
 
 
 _LISTS = {
@@ -142,10 +152,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
     resolved.take_configs(
         flags.properties,
         flags.configs,
-        {
-            "min.insync.replicas": flags.min_insync_replicas,
-            "default.replication.factor": flags.default_replication_factor,
-        },
+        flags.short_configs,
         ListenerFlags(flags.listen, flags.advertise),
         environment,
     )
@@ -231,7 +238,7 @@ class Resolution:
             self.configs[name.strip()] = (value.strip(), "flag -c")
         for name, given in short.items():
             if given is not None:
-                self.configs[name] = (given, f"flag --{name.replace('.', '-')}")
+                self.configs[name] = (given, f"flag --{name.removeprefix('yak.').replace('.', '-')}")
         for name, text in listen.configs({name: value for name, (value, _) in self.configs.items()}).items():
             self.configs[name] = (text, "flag --listen")
         self.has_named_listeners = bool(listen.listen) or has_named_listeners(self.configs)

@@ -28,6 +28,7 @@ _BROKERS_MAX = 64
         "yak up",
         "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
         "yak up --brokers 3 --metadata raft",
+        "yak up --as-kafka 2.8",
         "yak up --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",
         "yak up --tls --users-file users",
         "yak up --status -o json",
@@ -71,6 +72,15 @@ def up(
     configs: Annotated[
         list[str] | None,
         typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+    ] = None,
+    as_kafka: Annotated[
+        str | None,
+        typer.Option(
+            "--as-kafka",
+            metavar="RELEASE",
+            help="Answer clients as this Kafka, such as 2.8: its APIs and their versions.",
+            rich_help_panel=WHAT,
+        ),
     ] = None,
     seed_topic: Annotated[
         list[str] | None,
@@ -184,7 +194,7 @@ def up(
     settings = UpSettings(
         port=None if own_port.origin == "default" else int(own_port.value),
         redis_url=None if own_redis else str(redis.value),
-        configs=tuple(configs or ()),
+        configs=_configs(configs or [], as_kafka),
         brokers=brokers,
         leaders=leaders,
         ephemeral=ephemeral,
@@ -197,6 +207,16 @@ def up(
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
+
+
+def _configs(pairs: list[str], as_kafka: str | None) -> tuple[str, ...]:
+    """The broker configs. Raises UsageError (`bad-config`) for an unknown Kafka release, before anything starts."""
+    if as_kafka is None:
+        return tuple(pairs)
+    from yak.config.broker_configs import BrokerConfig
+
+    BrokerConfig.from_settings({"yak.as.kafka": as_kafka})
+    return (*pairs, f"yak.as.kafka={as_kafka}")
 
 
 def _exposed(

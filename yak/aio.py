@@ -52,25 +52,25 @@ class _Asyncio:
         return nullcontext()
 
 
-_LOOP = _Asyncio()
+LOOP: Loop = _Asyncio()
 
 
 class Producer(AsyncProducer):
     """`yak.Producer` for asyncio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
 
 
 class Consumer(AsyncConsumer):
     """`yak.Consumer` for asyncio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
 
 
 class Client(AsyncClient[Producer, Consumer]):
     """`yak.Client` for asyncio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
     _producer_kind = Producer
     _consumer_kind = Consumer
 

@@ -54,25 +54,25 @@ class _Trio:
         return trio.CancelScope(shield=True)
 
 
-_LOOP = _Trio()
+LOOP: Loop = _Trio()
 
 
 class Producer(AsyncProducer):
     """`yak.Producer` for Trio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
 
 
 class Consumer(AsyncConsumer):
     """`yak.Consumer` for Trio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
 
 
 class Client(AsyncClient[Producer, Consumer]):
     """`yak.Client` for Trio."""
 
-    _loop: ClassVar[Loop] = _LOOP
+    _loop: ClassVar[Loop] = LOOP
     _producer_kind = Producer
     _consumer_kind = Consumer
 

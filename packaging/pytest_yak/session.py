@@ -105,6 +105,10 @@ class Cluster:
         """`kill -9` a broker and wait until it is gone."""
         self._call("kill", node=node)
 
+    def failover(self, topic: str, partition: int = 0, *, timeout_s: float = _TIMEOUT_SECONDS) -> int:
+        """Kill the leader of a partition, wait until another replica leads it, and return its node id."""
+        return int(self._call("failover", topic=topic, partition=partition, timeout_s=timeout_s))
+
     def pause(self, node: int) -> None:
         """Pause a broker (SIGSTOP): its connections stay open, and it answers nothing."""
         self._call("pause", node=node)

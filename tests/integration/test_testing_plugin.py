@@ -78,7 +78,7 @@ def examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Exam
 def test_every_example_of_the_documentation_passes(examples: Examples, pytester: pytest.Pytester) -> None:
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     files = dict(PYTHON_BLOCK.findall(text))
-    assert text.count("```python") == len(files) == 5
+    assert text.count("```python") == len(files) == 7
     for name, source in files.items():
         (pytester.path / name).write_text(source)
     (ini,) = INI_BLOCK.findall(text)
@@ -89,7 +89,7 @@ def test_every_example_of_the_documentation_passes(examples: Examples, pytester:
         "yak_log_lines",
     }
     result = examples.run("-v")
-    result.assert_outcomes(passed=11)
+    result.assert_outcomes(passed=16)
 
 
 def test_the_documentation_names_every_option_and_every_word_of_the_marker(examples: Examples) -> None:
@@ -98,7 +98,7 @@ def test_the_documentation_names_every_option_and_every_word_of_the_marker(examp
     options = set(re.findall(r"--yak-[a-z-]+", "\n".join(told)))
     (marker,) = {line for line in told if "pytest.mark.yak(" in line}
     assert options == set(re.findall(r"--yak-[a-z-]+", text))
-    assert len(options) == 4
+    assert len(options) == 5
     for word in re.findall(r"(\w+)=", marker.partition("):")[0]):
         assert f"`{word}`" in text
 
@@ -409,3 +409,42 @@ def test_nothing_of_yak_is_loaded_and_nothing_started_before_a_test_asks(example
         """
     )
     examples.run("-p", "no:cacheprovider", f"--basetemp={examples.tmp.parent / 'base'}").assert_outcomes(passed=1)
+
+
+def test_a_failover_needs_another_replica_and_an_unknown_release_fails_plainly(examples: Examples) -> None:
+    examples.write(
+        test_alone="""
+        import pytest
+        from yak.errors import CheckFailed
+
+        def test_alone(yak_cluster, yak_topic):
+            with pytest.raises(CheckFailed, match="no other replica"):
+                yak_cluster.failover(yak_topic)
+            assert yak_cluster.broker(1).state == "running"
+
+        @pytest.mark.yak(as_kafka="1.1")
+        def test_unknown(yak_cluster):
+            pass
+        """
+    )
+    result = examples.run()
+    result.assert_outcomes(passed=1, errors=1)
+    assert "yak.as.kafka=1.1 cannot be used" in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_the_option_and_the_ini_file_say_which_kafka_it_is(examples: Examples, pytester: pytest.Pytester) -> None:
+    examples.write(
+        test_release="""
+        from kafka import KafkaAdminClient
+
+        def test_release(yak_bootstrap):
+            admin = KafkaAdminClient(bootstrap_servers=yak_bootstrap)
+            version = admin._manager.broker_version_data.broker_version
+            admin.close()
+            assert version == (2, 4)
+        """
+    )
+    examples.run("--yak-as-kafka", "2.4").assert_outcomes(passed=1)
+    (pytester.path / "pytest.ini").write_text("[pytest]\nyak_as_kafka = 2.4\n")
+    examples.run().assert_outcomes(passed=1)

@@ -183,6 +183,11 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
     assert loaded_by("import yak.commands.main") & heavy == set()
 
 
+def test_a_test_cluster_starts_its_brokers_before_the_heavy_libraries_load() -> None:
+    heavy = {"trio", "redis", "kio", "confluent_kafka", "hypothesis", "asyncio", "ssl"}
+    assert loaded_by("import yak.testing.session") & heavy == set()
+
+
 IMPORT_EACH = """
 import importlib, os, sys
 for name in sys.argv[1:]:  # all others' modules once, so that a fork pays for our own only

@@ -25,6 +25,7 @@ from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fault_injection import FaultInjection
 from yak.broker.fetches import Fetches
+from yak.broker.kafka_release import KafkaRelease
 from yak.broker.large_requests import LargeRequests
 from yak.broker.listener_configs import ListenerConfigs
 from yak.broker.login import Logins, token_verifiers
@@ -185,6 +186,7 @@ class Broker:
         self._listeners = self._partition_listeners()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
+        self.as_kafka = None if parts.config.yak_as_kafka is None else KafkaRelease(parts.config.yak_as_kafka)
         self._handlers = self._handlers_by_event()
         self.takes_clients = self.quorum is None  # a node of a quorum listens before it has joined the cluster
         """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
@@ -760,7 +762,7 @@ class Broker:
         call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
         if self.throttling.is_active:
             call.request_bytes = len(frame)
-        if handle is None:
+        if handle is None or (self.as_kafka is not None and self.as_kafka.refuses(call)):
             handle = self._unserved(call)
         else:
             if connection.proven is not None:

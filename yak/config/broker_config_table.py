@@ -41,6 +41,7 @@ from yak.config.definitions import (
     subset_of,
     table_of,
 )
+from yak.config.kafka_releases import RELEASES
 from yak.config.oauth_configs import OAUTH_CONFIGS
 from yak.config.ssl_configs import SSL_CONFIGS, one_of_words
 from yak.config.topic_config_table import TOPIC_CONFIGS
@@ -123,6 +124,13 @@ _WITH_EFFECT: Final = (
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108
     _static(
         "num.partitions", _INT, 3, "Default number of partitions of a new topic.", between(1, PARTITIONS_PER_TOPIC_MAX)
+    ),
+    _static(
+        "yak.as.kafka",
+        _STRING,
+        None,
+        "Answer clients as this Kafka release does, such as 2.8: its APIs, each up to its highest version. Only in YAK.",
+        one_of(*RELEASES),
     ),
     _static(
         "yak.max.broker.partitions",

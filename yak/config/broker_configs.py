@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak import errors  # ErrorCode is resolved on use, so that `yak up` and tests do not import kio
 from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, Update, Value, validate
 from yak.config.ssl_configs import is_reconfigurable, of_one_listener
-from yak.errors import ErrorCode, PeerError, UsageError
+from yak.errors import PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
 
@@ -23,6 +24,8 @@ class BrokerConfig:
     advertised_listeners: tuple[str, ...]
     log_dirs: tuple[str, ...]
     num_partitions: int
+    yak_as_kafka: str | None
+    """The Kafka release whose APIs and versions clients get; None: all of YAK's."""
     yak_max_broker_partitions: int
     default_replication_factor: int
     auto_create_topics_enable: bool
@@ -200,7 +203,7 @@ _PLAIN_FIELDS: Final = (
 )
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
-_OPTIONAL_FIELDS: Final = ("broker_rack", "replica_selector_class", "authorizer_class_name")
+_OPTIONAL_FIELDS: Final = ("broker_rack", "yak_as_kafka", "replica_selector_class", "authorizer_class_name")
 
 
 def is_sensitive(name: str) -> bool:
@@ -239,10 +242,10 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
     """
     definition = BROKER_CONFIGS.get(name)
     if definition is not None and definition.update is Update.READ_ONLY:
-        raise PeerError(ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
+        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
     validate(BROKER_CONFIGS, name, value)
     if definition is not None and definition.update is Update.PER_BROKER and not per_broker:
-        raise PeerError(ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
 
 
 def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None:
@@ -253,9 +256,9 @@ def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None
     definition = of_one_listener(name)
     assert definition is not None, "the caller knows that it is of one listener"
     if not is_reconfigurable(definition):
-        raise PeerError(ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
+        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
     if not per_broker:
-        raise PeerError(ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
     validate({name: definition}, name, value)
 
 

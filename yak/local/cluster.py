@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
 from yak.local import layout, planning, processes, quorum, redis_child, state
-from yak.local.migration import Migration
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
 from yak.local.starting import start_missing
@@ -246,6 +245,8 @@ class LocalCluster:
         Goes on with a move that was interrupted. `redis_url`: an external Redis instead of the cluster's own. Raises
         YakError (`cluster-not-running`), and the errors of `yak.local.migration`.
         """
+        from yak.local.migration import Migration  # a start needs none of its clients
+
         with self._changing_known() as known:
             return Migration(known, partial(self._restart, known), say).run(to, redis_url)
 

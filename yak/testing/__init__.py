@@ -2,6 +2,7 @@
 
 plugin          fixtures, options, the marker, the brokers' logs in a failing test's report
 asked_for       the cluster and topic that a test requests
+running         `run_cluster`: a cluster for a `with` or `async with` block
 session         the clusters of one run: lent to one test at a time, checked before the next one
 cluster         a test's cluster
 faults          the faults of a test's cluster
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yak.testing.cluster import Cluster, Node
-    from yak.testing.session import run_cluster
+    from yak.testing.running import run_cluster
 
 __all__ = ["Cluster", "Node", "run_cluster"]
 
-_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.cluster", "run_cluster": "yak.testing.session"}
+_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.cluster", "run_cluster": "yak.testing.running"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import pytest
 
-from yak.testing.shape import Shape
+from yak.testing.shape import AS_KAFKA, Shape
 
 MARKER: Final = "yak"
 _BROKERS: Final = 1
 _LOG_LINES: Final = 40
-_CLUSTER_WORDS: Final = ("brokers", "configs", "fresh")
+_CLUSTER_WORDS: Final = ("brokers", "configs", "fresh", "as_kafka")
 _TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
 _MERGED: Final = ("configs", "topic_configs")
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
@@ -39,9 +39,10 @@ class Defaults:
     def of(cls, config: pytest.Config) -> "Defaults":
         """From the command line and the ini file. Raises pytest's UsageError."""
         pairs = [*config.getini("yak_configs"), *(config.getoption("yak_configs") or [])]
+        as_kafka = config.getoption("yak_as_kafka") or config.getini("yak_as_kafka")
         found = cls(
             brokers=_number(config, "yak_brokers", _BROKERS, least=1),
-            configs=tuple(map(_pair, pairs)),
+            configs=(*map(_pair, pairs), *([(AS_KAFKA, as_kafka)] if as_kafka else [])),
             fresh=bool(config.getoption("yak_fresh") or config.getini("yak_fresh")),
             log_lines=_number(config, "yak_log_lines", _LOG_LINES, least=0),
         )
@@ -73,8 +74,11 @@ def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> Wa
     """The cluster of a test, always a new one if `fresh`; fails the test for unknown words."""
     words = _words(request, _CLUSTER_WORDS, "brokers")
     defaults = Defaults.of(request.config)
+    configs = {**dict(defaults.configs), **words.get("configs", {})}
+    if words.get("as_kafka") is not None:
+        configs[AS_KAFKA] = words["as_kafka"]
     try:
-        shape = Shape.of(words.get("brokers", defaults.brokers), {**dict(defaults.configs), **words.get("configs", {})})
+        shape = Shape.of(words.get("brokers", defaults.brokers), configs)
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
     return WantedCluster(shape, fresh or bool(words.get("fresh", defaults.fresh)))

@@ -189,6 +189,22 @@ class Cluster:
         self.is_disturbed = True
         self._local.kill(self.broker(node).node_id)
 
+    def failover(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_SECONDS) -> int:
+        """Kill the leader of a partition (`kill -9`), wait until another replica leads it, and return its node id.
+
+        Raises CheckFailed (`no-other-replica`) when no other replica is in sync, NothingInTime on a timeout.
+        """
+        leader = self.leader_of(topic, partition, timeout_s=timeout_s)
+        if self.isr(topic, partition) == (leader,):
+            raise CheckFailed(
+                "no-other-replica",
+                f"no other replica of {topic}-{partition} than the leader, {leader}, is in sync",
+                why="a failover elects a leader from the ISR",
+                try_=("@pytest.mark.yak(brokers=3)", "yak_cluster.wait_until_healthy()"),
+            )
+        self.kill(leader)
+        return self.leader_of(topic, partition, timeout_s=timeout_s)
+
     def pause(self, node: int) -> None:
         """Pause a broker (SIGSTOP): its connections stay open, and it answers nothing."""
         self.is_disturbed = True

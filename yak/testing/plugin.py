@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from yak.testing.session import Session
 
 _MARKER = (
-    "yak(brokers=1, configs={}, fresh=False, partitions=1, replication_factor=None, topic_configs={}): "
+    "yak(brokers=1, configs={}, fresh=False, as_kafka=None, partitions=1, replication_factor=None, topic_configs={}): "
     "the Kafka cluster and topic of a test (yak_cluster, yak_topic)"
 )
-_NAMES = ("yak_brokers", "yak_configs", "yak_fresh", "yak_log_lines")
+_NAMES = ("yak_brokers", "yak_configs", "yak_as_kafka", "yak_fresh", "yak_log_lines")
 _CLUSTER: "pytest.StashKey[Cluster]" = pytest.StashKey()
 
 
@@ -34,6 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a broker config, by Kafka's name; may be repeated",
     )
     group.addoption(
+        "--yak-as-kafka",
+        dest="yak_as_kafka",
+        metavar="RELEASE",
+        help="the APIs and versions of this Kafka release, such as 2.8",
+    )
+    group.addoption(
         "--yak-fresh", dest="yak_fresh", action="store_true", default=None, help="a new cluster for each test"
     )
     group.addoption(
@@ -44,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("yak_brokers", "brokers of a test's cluster", default="")
     parser.addini("yak_configs", "broker configs, a NAME=VALUE on each line", type="linelist", default=[])
+    parser.addini("yak_as_kafka", "the APIs and versions of this Kafka release", default="")
     parser.addini("yak_fresh", "a new cluster for each test", type="bool", default=False)
     parser.addini("yak_log_lines", "lines of each broker's log that a failing test shows", default="")
 

@@ -26,6 +26,7 @@ METHODS: Final = (
     "add_fault",
     "clear_faults",
     "create_topic",
+    "failover",
     "isr",
     "kill",
     "leader_of",

@@ -1,9 +1,7 @@
 """The clusters of one test run: started on request, lent to one test at a time, ended with the run."""
 
-import contextlib
 import importlib
 import threading
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from yak.testing.cluster import Cluster
@@ -104,18 +102,3 @@ def _import_clients(several: bool) -> None:
         from yak.protocol.lean_imports import import_kio
 
         import_kio()
-
-
-@contextlib.contextmanager
-def run_cluster(brokers: int = 1, configs: Mapping[str, object] | None = None) -> Iterator[Cluster]:
-    """A cluster for the duration of a `with` block, for tests without pytest and for scripts.
-
-    `configs` are broker configs by Kafka's names. Raises YakError when a broker does not start, ValueError for an
-    invalid number of brokers.
-    """
-    shape = Shape.of(brokers, configs)
-    session = Session()
-    try:
-        yield session.lend(shape, fresh=True)
-    finally:
-        session.close()

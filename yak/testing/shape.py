@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 BROKERS_MAX: Final = 32
+AS_KAFKA: Final = "yak.as.kafka"
+"""The config of the Kafka release that the brokers answer as."""
 _REPLICAS: Final = 3
 _SMALL: Final = 4
 

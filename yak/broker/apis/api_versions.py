@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.broker.apis.update_features import FEATURES
 from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.kafka_release import KafkaRelease
 from yak.errors import ErrorCode
 from yak.lifecycle.failure_watch import WATCH_SOFTWARE
 
@@ -39,20 +40,21 @@ def handle(broker: Broker, call: Call) -> Outcome:
         request = call.request
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
-            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, None)})
+            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, call)})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
-            return broker.leader_requests.answer_probe(call, int(version), lambda: _served(broker))
+            return broker.leader_requests.answer_probe(call, int(version), lambda: _served(broker, call))
         call.connection.client_software = f"{name} {version}"
-    return _served(broker)
+    return _served(broker, call)
 
 
-def _served(broker: Broker) -> Outcome:
-    features = sorted(FEATURES.items())
+def _served(broker: Broker, call: Call) -> Outcome:
+    release = _release_of(broker, call)
+    features = sorted(FEATURES.items()) if release is None or release.has_features else []
     return Now(
         {
             "error_code": ErrorCode.none,
-            "api_keys": _ranges(broker, None),
+            "api_keys": _ranges(broker, call),
             "supported_features": [
                 {"name": name, "min_version": level, "max_version": level} for name, level in features
             ],
@@ -67,22 +69,34 @@ def _served(broker: Broker) -> Outcome:
 def refuse_version(broker: Broker, call: Call) -> Outcome:
     """The v0 answer to an ApiVersions version that is not served.
 
-    It gives v3 as the maximum of key 18, below any refused version: else a client that retries with it may never stop.
+    It gives at most v3 as the maximum of key 18, below any refused version: else a client that retries with it may never
+    stop.
     """
-    del call
-    return Now({"error_code": ErrorCode.unsupported_version, "api_keys": _ranges(broker, _REFUSED_MAX)})
+    release = _release_of(broker, call)
+    ranges = [] if release is not None and not release.falls_back else _ranges(broker, call)
+    for each in ranges:
+        if each["api_key"] == KEY:
+            each["max_version"] = min(each["max_version"], _REFUSED_MAX)
+    return Now({"error_code": ErrorCode.unsupported_version, "api_keys": ranges})
 
 
-def _ranges(broker: Broker, own_max: int | None) -> list[Fields]:
+def _release_of(broker: Broker, call: Call) -> KafkaRelease | None:
+    """The Kafka release that this client gets; None: YAK's own versions."""
+    release = broker.as_kafka
+    return release if release is not None and release.limits(call) else None
+
+
+def _ranges(broker: Broker, call: Call) -> list[Fields]:
     from yak.broker.apis import APIS
 
     hidden = BETWEEN_BROKERS if broker.quorum is not None else BETWEEN_BROKERS | OF_A_QUORUM
-    return [
-        {
-            "api_key": api.KEY,
-            "min_version": ADVERTISED_MIN.get(api.KEY, api.VERSIONS.start),
-            "max_version": own_max if api.KEY == KEY and own_max is not None else api.VERSIONS.stop - 1,
-        }
-        for api in sorted(APIS, key=lambda api: int(api.KEY))
-        if api.KEY not in hidden
-    ]
+    release = _release_of(broker, call)
+    found = []
+    for api in sorted(APIS, key=lambda api: int(api.KEY)):
+        highest = api.VERSIONS.stop - 1
+        if release is not None:
+            highest = min(highest, release.max_versions.get(api.KEY, -1))
+        if api.KEY not in hidden and highest >= api.VERSIONS.start:
+            lowest = ADVERTISED_MIN.get(api.KEY, api.VERSIONS.start)
+            found.append({"api_key": api.KEY, "min_version": lowest, "max_version": highest})
+    return found
