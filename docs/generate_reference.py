@@ -135,7 +135,11 @@ def config_lines(kind: str, definition: ConfigDef) -> Iterator[str]:
 
 def configs_page() -> str:
     """All configs of brokers, topics, groups and client metrics."""
-    lines = ["# Configs", "", "Names, types and rules are Kafka's. `yak brokers config`, `yak topics config` and Kafka's"]
+    lines = [
+        "# Configs",
+        "",
+        "Names, types and rules are Kafka's. `yak brokers config`, `yak topics config` and Kafka's",
+    ]
     lines += ["`kafka-configs` read and change them; `yak serve -c NAME=VALUE` sets those of a broker.", ""]
     for kind, table in CONFIG_TABLES.items():
         lines += [f"## {kind} configs", ""]
@@ -163,7 +167,11 @@ def of_process() -> list[tuple[str, str, str]]:
 
 def metrics_page() -> str:
     """All metrics with their HELP."""
-    lines = ["# Metrics", "", "`GET /metrics` of each broker. A counter's sample has `_total` at the end of its name, a"]
+    lines = [
+        "# Metrics",
+        "",
+        "`GET /metrics` of each broker. A counter's sample has `_total` at the end of its name, a",
+    ]
     lines += ["histogram's `_bucket`, `_count` and `_sum`. [HTTP](../http.md#metrics) has examples.", ""]
     lines += ["| metric | type | |", "| --- | --- | --- |"]
     lines += [f"| `{each.name}` | {each.kind} | {cell(each.what)} |" for each in families()]
@@ -178,7 +186,11 @@ def metrics_page() -> str:
 
 def errors_page() -> str:
     """All errors of the commands, as `yak help SLUG` explains them."""
-    lines = ["# Errors", "", "A command that fails prints `error[SLUG]`, the reason and a remedy. `yak help SLUG` prints"]
+    lines = [
+        "# Errors",
+        "",
+        "A command that fails prints `error[SLUG]`, the reason and a remedy. `yak help SLUG` prints",
+    ]
     lines += ["the same as this page. Clients get Kafka's error codes: [Kafka APIs](../kafka-apis.md).", ""]
     for slug, entry in sorted(EXPLANATIONS.items()):
         lines += [f"## {slug}", "", escaped(entry.what), "", escaped(entry.why), "", *fenced("\n".join(entry.try_))]
@@ -222,7 +234,11 @@ def route_lines(method: str, path: str, operation: Mapping[str, Any]) -> Iterato
 def http_page() -> str:
     """All routes, from the OpenAPI document."""
     document = openapi.document(ROUTES)
-    lines = ["# HTTP routes", "", "Written from the document that each broker serves at `/openapi.json`. [HTTP](../http.md)"]
+    lines = [
+        "# HTTP routes",
+        "",
+        "Written from the document that each broker serves at `/openapi.json`. [HTTP](../http.md)",
+    ]
     lines += ["explains them, with examples. Every route may also answer 4xx and 5xx with a JSON error.", ""]
     for tag in document["tags"]:
         lines += [f"## {tag['name']}", "", escaped(tag["description"]), ""]
@@ -253,7 +269,11 @@ def rows(page: str, first: str) -> list[list[str]]:
 
 def compatibility_page() -> str:
     """Clients and programs with the versions that were run, in one table; from the pages that their tests keep."""
-    lines = ["# Clients and programs", "", "Everything that was run on YAK, with its version. [Clients](../clients.md) has each failed"]
+    lines = [
+        "# Clients and programs",
+        "",
+        "Everything that was run on YAK, with its version. [Clients](../clients.md) has each failed",
+    ]
     lines += ["test with its reason, [programs](../programs.md) what was done and Kafka's command line tools,"]
     lines += ["[Kafka's own tests](../kafka-tests.md) those of Apache Kafka.", ""]
     lines += ["| client or program | version | what was run | result |", "| --- | --- | --- | --- |"]

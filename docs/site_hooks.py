@@ -61,6 +61,23 @@ def repository_links(text: str, page: str) -> str:
     return text.replace('"docs/images/', '"images/') if page == "index.md" else text
 
 
+def list_indents(text: str) -> str:
+    """The indents of list items in steps of four, as Python-Markdown needs them; GitHub takes two and three as well."""
+    lines, fence = [], None
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        if fence is None:
+            added = -indent % 4
+            if line.lstrip().startswith("```"):
+                fence = indent, added
+        else:
+            added = fence[1]
+            if line.strip() == "```" and indent == fence[0]:
+                fence = None
+        lines.append(" " * added + line if line.strip() else line)
+    return "\n".join(lines)
+
+
 def with_children(nav: Any) -> Any:
     """The navigation of mkdocs.yml with a page below `Commands` for each command, and below `Decisions` for each ADR."""
     if isinstance(nav, list):
@@ -122,7 +139,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     """Turn the repository's links into the site's, and drop the marks of blocks that a test runs."""
     text = _MARK.sub("", repository_links(markdown, page.file.src_uri))
     build.markdown[page.file.src_uri] = text
-    return text
+    return list_indents(text)
 
 
 def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:  # noqa: ARG001 - theirs
@@ -134,7 +151,9 @@ def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation
 def on_post_build(*, config: MkDocsConfig) -> None:
     """Write llms.txt, and the Markdown of each page, which it names."""
     site = Path(config.site_dir)
-    (site / "llms.txt").write_text("\n".join(llms_lines(build, config.site_name, config.site_description or "")), "utf-8")
+    (site / "llms.txt").write_text(
+        "\n".join(llms_lines(build, config.site_name, config.site_description or "")), "utf-8"
+    )
     for page, text in build.markdown.items():
         (site / page).parent.mkdir(parents=True, exist_ok=True)
         (site / page).write_text(text, "utf-8")
