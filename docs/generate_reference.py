@@ -71,7 +71,8 @@ def fenced(text: str, language: str = "text") -> list[str]:
 def help_of(leaf: Leaf, program: str) -> str:
     """What `--help` of a command prints."""
     command = get_command(typer_app(leaf))
-    context: Any = command.make_context(program, [], resilient_parsing=True, terminal_width=100)
+    # What Click leaves of a terminal of 100 columns, the widest that the help uses.
+    context: Any = command.make_context(program, [], resilient_parsing=True, terminal_width=98)
     return command.get_help(context)
 
 
