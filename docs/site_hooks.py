@@ -24,6 +24,7 @@ FROM_TOP = {"index.md": "README.md", "LICENSE.md": "LICENSE"} | {
 """Pages of the site that are files at the top of the repository."""
 _AT_TOP = {source: page for page, source in FROM_TOP.items()}
 _LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+_FENCE_OPTIONS = re.compile(r"^( *```\w+) .+$", re.MULTILINE)
 _MARK = re.compile(r"^ *<!-- (?:not )?run\b.*? -->\n", re.MULTILINE | re.DOTALL)
 
 
@@ -136,10 +137,10 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - theirs
-    """Turn the repository's links into the site's, and drop the marks of blocks that a test runs."""
+    """Turn the repository's links into the site's, and drop what marks blocks for the tests that run them."""
     text = _MARK.sub("", repository_links(markdown, page.file.src_uri))
     build.markdown[page.file.src_uri] = text
-    return list_indents(text)
+    return list_indents(_FENCE_OPTIONS.sub(r"\1", text))
 
 
 def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:  # noqa: ARG001 - theirs
