@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/make_picture.py docs/make_screenshots.py examples/run.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py examples/run.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -155,6 +155,11 @@ picture: setup  ## run the demo, and update the README's picture and output
 .PHONY: screenshots
 screenshots: setup  ## screenshots of every screen of yak ui
 	$(BIN)/python docs/make_screenshots.py
+
+.PHONY: site
+site: setup  ## build/site: the documentation, with its reference from the code
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+	@echo 'build/site/index.html; for its search, serve it: $(BIN)/python -m http.server -d build/site'
 
 .PHONY: clean
 clean:  ## delete build output (not .venv, not yak-data)

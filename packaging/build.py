@@ -43,7 +43,7 @@ def build() -> int:
         return run.returncode
     shutil.copy(notices_path, ROOT / "dist" / NOTICES)
     shutil.copy(ROOT / "LICENSE", ROOT / "dist" / "LICENSE")
-    folder_bytes = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
+    folder_bytes = sum(path.lstat().st_size for path in FOLDER.rglob("*") if path.is_file())
     print(f"  dist/yak/          {folder_bytes / 1e6:6.1f} MB, start it with dist/yak/yak")
     print(f"  dist/yak-onefile   {ONE_FILE.stat().st_size / 1e6:6.1f} MB")
     print(f"  in {time.monotonic() - started:.0f} s", flush=True)

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from conftest import BrokerHarness
+from support.doc_page import ROOT, blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "python.md"
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +28,11 @@ class Example:
 
 def examples() -> list[Example]:
     """The programs with the text below each; fails on a block that is neither."""
-    text = PAGE.read_text(encoding="utf-8")
-    blocks = [(found[1], found[2], text.count("\n", 0, found.start()) + 1) for found in FENCE.finditer(text)]
-    assert [language for language, _, _ in blocks] == ["python", "text"] * (len(blocks) // 2)
+    found = blocks(PAGE)
+    assert [block.language for block in found] == ["python", "text"] * (len(found) // 2)
     return [
-        Example(program, printed, line)
-        for (_, program, line), (_, printed, _) in zip(blocks[::2], blocks[1::2], strict=True)
+        Example(program.text, printed.text, program.line)
+        for program, printed in zip(found[::2], found[1::2], strict=True)
     ]
 
 

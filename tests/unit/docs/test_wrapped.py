@@ -23,6 +23,6 @@ def test_prose_is_wrapped(page):
         is_mark = line.lstrip().startswith("```")
         is_code ^= is_mark
         can_break = " " in CODE.sub("", line).strip()
-        if not is_code and not is_mark and len(line) > COLUMNS and can_break and not line.startswith(WIDE):
+        if not is_code and not is_mark and len(line) > COLUMNS and can_break and not line.lstrip().startswith(WIDE):
             wide.append(number)
     assert wide == []
