@@ -9,15 +9,14 @@ file dispatches events and keeps each connection's requests in order. `yak.broke
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
-from yak.broker.call import ApiTable, Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
@@ -29,17 +28,15 @@ from yak.broker.kafka_release import KafkaRelease
 from yak.broker.large_requests import LargeRequests
 from yak.broker.listener_configs import ListenerConfigs
 from yak.broker.login import Logins, token_verifiers
+from yak.broker.parts import Parts
 from yak.broker.purgatory import Answer, Purgatory
-from yak.broker.quorum_node import SERVED_EARLY, QuorumNode, QuorumParts
+from yak.broker.quorum_node import SERVED_EARLY, QuorumNode
 from yak.broker.throttling import Throttling
 from yak.broker.topic_creation import TopicCreation
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
-from yak.cluster.secret_file import SecretFile
-from yak.cluster.settings import ClusterSettings
-from yak.config.broker_configs import BrokerConfig
 from yak.coordination.group_coordinator import GroupCoordinator
 from yak.coordination.producer_ids import ProducerIds
 from yak.coordination.transaction_coordinator import TransactionCoordinator
@@ -79,7 +76,6 @@ from yak.partitions.transaction_markers import TransactionMarkers
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
 from yak.ports.metadata_store import MetadataStore, TailedRecord
-from yak.ports.random_source import RandomSource
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.replication.damaged_replicas import DamagedReplicas
@@ -91,7 +87,6 @@ from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
-from yak.storage.log_store import LogStore
 from yak.transactions.marker_sender import MarkerSender
 from yak.transactions.verification import Verification
 
@@ -101,34 +96,6 @@ if TYPE_CHECKING:
 API_VERSIONS_KEY = 18
 S = TypeVar("S", bound="memoryview | DelayedOperation")
 """A request for `Broker.serve`: its frame, or its delayed operation."""
-
-
-@dataclass(slots=True, frozen=True)
-class Parts:
-    """The parts of a broker; the shell and the simulator each supply their own."""
-
-    apis: ApiTable
-    identity: Identity
-    config: BrokerConfig
-    cluster_settings: ClusterSettings
-    log_store: LogStore
-    image: Image
-    image_log: ImageLog
-    secret_file: SecretFile
-    rng: RandomSource
-    quorum: QuorumParts | None = None
-    """The quorum whose node this broker is; None if the metadata store is outside."""
-    own_users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    """SCRAM credentials, by user and mechanism, of users of this broker alone (`yak serve --users-file`)."""
-    has_redis: bool = True
-    """Whether the shell has a metadata store in Redis; beside a quorum as well, from which the metadata may be moved."""
-    expected_followers: tuple[str, ...] = ()
-    """host:port of the followers that a leader-role broker waits for before it creates replicated topics."""
-    followers_timeout_ms: int = 30_000
-    fetch_web: Callable[[str], events.Plan] | None = None
-    """Makes the plan that fetches a document over HTTP; None where there is no web."""
-    processor_ns: Callable[[], int] = int
-    """The processor time of the thread that steps the broker, for quotas of request time; always 0 in the simulator."""
 
 
 class Broker:

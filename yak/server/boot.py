@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
 from yak.broker.apis import API_TABLE
-from yak.broker.broker import Broker, Parts
+from yak.broker.broker import Broker
+from yak.broker.parts import Parts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.payload import BadRecord

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from yak.broker.apis import API_TABLE
-from yak.broker.broker import Broker, Parts
+from yak.broker.broker import Broker
+from yak.broker.parts import Parts
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
