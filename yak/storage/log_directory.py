@@ -45,6 +45,7 @@ from yak.storage.names import (
 
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
+"""Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
 _OFFSET_FILES = (
     RECOVERY_POINT_CHECKPOINT,
     LOWERED_RECOVERY_POINTS,
@@ -52,7 +53,6 @@ _OFFSET_FILES = (
     HIGH_WATERMARK_CHECKPOINT,
     CLEANER_CHECKPOINT,
 )
-"""Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
 
 
 @dataclass(frozen=True, slots=True)
