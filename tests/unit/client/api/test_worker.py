@@ -13,7 +13,7 @@ import yak.trio
 from yak.client.api.asynchronous.loop import in_thread
 from yak.client.api.asynchronous.worker import Worker
 
-LOOPS = {"asyncio": (yak.aio._LOOP, asyncio.run), "trio": (yak.trio._LOOP, lambda main: trio.run(lambda: main))}
+LOOPS = {"asyncio": (yak.aio.LOOP, asyncio.run), "trio": (yak.trio.LOOP, lambda main: trio.run(lambda: main))}
 
 
 @pytest.fixture(params=LOOPS)
