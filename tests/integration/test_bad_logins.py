@@ -18,7 +18,8 @@ from yak.security.scram import MECHANISMS, ScramClient
 
 PLAINTEXT, TLS = PROTOCOLS
 HANDSHAKE, AUTHENTICATE, API_VERSIONS, METADATA = 17, 36, 18, 3
-SOON_SECONDS = 5.0
+SOON_SECONDS = 8.0
+"""Before the deadline of a connection that sends nothing, 10 s."""
 TWO_GIB = 2**31 - 1
 
 

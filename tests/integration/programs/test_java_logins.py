@@ -22,6 +22,7 @@ from support.kafka_tools import (  # fmt: skip
 from support.login_broker import OAUTHBEARER, PASSWORDS, PROTOCOLS, LoginBroker, access_token
 from test_logins import ADMIN, PASSWORD
 
+pytestmark = pytest.mark.jvm
 PLAINTEXT, TLS = PROTOCOLS
 
 

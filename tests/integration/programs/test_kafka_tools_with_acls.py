@@ -26,6 +26,7 @@ from support.kafka_tools import (
 from support.login_broker import PROTOCOLS, LoginBroker
 from test_logins import ADMIN, PASSWORD
 
+pytestmark = pytest.mark.jvm
 USERS = {ADMIN: PASSWORD, "ann": "ann-secret", "none": "none-secret"}
 RIGHTS = (
     "--operation All --topic orders",
