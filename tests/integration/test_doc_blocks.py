@@ -13,6 +13,7 @@ from support.doc_page import ROOT, Block, Reader, blocks, blocks_of
 
 DOCS = ROOT / "docs"
 OWN_TESTS = {
+    "deployment.md": "tests/integration/test_deployment.py",
     "python.md": "tests/integration/test_python_page.py",
     "spark.md": "tests/spark/test_spark_page.py",
     "testing.md": "tests/integration/test_testing_plugin.py",

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import DESCRIBE_CONFIGS, RawConnection, import_messages
 from yak.ids import NodeId
-from yak.protocol.lean_imports import import_kio
 
 ROLE: Final = "yak.broker.role"
 ANSWER_SECONDS: Final = 3.0
@@ -49,7 +48,7 @@ def read_members(
 
     `answered` is the address to ask for brokers that are down.
     """
-    import_kio()
+    import_messages(*DESCRIBE_CONFIGS)
     patience = min(ANSWER_SECONDS, timeout_s)
     addresses = [answered, *(broker.address for broker in metadata.brokers.values())]
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions)

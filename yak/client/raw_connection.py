@@ -12,12 +12,28 @@ from typing import Any, Final, Self
 from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
+from yak.protocol.lean_imports import import_kio
 
 CLIENT_ID: Final = b"yak"
+LIST_OFFSETS: Final = 2, 7
+"""The key and the version that are used of an API."""
+DESCRIBE_CONFIGS: Final = 32, 4
 ANSWER_BYTES_MAX: Final = 256 << 20
 _HEADER = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS = b"\x00"
+
+
+def import_messages(api_key: int, version: int) -> None:
+    """Import the classes of an API's request and response; call it before threads use them.
+
+    Threads that import one package at once may get a deadlock error of Python's import system.
+    """
+    import_kio()
+    from kio.index import load_request_schema, load_response_schema
+
+    load_request_schema(api_key, version)
+    load_response_schema(api_key, version)
 
 
 class RawConnection:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from yak.client.metadata import Broker
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import DESCRIBE_CONFIGS, LIST_OFFSETS, RawConnection, import_messages
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition
@@ -151,6 +151,7 @@ def damaged_offsets(
 ) -> dict[int, dict[NodeId, Offset]]:
     """The damaged offset of each broker's replica, by partition; nothing from a broker that does not answer."""
     found: dict[int, dict[NodeId, Offset]] = {}
+    import_messages(*DESCRIBE_CONFIGS)
 
     def ask(node: NodeId) -> str:
         try:
@@ -195,6 +196,7 @@ def _ask_all(
     `silent`."""
     asked = [node for node, partitions in wanted.items() if partitions]
     found: dict[NodeId, _Offsets] = {}
+    import_messages(*LIST_OFFSETS)
 
     def ask(node: NodeId) -> _Offsets | OSError:
         try:
