@@ -63,7 +63,7 @@ class RuledRun(ClusterRun):
         rule = drawn(self._rules_rng, tuple(self.plans))
         if rule["fault"] == "lag_replica":
             rule["broker"] = node.node_id
-        broker.faults.add(broker, {"id": rule_id, **rule})
+        broker.faults.add({"id": rule_id, **rule})
         self.seen[str(rule["fault"])] += 1
         self.world.after(self._rules_rng.between(1, LONGEST_US), lambda: self._clear(broker, rule_id))
 
@@ -71,7 +71,7 @@ class RuledRun(ClusterRun):
         counted = {each["id"]: each for each in broker.context.faults.as_json()}
         for each in counted.values() if rule_id is None else [counted.get(rule_id, {})]:
             self.seen["hits"] += each.get("hits", 0)
-        broker.faults.clear(broker, rule_id)
+        broker.faults.clear(rule_id)
 
     def _heal(self) -> None:
         self._is_healed = True

@@ -470,9 +470,7 @@ class Broker:
         self.audit = Audit(self.emit, parts.apis.names)
         self.authorization = Authorization(self.context, self.audit.denied)
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
-        self.faults = FaultInjection(
-            self.context, parts.apis, self.purgatory, self.close_connection, self.answered_fields
-        )
+        self.faults = FaultInjection(self, parts.apis)
         self.large_requests = LargeRequests(
             self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_kept_frame
         )
@@ -745,14 +743,14 @@ class Broker:
                     raise
                 self.large_requests.add(call, self._serve_in_slices(handle, call), frame, header.body_offset)
                 return
-        outcome = self.faults.serve(self, handle, call) if self.faults.is_active else handle(self, call)
+        outcome = self.faults.serve(handle, call) if self.faults.is_active else handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)
         self._settle(call, outcome)
 
     def _serve_in_slices(self, handle: Handler, call: Call) -> Slices:
         if self.faults.is_active:
-            return self.faults.serve(self, handle, call)
+            return self.faults.serve(handle, call)
         slices = self.apis.sliced.get((call.api_key, call.version))
         return handle(self, call) if slices is None else (yield from slices(self, call))
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.call import ApiTable, Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt
-from yak.broker.purgatory import Answer, Purgatory
+from yak.broker.purgatory import Answer
 from yak.broker.quorum_node import SERVED_EARLY
-from yak.core.context import Context
 from yak.core.peers import CLIENT_ID
 from yak.errors import ErrorCode, PeerError, UsageError
 from yak.faults import rows
@@ -32,7 +30,6 @@ from yak.replication.fetch_sessions import ConsumerSession
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.connections import Connection
 
 COMMAND: Final = b"yak.faults "
 """Begins the data of an Envelope request that reads or changes the rules; JSON follows (`yak.client.faults`)."""
@@ -52,16 +49,9 @@ _LENGTH_BYTES: Final = 4
 class FaultInjection:
     """The fault rules in force, and the requests that they hold back."""
 
-    def __init__(
-        self,
-        context: Context,
-        apis: ApiTable,
-        purgatory: Purgatory,
-        close: Callable[[Connection, str], None],
-        answered: Callable[[Call, Fields], Fields],
-    ) -> None:
-        """`answered` gives the fields that are sent: with the throttle time, and their changes in the audit log."""
-        self._context, self._purgatory, self.close, self.answered_fields = context, purgatory, close, answered
+    def __init__(self, broker: Broker, apis: ApiTable) -> None:
+        self._broker, context = broker, broker.context
+        self._rules = context.faults
         self._apis = {key: name for key, name in apis.names.items() if key not in _BETWEEN_BROKERS}
         self._blackholed: dict[Blackholed, None] = {}
         self.is_active = False
@@ -71,9 +61,9 @@ class FaultInjection:
 
     # ----------------------------------------------------------------------------------------------------- requests
 
-    def serve(self, broker: Broker, handle: Handler, call: Call) -> Outcome:
+    def serve(self, handle: Handler, call: Call) -> Outcome:
         """Serve a request as the rules say that match it."""
-        connection = call.connection
+        broker, connection = self._broker, call.connection
         if (
             connection.proven is not None
             or connection.is_in_process
@@ -81,8 +71,8 @@ class FaultInjection:
             or call.client_id == CLIENT_ID
         ):
             return handle(broker, call)
-        named = self._named(broker, call)
-        fired = self._context.faults.fired(call.api_key, call.client_id, lambda: named)
+        named = self._named(call)
+        fired = self._rules.fired(call.api_key, call.client_id, lambda: named)
         if not fired:
             return handle(broker, call)
         kinds = {kind: [rule for rule in fired if rule.fault is kind] for kind in FaultKind}
@@ -90,26 +80,21 @@ class FaultInjection:
             return self._swallow(call, kinds[FaultKind.BLACKHOLE_CLIENT][0])
         disconnects = kinds[FaultKind.DISCONNECT_ON]
         if any(not rule.after for rule in disconnects):
-            self.disconnect(call)
+            _disconnect(broker, call)
             return None
         fault = call.fault = RequestFault(
-            self,
+            broker,
             call,
             kinds[FaultKind.INJECT_ERROR],
             sum(rule.delay_ms for rule in kinds[FaultKind.DELAY_ON]),
             disconnects=bool(disconnects),
-            topic_of=lambda key: _topic_of(broker, key),
         )
         outcome = fault.refuse_all() if fault.take_rows() else handle(broker, call)
         return outcome if type(outcome) is Later else fault.answered(outcome)
 
-    def disconnect(self, call: Call) -> None:
-        """Close the connection of a request."""
-        self.close(call.connection, "disconnect_on of a fault rule")
-
-    def _named(self, broker: Broker, call: Call) -> list[tuple[str | None, int | None]]:
+    def _named(self, call: Call) -> list[tuple[str | None, int | None]]:
         """The topics and partitions that a request names; those of a fetch session are named by the session."""
-        request = call.request
+        broker, request = self._broker, call.request
         named: list[tuple[str | None, int | None]] = [
             (None if key is None else _topic_of(broker, key), index)
             for key, index in rows.named_rows(call.api_key, request)
@@ -121,7 +106,7 @@ class FaultInjection:
 
     def _swallow(self, call: Call, rule: FaultRule) -> Later:
         call.request = None  # its views end with the step
-        held = Blackholed(self, call, rule.rule_id)
+        held = Blackholed(self._broker, call, rule.rule_id)
         self._blackholed[held] = None
         return Later(held)
 
@@ -131,13 +116,13 @@ class FaultInjection:
 
     # ------------------------------------------------------------------------------------------------------- rules
 
-    def command(self, broker: Broker, call: Call) -> Now:
+    def command(self, call: Call) -> Now:
         """Answer a client's Envelope request about the rules: JSON of the result, or of an error."""
         error_code, answer = ErrorCode.none, {}
         try:
             wanted = self._parsed(bytes(call.request.request_data)[len(COMMAND) :])
-            broker.authorization.check_cluster(call, Operation.ALTER)
-            answer = {"result": self._carry_out(broker, wanted)}
+            self._broker.authorization.check_cluster(call, Operation.ALTER)
+            answer = {"result": self._carry_out(wanted)}
         except PeerError as error:
             error_code = error.error_code
             why = "faults need ALTER on the cluster"
@@ -157,8 +142,9 @@ class FaultInjection:
             raise UsageError("bad-fault", "the request is no command", why="it lists, adds or clears faults")
         return wanted
 
-    def _carry_out(self, broker: Broker, wanted: dict[str, Any]) -> object:
-        if not self._context.config.yak_fault_injection_enable:
+    def _carry_out(self, wanted: dict[str, Any]) -> object:
+        broker = self._broker
+        if not broker.config.yak_fault_injection_enable:
             raise UsageError(
                 "faults-off",
                 f"broker {broker.node_id} injects no faults",
@@ -166,45 +152,46 @@ class FaultInjection:
                 try_=("yak serve -c yak.fault.injection.enable=true",),
             )
         if wanted["do"] == "add":
-            return self.add(broker, wanted.get("rule"))
+            return self.add(wanted.get("rule"))
         if wanted["do"] == "clear":
-            return self.clear(broker, wanted.get("id"))
-        return self._context.faults.as_json()
+            return self.clear(wanted.get("id"))
+        return self._rules.as_json()
 
-    def add(self, broker: Broker, fields: object) -> str:
+    def add(self, fields: object) -> str:
         """Add the rule that JSON fields describe; returns its id. Raises UsageError (`bad-fault`)."""
         if not isinstance(fields, dict):
             raise UsageError("bad-fault", "a fault is an object of JSON", why="with the field fault")
-        rule = parse_rule(fields, self._apis)
-        if rule.broker not in (None, broker.node_id):
-            why = f"this is broker {broker.node_id}"
+        rule, node_id = parse_rule(fields, self._apis), self._broker.node_id
+        if rule.broker not in (None, node_id):
+            why = f"this is broker {node_id}"
             raise UsageError("bad-fault", f"broker {rule.broker} holds the replica that is to lag", why=why)
-        self._context.faults.add(rule)
+        self._rules.add(rule)
         self.is_active = True
-        self._context.notice("warning", "fault-added", **{key: str(value) for key, value in rule.as_json().items()})
-        self._replicas_changed(broker, [rule])
+        self._broker.notice("warning", "fault-added", **{key: str(value) for key, value in rule.as_json().items()})
+        self._replicas_changed([rule])
         return rule.rule_id
 
-    def clear(self, broker: Broker, rule_id: object = None) -> list[str]:
+    def clear(self, rule_id: object = None) -> list[str]:
         """Remove a rule, or all for None; returns the ids of the removed ones.
 
         Connections with blackholed requests are closed, so that their clients reconnect.
         """
         if rule_id is not None and not isinstance(rule_id, str):
             raise UsageError("bad-fault", "the id of a fault is a text", why="yak faults list shows the ids")
-        gone = self._context.faults.remove(rule_id)
-        self.is_active = bool(self._context.faults)
+        gone = self._rules.remove(rule_id)
+        self.is_active = bool(self._rules)
         ids = [rule.rule_id for rule in gone]
         for held in list(self._blackholed):
             if held.rule_id in ids:
-                self._purgatory.complete(held)
+                self._broker.purgatory.complete(held)
         if gone:
-            self._context.notice("warning", "faults-cleared", ids=",".join(ids))
-        self._replicas_changed(broker, gone)
+            self._broker.notice("warning", "faults-cleared", ids=",".join(ids))
+        self._replicas_changed(gone)
         return ids
 
-    def _replicas_changed(self, broker: Broker, rules: list[FaultRule]) -> None:
+    def _replicas_changed(self, rules: list[FaultRule]) -> None:
         """Stop or resume the fetches of replicas, and look at ISRs that may change again."""
+        broker = self._broker
         for rule in rules:
             for topic_partition, partition in broker.partitions.items():
                 if rule.fault is FaultKind.LAG_REPLICA and rule.hits(*topic_partition):
@@ -216,20 +203,13 @@ class FaultInjection:
 class RequestFault:
     """What the rules do to one request, and to its answer."""
 
-    __slots__ = ("_call", "_delay_ms", "_disconnects", "_errors", "_faults", "_refused", "_stamps", "_topic_of")
+    __slots__ = ("_broker", "_call", "_delay_ms", "_disconnects", "_errors", "_refused", "_stamps")
 
     def __init__(
-        self,
-        faults: FaultInjection,
-        call: Call,
-        errors: list[FaultRule],
-        delay_ms: int,
-        *,
-        disconnects: bool,
-        topic_of: Callable[[TopicKey], str],
+        self, broker: Broker, call: Call, errors: list[FaultRule], delay_ms: int, *, disconnects: bool
     ) -> None:
-        self._faults, self._call, self._errors = faults, call, errors
-        self._delay_ms, self._disconnects, self._topic_of = delay_ms, disconnects, topic_of
+        self._broker, self._call, self._errors = broker, call, errors
+        self._delay_ms, self._disconnects = delay_ms, disconnects
         self._stamps: list[FaultRule] = []
         """The errors that the answer gets; of a Fetch, its partitions have got them."""
         self._refused: Fields | None = None
@@ -271,15 +251,15 @@ class RequestFault:
 
     def answered(self, outcome: Answer) -> Outcome:
         """The answer that the client gets, and when. Called once, with the handler's answer."""
-        call, faults = self._call, self._faults
+        call = self._call
         call.fault = None
         is_silent = outcome is None or (type(outcome) is Prebuilt and not outcome.parts)
         if self._disconnects:
-            faults.disconnect(call)
+            _disconnect(self._broker, call)
             return None
         if is_silent:
             if self._stamps or self._refused is not None:
-                faults.close(call.connection, "inject_error of a fault rule, with acks=0")
+                self._broker.close_connection(call.connection, "inject_error of a fault rule, with acks=0")
             return outcome
         assert outcome is not None
         if self._stamps or self._refused is not None:
@@ -289,7 +269,7 @@ class RequestFault:
     def _changed(self, outcome: Now | Prebuilt) -> Prebuilt:
         call = self._call
         if type(outcome) is Now:
-            fields = _copied(self._faults.answered_fields(call, outcome.fields))
+            fields = _copied(self._broker.answered_fields(call, outcome.fields))
         else:
             assert type(outcome) is Prebuilt
             # parts of files are in answers to Fetch only, whose partitions got their errors before
@@ -313,7 +293,7 @@ class RequestFault:
             rows.stamp(call.api_key, call.version, fields, rule.error_code, hit)
 
     def _hit(self, rule: FaultRule, key: TopicKey, index: int | None) -> bool:
-        return rule.hits(self._topic_of(key), index)
+        return rule.hits(_topic_of(self._broker, key), index)
 
     # -------------------------------------------------------------------------------------------------------- fetches
 
@@ -327,7 +307,7 @@ class RequestFault:
     def mark_dirty(self, session: ConsumerSession) -> None:
         """Let a fetch of a session answer the partitions that get an error, though nothing is new in them."""
         for item in session.items.values():
-            topic = self._topic_of(item.name or item.topic_key)
+            topic = _topic_of(self._broker, item.name or item.topic_key)
             if any(rule.hits(topic, item.index) for rule in self._errors):
                 session.mark_dirty(item)
 
@@ -353,11 +333,11 @@ class HeldAnswer(DelayedOperation):
 class Blackholed(DelayedOperation):
     """A request of a blackholed client: it is not served, and its connection ends unanswered when the rule is cleared."""
 
-    __slots__ = ("_faults", "rule_id")
+    __slots__ = ("_broker", "rule_id")
 
-    def __init__(self, faults: FaultInjection, call: Call, rule_id: str) -> None:
+    def __init__(self, broker: Broker, call: Call, rule_id: str) -> None:
         super().__init__(call, BLACKHOLE_MS_MAX)
-        self._faults, self.rule_id = faults, rule_id
+        self._broker, self.rule_id = broker, rule_id
 
     def is_done(self) -> bool:
         """Not before the rule is cleared."""
@@ -365,7 +345,7 @@ class Blackholed(DelayedOperation):
 
     def answer(self) -> Outcome:
         """Close the connection: a later request must not be answered in this one's place."""
-        self._faults.close(self.call.connection, "blackhole_client of a fault rule was cleared")
+        self._broker.close_connection(self.call.connection, "blackhole_client of a fault rule was cleared")
         return None
 
     def on_expiration(self) -> Outcome:
@@ -374,7 +354,7 @@ class Blackholed(DelayedOperation):
 
     def leave(self) -> None:
         """The rules need to know of it no longer."""
-        self._faults.forget(self)
+        self._broker.faults.forget(self)
 
 
 def _copied(value: Any) -> Any:
@@ -382,6 +362,10 @@ def _copied(value: Any) -> Any:
     if type(value) is dict:
         return {name: _copied(each) for name, each in value.items()}
     return [_copied(each) for each in value] if type(value) in (list, tuple) else value
+
+
+def _disconnect(broker: Broker, call: Call) -> None:
+    broker.close_connection(call.connection, "disconnect_on of a fault rule")
 
 
 def _topic_of(broker: Broker, key: TopicKey) -> str:

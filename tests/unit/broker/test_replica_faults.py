@@ -15,12 +15,12 @@ def rig() -> ClusterRig:
 
 def add(rig, node_id, fault, **fields):
     broker = rig.nodes[node_id - 1].broker
-    broker.faults.add(broker, {"id": fault, "fault": fault, "topic": "orders", **fields})
+    broker.faults.add({"id": fault, "fault": fault, "topic": "orders", **fields})
 
 
 def clear(rig, node_id):
     broker = rig.nodes[node_id - 1].broker
-    assert broker.faults.clear(broker)
+    assert broker.faults.clear()
 
 
 def test_lagging_replica_leaves_the_isr_and_comes_back_when_the_rule_is_cleared(rig):

@@ -57,7 +57,7 @@ def envelope(broker: Broker, call: Call) -> Outcome:
     A client's is about the fault rules of this broker.
     """
     if call.request.request_data.startswith(COMMAND):
-        return broker.faults.command(broker, call)
+        return broker.faults.command(call)
     if call.connection.is_in_process and broker.quorum is not None:
         quorum = broker.quorum
         if quorum.quorum.leader is None:
