@@ -72,7 +72,7 @@ def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
     """Make a voter an observer. Raises YakError (`quorum-last-voter`, `quorum-would-stop`)."""
     from yak.client.quorum_changes import describe_quorum, remove_voter
     from yak.client.replica_offsets import read_metadata
-    from yak.commands.quorum import say_voters, voter_to_remove
+    from yak.commands.quorum import voter_to_remove, voters_sentence
     from yak.errors import YakError
 
     timeout_s = g.timeout_ms / 1000
@@ -88,7 +88,8 @@ def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
         return
     voter = voter_to_remove(state, node_id)
     remove_voter(address, found.cluster_id, node_id, voter.directory_id, timeout_s=timeout_s)
-    say_voters(g, address, f"node {node_id} is no voter")
+    state = describe_quorum(address, timeout_s=timeout_s)
+    g.out.note(f"node {node_id} is no voter; {voters_sentence(state)}")
 
 
 def _remove_elsewhere(g: Globals, removal: "Removal") -> None:

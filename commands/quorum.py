@@ -73,7 +73,7 @@ def add(g: Globals, node_id: NodeId) -> None:
         (broker.host, broker.port),
         timeout_s=admin.timeout_s,
     )
-    say_voters(g, admin.answered, f"node {node_id} is a voter")
+    _say_voters(g, admin, f"node {node_id} is a voter")
 
 
 @quorum.command("remove", examples=("yak quorum remove 4", "yak quorum remove 4 --yes"))
@@ -91,7 +91,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
     left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
     g.confirm(f"Remove voter {node_id}, and leave {left}?")
     remove_voter(admin.answered, metadata.cluster_id, node_id, voter.directory_id, timeout_s=admin.timeout_s)
-    say_voters(g, admin.answered, f"node {node_id} is no voter")
+    _say_voters(g, admin, f"node {node_id} is no voter")
 
 
 @quorum.command(
@@ -184,14 +184,19 @@ def _ids(replicas: "tuple[QuorumReplica, ...]") -> str:
     return ", ".join(str(each.node_id) for each in replicas) or "none"
 
 
-def say_voters(g: Globals, address: str, done: str) -> None:
+def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     """Say what was done, and what the voters tolerate now."""
     from yak.client.quorum_changes import describe_quorum
 
-    state = describe_quorum(address, timeout_s=g.timeout_ms / 1000)
+    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     if g.output in ("json", "yaml"):
         g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
-    g.out.note(f"{done}; voters are {_ids(state.voters)}, {_tolerance(state)}")
+    g.out.note(f"{done}; {voters_sentence(state)}")
+
+
+def voters_sentence(state: "QuorumState") -> str:
+    """Who the voters are, and what they tolerate."""
+    return f"voters are {_ids(state.voters)}, {_tolerance(state)}"
 
 
 def _tolerance(state: "QuorumState") -> str:

@@ -445,9 +445,9 @@ class Broker:
         self.suspected_brokers.wake()
         self.shutdown.image_changed()
 
-    def metadata_log_failed(self) -> None:
+    def metadata_log_failed(self, error: BaseException) -> None:
         """This broker's copy of the metadata log failed: it applies and makes no more changes of the metadata."""
-        self.metadata.log_failed()
+        self.metadata.log_failed(error)
 
     def _on_broker_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
         self.metadata.peer_is_dead(node_id, broker_epoch)

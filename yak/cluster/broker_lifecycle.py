@@ -349,6 +349,12 @@ class BrokerLifecycle:
             if now_ms - reported_ms <= DEATH_REPORT_MS_MAX:
                 self._fence_dead(node_id, broker_epoch, now_ms)
 
+    def on_unreadable(self, reason: str) -> list[Output]:
+        """A record of the metadata cannot be read. A broker that serves goes on with what it knows, another one ends."""
+        if not self._is_ready and not self._is_over:
+            self._refuse(refusals.unreadable(reason))
+        return self._session.take_outputs()
+
     def begin_stopping(self, now_ms: int) -> list[Output]:
         """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
         del now_ms

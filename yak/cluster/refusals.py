@@ -66,6 +66,16 @@ def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
     )
 
 
+def unreadable(reason: str) -> Refuse:
+    """Refuse to start: a record of the cluster's metadata is of a newer YAK, or damaged."""
+    return Refuse(
+        code="metadata-unreadable",
+        message="the cluster's metadata cannot be read",
+        why=f"{reason}; this broker did not serve, and changed no topic",
+        try_=("start the broker with the version of YAK that the other brokers have", "yak metadata log"),
+    )
+
+
 def replaced(node_id: int, broker: Mapping[str, object]) -> Refuse:
     """Refuse to go on: another process registered with this node id during an outage."""
     return Refuse(

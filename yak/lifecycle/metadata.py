@@ -10,6 +10,7 @@ from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import OnChanged
 from yak.cluster.image import Delta
+from yak.cluster.payload import BadRecord
 from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
@@ -187,7 +188,7 @@ class Metadata:
         )
         self._carry_out(self.lifecycle.on_image(image, self._context.clock.now_ms, has_leaderless=leaderless))
 
-    def log_failed(self) -> None:
+    def log_failed(self, error: BaseException) -> None:
         """Make no more changes, because the local metadata log failed. The results of those under way are unknown."""
         self._failed = True
         changes, self._changes = self._changes, {}
@@ -199,3 +200,5 @@ class Metadata:
                 ),
                 (),
             )
+        if isinstance(error, BadRecord):
+            self._carry_out(self.lifecycle.on_unreadable(str(error)))

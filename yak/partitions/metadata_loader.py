@@ -70,7 +70,7 @@ class MetadataPublisher(Protocol):
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match the image in force."""
 
-    def metadata_log_failed(self) -> None:
+    def metadata_log_failed(self, error: BaseException) -> None:
         """No more records are applied until a restart."""
 
 
@@ -248,7 +248,7 @@ class MetadataLoader:
     def _fail(self, error: BaseException) -> None:
         """Stop acting on metadata until a restart, because the local metadata log failed. The data path continues."""
         self._context.notice("error", "metadata-log-failed", error=str(error))
-        self._publisher.metadata_log_failed()
+        self._publisher.metadata_log_failed(error)
 
     def _act(self, step: _Step, created: Created) -> None:
         """Put an image in force: first the partitions, in slices, then the parts that need the whole image."""
