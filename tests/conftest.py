@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.file_scheduling"]
 ORDER = ("unit", "sim", "tui", "spark", "integration")
 TESTS = Path(__file__).resolve().parent
 

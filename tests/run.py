@@ -7,6 +7,7 @@ go unsaid (Apache Kafka's own build does the same: `maxTestRetries=1`, `maxTestR
 `AGAIN_MAX` are no coincidence and are not run again.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,8 +17,8 @@ from pathlib import Path
 
 AGAIN_MAX = 5
 LONGEST_S = int(os.environ.get("YAK_TESTS_LONGEST_S", "3000"))
-"""After this time the first run is ended and begun once more, and that is said: after the crash of a worker (librdkafka may
-abort the process) xdist has waited for ever. No test takes longer than its own time-out of two minutes."""
+"""After this time the first run is ended and begun once more, and that is said. No test takes longer than its own time-out
+of two minutes."""
 CACHE = Path("build") / "test-cache"
 TESTS_FAILED = 1
 
@@ -31,11 +32,11 @@ def run(*words: str, longest_s: float | None = None) -> int:
 
 
 def failed() -> list[str]:
-    """The tests that failed in the last run."""
-    try:
-        kept = json.loads((CACHE / "v" / "cache" / "lastfailed").read_text())
-    except FileNotFoundError:
-        return []
+    """The tests that failed in the last run, or whose worker crashed: pytest does not keep these."""
+    kept: set[str] = set()
+    for name in ("cache/lastfailed", "yak/crashed"):
+        with contextlib.suppress(FileNotFoundError):
+            kept.update(json.loads((CACHE / "v" / name).read_text()))
     return sorted(kept)
 
 

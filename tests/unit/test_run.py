@@ -65,3 +65,25 @@ def test_a_run_that_does_not_end_is_begun_once_more(tmp_path, monkeypatch):
 def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0
+
+
+def test_a_run_ends_after_a_worker_crashed(tmp_path):
+    """A worker that crashes had done other files, which no other worker has to do."""
+    for number in range(12):
+        crash = "marker.exists() or (marker.touch(), os._exit(3))" if number == 8 else "True"
+        text = f"import os, pathlib\ndef test_it():\n    marker = pathlib.Path('seen')\n    assert {crash}\n"
+        (tmp_path / f"test_{number:02}.py").write_text(text)
+    words = ["-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--rootdir", "."]
+    ran = subprocess.run(
+        [sys.executable, str(RUNNER), *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.file_scheduling"}
+        | {"PYTHONPATH": str(RUNNER.parents[1])},
+    )
+    assert "1 failed, 12 passed" in ran.stdout
+    assert ran.returncode == 0, ran.stdout
+    assert "FLAKY" in ran.stdout

@@ -1,0 +1,40 @@
+"""How `make test` shares its files among workers: as xdist's `--dist loadfile`, but a run ends after a worker crashed."""
+
+import contextlib
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+CRASHED = "yak/crashed"
+"""Where pytest's cache has the tests that ran when their workers crashed; `tests/run.py` runs them again."""
+_TESTS_MIN = 2
+"""A worker keeps its last test until it knows the next one, or that there is none."""
+
+
+class FileScheduling(LoadFileScheduling):
+    """One file at a time for each worker.
+
+    xdist 3.8 shares the files of a crashed worker among the others, also those that were done, and gives the new worker a
+    single file. A worker with fewer than two tests to run then waits for an event that does not come.
+    """
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Share the files of a worker that ended; returns the test that it ran when it crashed."""
+        crashed: str | None = super().remove_node(node)
+        if crashed is not None and self.config.cache is not None:
+            self.config.cache.set(CRASHED, [*self.config.cache.get(CRASHED, []), crashed])
+        return crashed
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        with contextlib.suppress(OSError):  # this worker has crashed, and `remove_node` follows
+            super()._assign_work_unit(node)
+            while self.workqueue and self._pending_of(self.assigned_work[node]) < _TESTS_MIN:
+                super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)  # xdist may be switched off
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling | None:
+    """The scheduler of `--dist loadfile`."""
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
