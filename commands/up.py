@@ -1,10 +1,12 @@
 """`yak up`: starts and shows a cluster on this machine."""
 
+import signal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from yak.commands.app import OUTPUT, START, WHAT, command
+from yak.commands.interrupts import held
 from yak.commands.local_cluster import (
     bootstrap_servers,
     data_dir_flag,
@@ -263,8 +265,11 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
     topics = tuple(parse_seed_topic(text) for text in seeds)
     started: tuple[int, ...] = ()
     try:
-        result = cluster.up(settings)
-        started = result.started
+        with held() as signalled:  # no process is left that nothing knows of; a second Ctrl+C ends the start
+            result = cluster.up(settings)
+            started = result.started
+        if signalled.signal is not None:
+            raise KeyboardInterrupt if signalled.signal == signal.SIGINT else SystemExit(signalled.exit_code)
         _connect(result, settings.users_file)
         made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
         print_status(g, result.status, with_state=False)
@@ -279,7 +284,7 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
     except BaseException:
         if settings.ephemeral:
             cluster.discard()
-        elif settings.supervised and started:
+        elif started and (settings.supervised or signalled.signal is not None):
             cluster.down()
         raise
 
@@ -332,7 +337,6 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
 
 def _watch(g: Globals, cluster: "LocalCluster") -> int:
     """Print logs until Ctrl+C or SIGTERM, then stop the cluster gracefully; also ends when another command stops it."""
-    import signal
     import threading
 
     from yak.local.supervise import supervise

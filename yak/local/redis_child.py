@@ -149,6 +149,21 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
         )
     finally:
         os.close(log)
+    try:
+        _wait_until_it_answers(child, folder, port, socket_path, log_path, log_start)
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    process = identify(child.pid)
+    assert process is not None, "it answered a moment ago"
+    return RunningRedis(process, socket_url(socket_path) if socket_path else url(port))
+
+
+def _wait_until_it_answers(
+    child: "subprocess.Popen[bytes]", folder: str, port: int, socket_path: str, log_path: str, log_start: int
+) -> None:
+    """Give a server its settings, and wait. Raises StartRefused, NothingInTime."""
     assert child.stdin is not None
     try:
         child.stdin.write(_settings(folder, port, socket_path))
@@ -165,8 +180,6 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
                 try_=(f"tail {log_path}",),
             )
         if time.monotonic() > deadline:
-            child.kill()
-            child.wait()
             raise NothingInTime(
                 "redis-not-ready",
                 f"the Redis server did not answer in {START_SECONDS:.0f} s",
@@ -174,9 +187,6 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
                 try_=(f"tail {log_path}",),
             )
         time.sleep(_POLL_SECONDS)
-    process = identify(child.pid)
-    assert process is not None, "it answered a moment ago"
-    return RunningRedis(process, socket_url(socket_path) if socket_path else url(port))
 
 
 def stop(process: ProcessId) -> bool:
