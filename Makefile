@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py examples/run.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py docs/examples/run.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
@@ -81,7 +81,7 @@ test-all: lint  ## all tests, Spark's kills and tutorial among them, 9,000 seeds
 	$(BIN)/yak sim quorum --seed 10001 --seeds 3000
 	$(BIN)/yak sim mutants
 	$(BIN)/python tests/kafka/run.py
-	$(BIN)/python examples/run.py
+	$(BIN)/python docs/examples/run.py
 
 .PHONY: kafka-tests
 kafka-tests: setup  ## Apache Kafka's own tests against YAK; ARGS="CLASS ..." (needs a JDK, mvn)
@@ -93,7 +93,7 @@ client-suites: setup  ## client libraries' own tests against YAK; ARGS="NAME ...
 
 .PHONY: examples
 examples: setup  ## example test suites of five languages against one cluster; ARGS="go java node python rust"
-	$(BIN)/python examples/run.py $(ARGS)
+	$(BIN)/python docs/examples/run.py $(ARGS)
 
 .PHONY: sim
 sim: setup  ## simulate SEEDS=200 clusters of three brokers and of one, on all cores

@@ -53,7 +53,7 @@ def repository_links(text: str, page: str) -> str:
         path = posixpath.normpath(posixpath.join(folder, target))
         if path in _AT_TOP:
             path = f"docs/{_AT_TOP[path]}"
-        if not path.startswith("docs/"):
+        if not path.startswith("docs/") or (ROOT / path).is_dir():
             return words if (ROOT / path).exists() else found[0]
         relative = posixpath.relpath(path.removeprefix("docs/"), posixpath.dirname(page) or ".")
         return f"[{words}]({relative}{anchor})"

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_python_example_passes_against_one_cluster():
     run = subprocess.run(
-        [sys.executable, "examples/run.py", "python"],
+        [sys.executable, "docs/examples/run.py", "python"],
         cwd=ROOT,
         capture_output=True,
         text=True,

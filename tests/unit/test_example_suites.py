@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 TESTS = {
     "go": ("orders_test.go", r"^func Test"),
     "java": ("src/test/java/orders/OrdersTest.java", r"^    @Test"),

@@ -1,6 +1,6 @@
 """Run the example test suites of every language against one `yak up` of three brokers.
 
-    python examples/run.py [LANGUAGE ...]     go, java, node, python, rust; without one, all
+    python docs/examples/run.py [LANGUAGE ...]     go, java, node, python, rust; without one, all
 
 Prints a line for each suite. One whose tool or registry is missing is skipped with the reason. Exit code 4 when a suite
 failed. The suites run in copies below build/examples, where their builds stay for the next run.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-WORK = FOLDER.parent / "build" / "examples"
+WORK = FOLDER.parents[1] / "build" / "examples"
 FAILED = 4
 COMMAND_SECONDS = 1800.0
 
