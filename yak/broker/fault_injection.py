@@ -20,7 +20,7 @@ from yak.broker.purgatory import Answer
 from yak.broker.quorum_node import SERVED_EARLY
 from yak.core.peers import CLIENT_ID
 from yak.errors import ErrorCode, PeerError, UsageError
-from yak.faults import rows
+from yak.faults import COMMAND, rows
 from yak.faults.rule import FaultKind, FaultRule, parse_rule
 from yak.protocol.codec import decode_response, encode_response
 from yak.protocol.hot_pieces import TopicKey
@@ -31,8 +31,6 @@ from yak.replication.fetch_sessions import ConsumerSession
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-COMMAND: Final = b"yak.faults "
-"""Begins the data of an Envelope request that reads or changes the rules; JSON follows (`yak.client.faults`)."""
 BLACKHOLE_MS_MAX: Final = 86_400_000
 _BETWEEN_BROKERS: Final = SERVED_EARLY - {FETCH, API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE}
 _OF_A_SESSION: Final = frozenset(

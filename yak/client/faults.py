@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, UsageError, YakError
+from yak.faults import COMMAND
 from yak.protocol.varint import read_uvarint, uvarint
 
 ENVELOPE: Final = 58
-_COMMAND: Final = b"yak.faults "
 _NO_PRINCIPAL_NO_ADDRESS_NO_TAGS: Final = b"\x00\x01\x00"
 _ID_BYTES: Final = 4
 
@@ -61,7 +61,7 @@ def clear_faults(address: str, rule_id: str | None = None, *, timeout_s: float) 
 
 
 def _call(address: str, wanted: Mapping[str, object], timeout_s: float) -> Any:
-    data = _COMMAND + json.dumps(wanted).encode()
+    data = COMMAND + json.dumps(wanted).encode()
     body = uvarint(len(data) + 1) + data + _NO_PRINCIPAL_NO_ADDRESS_NO_TAGS
     try:
         with RawConnection(address, timeout_s=timeout_s) as connection:

@@ -7,3 +7,8 @@ rows            the topics and partitions of requests and answers: refuse, stamp
 The words are those of Kafka's own fault proxy (KAFKA-21074). `yak.broker.fault_injection` applies the rules to requests,
 `yak.replication` those of replicas. Everything here is values: no broker, no clock.
 """
+
+from typing import Final
+
+COMMAND: Final = b"yak.faults "
+"""Begins the data of an Envelope request that reads or changes the rules; JSON follows (`yak.client.faults`)."""

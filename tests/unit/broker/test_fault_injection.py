@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.faults.sample_requests import BETWEEN_BROKERS, sample_request
 from yak.broker.apis import TABLE
-from yak.broker.fault_injection import COMMAND
+from yak.faults import COMMAND
 from yak.protocol.versions import FETCH
 from yak.sim.request_fields import build, fetch_fields, produce_fields
 from yak.sim.rig import Rig

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome
-from yak.broker.fault_injection import COMMAND
 from yak.broker.quorum_node import (
     NO_LEADER,
     forward_to_leader,
@@ -21,6 +20,7 @@ from yak.broker.quorum_node import (
     the_one_partition,
 )
 from yak.errors import ErrorCode, PeerError
+from yak.faults import COMMAND
 from yak.quorum.transport import (
     ADD_RAFT_VOTER,
     BEGIN_QUORUM_EPOCH,

@@ -11,8 +11,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.fault_injection import COMMAND
 from yak.errors import ErrorCode
+from yak.faults import COMMAND
 from yak.faults.rule import DELAY_MS_MAX, TEXT_LENGTH_MAX, FaultKind
 from yak.ids import NodeId
 from yak.lifecycle.liveness import serving_brokers
