@@ -72,7 +72,11 @@ def create(bootstrap: str, *topics: str, replicas: int = 1) -> None:
         future.result(20)
 
 
-def test_committed_records_are_read_and_aborted_ones_are_not(module_broker: Any, unique_topic: str) -> None:
+@pytest.mark.parametrize("padding_bytes", [0, 90_000])  # the second are so large that the kernel sends them
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    module_broker: Any, unique_topic: str, padding_bytes: int
+) -> None:
+    padding = "." * padding_bytes
     bootstrap = module_broker.bootstrap
     create(bootstrap, unique_topic)
     producer = transactional(bootstrap, unique_topic)
@@ -80,13 +84,13 @@ def test_committed_records_are_read_and_aborted_ones_are_not(module_broker: Any,
     for number in range(6):
         producer.begin_transaction()
         for partition in (0, 1):
-            producer.produce(unique_topic, f"{number}-{partition}", partition=partition)
+            producer.produce(unique_topic, f"{number}-{partition}{padding}", partition=partition)
         producer.flush(10)
         if number % 2:
             producer.abort_transaction(20)
         else:
             producer.commit_transaction(20)
-    committed = sorted(f"{number}-{partition}" for number in (0, 2, 4) for partition in (0, 1))
+    committed = sorted(f"{number}-{partition}{padding}" for number in (0, 2, 4) for partition in (0, 1))
     assert sorted(values(bootstrap, unique_topic, 6)) == committed
     assert len(values(bootstrap, unique_topic, 12, isolation="read_uncommitted")) == 12
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from yak.ports.disk import Buffer
+from yak.ports.disk import Part
 from yak.protocol.hot import FetchPartitionAnswer
 from yak.replication.fetch_sessions import FetchItem
 from yak.storage.reader import PendingRead
@@ -31,7 +31,7 @@ class FetchRead(Generic[Item]):
         self.to_count: list[tuple[Item, FetchPartitionAnswer]] = []
         """A consumer's answers with records or an error: few in a fetch of many partitions."""
 
-    def add(self, answer: FetchPartitionAnswer, found: Buffer | PendingRead, size_bytes: int) -> int:
+    def add(self, answer: FetchPartitionAnswer, found: Part | PendingRead, size_bytes: int) -> int:
         """Put what was read into the next answer; returns its size. A read from the device counts as `size_bytes`."""
         if isinstance(found, PendingRead):
             self.pending.append((len(self.answers), found))

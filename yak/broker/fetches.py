@@ -38,7 +38,7 @@ from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
 from yak.partitions.isolation import Isolation
 from yak.partitions.offline_replicas import OfflineReplicas
-from yak.ports.disk import Buffer
+from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
     AbortedTransaction,
     FetchPartitionAnswer,
@@ -316,7 +316,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         self._is_incremental = is_incremental
         self._is_read_committed = request.isolation_level == READ_COMMITTED
         count = len(session.items if is_incremental and session is not None else items)
-        self._sliced_max_bytes = min(allowed, FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION * count)
+        sliced = min(allowed, FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION * count)
+        self._sliced_max_bytes = max(max_bytes, sliced)
         self._min_bytes = min(request.min_bytes, max_bytes)
         self._takes_follower = call.version >= _RACK_VERSION
         """Whether a follower may answer (KIP-392)."""
@@ -353,8 +354,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def read(self) -> FetchRead[ConsumerItem]:
         """Read every partition, starting at another one each time; the answers are in the order of the request.
 
-        After half of the byte limit, partitions are answered with slices of files for the kernel to send. Where that is
-        not possible, records are read here.
+        The kernel sends long runs of records from their files. Where that is not possible, records are read here, up to
+        the smaller limit of an answer in memory.
         """
         reading: FetchRead[ConsumerItem] = FetchRead()
         items, first = self._in_turn()
@@ -384,7 +385,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         return (items[first:] + items[:first] if first else items), first
 
     def _read_some(self, reading: FetchRead[ConsumerItem], items: list[ConsumerItem]) -> None:
-        fetches, max_bytes, answers = self._fetches, self._max_bytes, reading.answers
+        fetches, answers = self._fetches, reading.answers
         find = fetches.partitions.get
         if fetches.authorization.is_active:
             self._denied = self._topics_denied({item.name for item in items})
@@ -411,10 +412,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                 if not log_start_offset <= offset < high_watermark:
                     self._read_carefully(reading, item)
                     continue
-                read_bytes = reading.bytes_count
-                if read_bytes * 2 >= max_bytes > 0 and self._slice(reading, partition, item):
-                    continue
-                if not 0 < max_bytes <= read_bytes:
+                if not 0 < self._sliced_max_bytes <= reading.bytes_count:
                     self._read_carefully(reading, item, partition)
                     continue
             # nothing new, true for most partitions of a large fetch; or no room
@@ -426,26 +424,6 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         """Those topics that the client may not read, in a session as of now; one without a name is not known yet."""
         allows, call = self._fetches.authorization.allows, self.call
         return frozenset([name for name in names if name is not None and not allows(call, *_READ_TOPIC, name)])
-
-    def _slice(self, reading: FetchRead[ConsumerItem], partition: Partition, item: ConsumerItem) -> bool:
-        """Let the kernel send records of this partition; False where that is not possible."""
-        log, high_watermark = partition.log, partition.high_watermark
-        room = min(item.max_bytes, self._sliced_max_bytes - reading.bytes_count)
-        if room < SLICE_BYTES_MIN or log is None:
-            return False
-        try:
-            part = log.slice(item.fetch_offset, room, high_watermark)
-        except LogDirectoryFailure as failure:
-            self._fetches.offline_replicas.directory_failed(failure)
-            return False
-        if part is None:
-            return False
-        answer = FetchPartitionAnswer(item.index, 0, high_watermark, high_watermark, log.log_start_offset, part)
-        answer.next_offset = log.read_end
-        reading.answers.append((item, answer))
-        reading.to_count.append((item, answer))
-        reading.bytes_count += len(part)
-        return True
 
     def _read_carefully(
         self, reading: FetchRead[ConsumerItem], item: ConsumerItem, partition: Partition | None = None
@@ -520,11 +498,16 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                 raise PeerError(ErrorCode.offset_out_of_range)
             return answer
         at_least_one = reading.bytes_count == 0
-        size = min(item.max_bytes, room)
-        if size <= 0 and not at_least_one:
-            return answer
+        size = max(min(item.max_bytes, room), 0)
+        sliced_bytes = min(item.max_bytes, self._sliced_max_bytes - reading.bytes_count)
+        found: Part | PendingRead | None = None
         try:
-            found = log.read(offset, max(size, 0), end_offset, at_least_one=at_least_one)
+            if sliced_bytes >= SLICE_BYTES_MIN and partition.is_leader:  # a follower may truncate what it has sent
+                found = log.slice(offset, sliced_bytes, end_offset)
+            if found is None:
+                if not size and not at_least_one:
+                    return answer
+                found = log.read(offset, size, end_offset, at_least_one=at_least_one)
         except OffsetOutOfRange as error:
             raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
         reading.to_count.append((item, answer))

@@ -4,12 +4,14 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
+from yak.limits import UNSENT_IN_KERNEL_BYTES
 from yak.ports.disk import Buffer, Part
 from yak.server.descriptors import IOV_MAX
 from yak.server.file_slices import PooledSlice
 
 _JOIN_BELOW_BYTES: Final = 16 * 1024
 """Fewer bytes are sent as one joined buffer: cheaper than a gather list of hundreds of parts."""
+_NOTSENT_LOWAT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", 0)
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
 """More data follows at once: do not send a packet for the few bytes before a slice."""
 
@@ -21,13 +23,15 @@ class Outgoing(ABC):
     access less is measurable.
     """
 
-    __slots__ = ("outgoing", "sock", "unsent_bytes")
+    __slots__ = ("is_paced", "outgoing", "sock", "unsent_bytes")
 
     def __init__(self, sock: socket.socket | None) -> None:
         self.sock = cast("socket.socket", sock)
         """None until the socket exists; nothing is sent before."""
         self.outgoing: list[Part] = []
         self.unsent_bytes = 0
+        self.is_paced = False
+        """Whether the kernel takes slices in small portions."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -69,10 +73,7 @@ class Outgoing(ABC):
         outgoing = self.outgoing
         first = outgoing[0]
         if type(first) is PooledSlice:
-            sent = first.send(self.sock.fileno())
-            if not first:
-                del outgoing[0]
-            return sent
+            return self._send_slice(first)
         count = 1
         while count < len(outgoing) and count < IOV_MAX and type(outgoing[count]) is not PooledSlice:
             count += 1
@@ -80,6 +81,22 @@ class Outgoing(ABC):
         follows_slice = count < len(outgoing) and type(outgoing[count]) is PooledSlice
         sent = self.sock.sendmsg(buffers, [], _MORE if follows_slice else 0)
         _drop_front(outgoing, sent)
+        return sent
+
+    def _send_slice(self, part: PooledSlice) -> int:
+        """Let the kernel send from a file, some tens of KB ahead of what the network takes."""
+        sock = self.sock
+        if not self.is_paced:
+            self.is_paced = True
+            if _NOTSENT_LOWAT:
+                sock.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, UNSENT_IN_KERNEL_BYTES)
+        sent = part.send(sock.fileno())
+        if not part:
+            del self.outgoing[0]
+        else:
+            # `sendfile` holds back an incomplete last packet in expectation of more, and the kernel asks for more only
+            # once that packet is sent. To set this option sends it (tcp(7)).
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sent
 
 

@@ -44,6 +44,7 @@ from yak.storage.names import (
 from yak.storage.producer_state import ProducerState, format_snapshot
 from yak.storage.reader import (
     EMPTY,
+    SLICE_BYTES_MIN,
     DamagedBatch,
     MaxTimestampSearch,
     NotCached,
@@ -524,11 +525,14 @@ class Log:
         return PendingRead(self, self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one))
 
     def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
-        """The result of `read` as a file range for `sendfile`, None if impossible. Raises LogDirectoryFailure.
+        """The result of `read` as a file range for `sendfile`, None if impossible or not worth it.
 
-        The range is below `up_to`, and must not be truncated before it is sent.
+        The range is below `up_to`, and must not be truncated before it is sent. Raises LogDirectoryFailure.
         """
         if not self.log_start_offset <= offset < up_to:
+            return None
+        start = self.tail.get(offset) if self.tail is not None else None
+        if start is not None and self.active.size - start < SLICE_BYTES_MIN:
             return None
         try:
             read = self.plan_read(offset, max_bytes, up_to, at_least_one=False)

@@ -127,17 +127,20 @@ class Read:
         return (EMPTY, -1, -1, None) if found is None else self._read_range(*found, cached=cached)
 
     def slice(self) -> tuple[FileSlice, Offset, FilePosition, Segment | None] | None:
-        """Like `perform`, but with the batches as a file range for `sendfile`; None when that is impossible.
+        """Like `perform`, but with the batches as a file range for `sendfile`.
 
-        Raises NotCached, OSError.
+        None when that is impossible, or too little to be worth it. Raises NotCached, DamagedBatch, OSError.
         """
         found = self._find(cached=True)
         if found is None:
             return None
         segment, start, end = found
+        if end - start < SLICE_BYTES_MIN:
+            return None
         file = segment.open()
+        self._check_first(file, fetch(file, _BATCH.size, start, cached=True), start, end)
         if end - start <= self.max_bytes:
-            whole = file.slice_cached(end - start, start) if end - start >= SLICE_BYTES_MIN else None
+            whole = file.slice_cached(end - start, start)
             return None if whole is None else (whole, -1, -1, None)
         last_offset, boundary = floor_boundary(segment, start + self.max_bytes, cached=True)
         if boundary - start < SLICE_BYTES_MIN:

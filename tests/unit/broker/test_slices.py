@@ -1,9 +1,10 @@
-"""Large answers: the first megabyte is read, the rest is named for the kernel to send."""
+"""Large answers: long runs of records are named for the kernel to send, the rest is read."""
 
 import pytest
 
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
+from yak.sim.disk import SimSlice
 from yak.sim.rig import Rig, fetch_fields
 
 VALUE = b"x" * 100_000
@@ -40,7 +41,7 @@ def fetch(rig: Rig, positions: list[int], *, max_bytes: int = 50 << 20) -> list[
 
 def test_one_answer_holds_more_than_is_read_and_every_record_once(rig):
     first = fetch(rig, [0, 0, 0])
-    assert sum(map(len, first)) > 12, "no more than the megabyte that is read"
+    assert sum(map(len, first)) > 12, "no more than an answer in memory has"
     seen = first
     while any(len(values) < 12 for values in seen):
         more = fetch(rig, [len(values) for values in seen])
@@ -52,6 +53,27 @@ def test_one_answer_holds_more_than_is_read_and_every_record_once(rig):
 def test_what_the_client_takes_at_most_bounds_slices_too(rig):
     found = fetch(rig, [0, 0, 0], max_bytes=1_500_000)
     assert sum(map(len, found)) <= 15
+
+
+def test_a_long_run_of_one_partition_is_sliced_and_a_short_one_is_read(rig, monkeypatch):
+    sent = []
+    read = SimSlice.__bytes__
+    monkeypatch.setattr(SimSlice, "__bytes__", lambda part: sent.append(len(part)) or read(part))
+    assert len(bytes(rig.fetch("large", 3).records)) == sum(sent) > len(VALUE)
+    sent.clear()
+    rig.produce("large", [b"short"])
+    rig.produce("large", [b"shorter"])
+    assert rig.fetch("large", 12).records
+    assert not sent
+
+
+def test_a_damaged_first_batch_is_not_sliced(rig):
+    log = rig.node.broker.partitions["large", 0].log
+    assert log.slice(6, 1 << 20, 12) is not None
+    start = log.tail[6]
+    data = rig.node.disk.open(log.active.open().path)._content.data
+    data[start : start + 8] = (77).to_bytes(8, "big")
+    assert log.slice(6, 1 << 20, 12) is None
 
 
 def test_cold_bytes_are_no_slices_and_come_all_the_same(rig):

@@ -7,7 +7,9 @@ import pytest
 import trio
 
 from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
+from yak.limits import UNSENT_IN_KERNEL_BYTES
 from yak.server.disk import RealDisk
+from yak.server.outgoing import Outgoing
 from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
 
@@ -42,6 +44,46 @@ def test_a_slice_that_outlives_its_file_ends_with_an_error(file):
         file.truncate(len(DATA) - 200_000)
         with pytest.raises(OSError, match="shorter"):
             part.send(left.fileno())
+
+
+class Sender(Outgoing):
+    def flush(self) -> None:
+        raise NotImplementedError
+
+
+class NotedSocket:
+    """A socket that notes which options are set."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.options: list[int] = []
+
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        self.options.append(option)
+        self.sock.setsockopt(level, option, value)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.sock, name)
+
+
+def test_the_kernel_takes_slices_in_portions_and_holds_no_end_of_one_back(file):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        sender, _ = server.accept()
+        with sender:
+            sender.setblocking(False)
+            noted = NotedSocket(sender)
+            outgoing = Sender(noted)
+            outgoing.queue([b"<" * 20_000, cut(file, 2_000_000, 0)])
+            outgoing.send()
+            assert outgoing.outgoing, "the kernel took it all"
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_IN_KERNEL_BYTES
+            assert noted.options[-1] == socket.TCP_NODELAY
+            got = bytearray()
+            while len(got) < 2_020_000:
+                outgoing.send()
+                got += client.recv(1 << 20)
+    assert got == b"<" * 20_000 + DATA[:2_000_000]
 
 
 class Slicer:
