@@ -118,8 +118,7 @@ class SimNode:
         self.cluster_settings = cluster_settings or ClusterSettings()
         party = self.party if network is not None else ""
         redis = store.redis if isinstance(store, MovingStore) else store
-        committed = store.committed if isinstance(store, MovingStore) else store
-        self._quorum_store = committed if isinstance(committed, CommittedStore) else None
+        self._quorum_store = _quorum_store_of(store)
         # with a quorum alone it is not started
         self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=party, network=network)
         self._rng = rng
@@ -510,6 +509,11 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
+
+
+def _quorum_store_of(store: SimStore | CommittedStore | MovingStore) -> CommittedStore | None:
+    committed = store.committed if isinstance(store, MovingStore) else store
+    return committed if isinstance(committed, CommittedStore) else None
 
 
 def _cannot_join(refused: events.Refused) -> None:
