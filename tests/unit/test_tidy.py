@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -36,9 +37,34 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+class Facts(NamedTuple):
+    """What the rules ask of a file. The trees of all files would slow down every later collection of garbage."""
+
+    has_docstring: bool
+    functions: list[tuple[str, int]]
+    """Name and lines of the body, its docstring left out (a command's signature is its table of flags)."""
+    imports: set[str]
+    """Every dotted name that it imports, with `from a import b` counted as `a` and `a.b`."""
+    relative_imports: list[int]
+    """Their lines."""
+
+
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=str(path))
+def facts_of(path: Path) -> Facts:
+    tree = ast.parse(path.read_text(), filename=str(path))
+    facts = Facts(bool(ast.get_docstring(tree)), [], set(), [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            facts.functions.append((node.name, function_lines(node)))
+        elif isinstance(node, ast.Import):
+            facts.imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level:
+                facts.relative_imports.append(node.lineno)
+            if node.module:
+                facts.imports.add(node.module)
+                facts.imports.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return facts
 
 
 def module_name(path: Path) -> str:
@@ -48,26 +74,13 @@ def module_name(path: Path) -> str:
     return ".".join(parts if parts[0] == "yak" else ("yak", *parts))
 
 
-def imported_names(tree: ast.Module) -> set[str]:
-    """Every dotted name that a file imports, with `from a import b` counted as `a` and `a.b`."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
-
-
 @cache
 def named_modules(path: Path) -> set[str]:
     """What a file imports, and the modules it names in its text (as the table of commands does)."""
-    return imported_names(tree_of(path)) | set(re.findall(r"yak(?:\.\w+)+", path.read_text()))
+    return facts_of(path).imports | set(re.findall(r"yak(?:\.\w+)+", path.read_text()))
 
 
 def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function's body, its docstring left out (a command's signature is its table of flags)."""
     first = 1 if ast.get_docstring(node) is not None and len(node.body) > 1 else 0
     return (node.end_lineno or node.lineno) - node.body[first].lineno + 1
 
@@ -88,10 +101,9 @@ def test_files_stay_short() -> None:
 
 def test_functions_stay_short() -> None:
     lengths = {
-        f"{name_of(path)}::{node.name}": function_lines(node)
+        f"{name_of(path)}::{name}": lines
         for path in python_files(*PRODUCT, "packaging", "docs")
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name, lines in facts_of(path).functions
     }
     assert too_long(lengths, FUNCTION_LINES_MAX, LONG_FUNCTIONS) == []
 
@@ -100,7 +112,7 @@ def test_every_module_says_what_it_is() -> None:
     silent = [
         name_of(path)
         for path in python_files(*PRODUCT, "packaging", "docs", "tests", "benchmarks")
-        if not ast.get_docstring(tree_of(path))
+        if not facts_of(path).has_docstring
     ]
     # A test's sentences say what it is about; shared parts of tests must say so themselves.
     assert [name for name in silent if not Path(name).name.startswith("test_")] == []
@@ -125,7 +137,7 @@ def test_symlinked_packages_are_imported_by_their_one_name() -> None:
     wrong = [
         f"{name_of(path)} imports {name}"
         for path in python_files(*PRODUCT, "packaging", "docs", "tests", "benchmarks")
-        for name in imported_names(tree_of(path))
+        for name in facts_of(path).imports
         if name.split(".")[0] in {"tui", "commands", "spark"}
     ]
     assert wrong == []
@@ -133,10 +145,7 @@ def test_symlinked_packages_are_imported_by_their_one_name() -> None:
 
 def test_imports_are_absolute() -> None:
     relative = [
-        f"{name_of(path)}:{node.lineno}"
-        for path in python_files(*PRODUCT)
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ImportFrom) and node.level
+        f"{name_of(path)}:{line}" for path in python_files(*PRODUCT) for line in facts_of(path).relative_imports
     ]
     assert relative == []
 

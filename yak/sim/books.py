@@ -30,8 +30,9 @@ class PartitionBooks:
         return offset >= self.floor and offset not in self.taken
 
     def unseen(self) -> list[int]:
-        """Offsets that were acknowledged, not read yet, and are still due."""
-        return [offset for offset in self.acked if self.is_due(offset) and offset not in self.seen]
+        """Offsets that were acknowledged, not read yet, and are still due, in the order of their acknowledgements."""
+        unread = self.acked.keys() - self.seen.keys()
+        return [offset for offset in self.acked if offset in unread and self.is_due(offset)] if unread else []
 
     def next_wanted(self) -> int:
         """The offset from which a consumer that lost its position misses nothing."""

@@ -53,7 +53,8 @@ class ClusterBooks(Books):
 
     def promises(self, topic: str, partition: int) -> bool:
         """Whether the partition is not forfeited."""
-        return Key(self._topic_id(topic), partition) not in self._history.forfeited  # type: ignore[arg-type]
+        forfeited = self._history.forfeited
+        return not forfeited or Key(self._topic_id(topic), partition) not in forfeited  # type: ignore[arg-type]
 
     def lost_sequence(self, topic: str, partition: int) -> None:
         """A leader with a damaged log may not recognise a repeated batch: it refuses the batch, and no record is lost.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.settings import ClusterSettings
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import Offset
-from yak.sim.books import Violation
+from yak.ids import Offset, TopicPartition
+from yak.sim.books import PartitionBooks, Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
@@ -43,6 +44,7 @@ from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
 from yak.sim.moving_store import MovingStore
+from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
 from yak.sim.recording import Reading, Recorder, must_hold
@@ -151,7 +153,7 @@ class ClusterRun:
         self.compaction = CompactionKeepsLast(history)
         self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
         self.markers = MarkersFollowDecisions(history)
-        history.watchers += [
+        watchers: list[Watcher] = [
             _TellsFaults(self.faults),
             self.metadata,
             LeaderInIsr(self.cluster.store),
@@ -171,6 +173,7 @@ class ClusterRun:
             OutageFencesNobody(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
+        history.watch(watchers)
         self.producers: list[SimProducer] = []
         self.transactional: list[SimTransactionalProducer] = []
         self.committed_readers: dict[tuple[str, int], SimConsumer] = {}
@@ -186,6 +189,7 @@ class ClusterRun:
             self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
             self.cluster.on_call = OneStoreOpen(self.cluster.store).called
         self._healed_ms = 0
+        self._last_trouble: Callable[[], str | None] = _no_trouble
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
@@ -422,11 +426,11 @@ class ClusterRun:
             copies = self.cluster.history.copies.get(Key(topic_id, partition), {})  # type: ignore[arg-type]
             led = [copy.partition for copy in copies.values() if copy.is_leader and copy.partition is not None]
             if not led:
-                return f"{topic}-{partition} has no leader"
+                return f"(L3) {topic}-{partition} has no leader"
             for each in led:
                 stable, end = each.last_stable_offset, each.high_watermark
                 if stable != end or reader.position < end:
-                    return f"{topic}-{partition}: {stable=}, {end=}, read to {reader.position}"
+                    return f"(L3) {topic}-{partition}: {stable=}, {end=}, read to {reader.position}"
         return None
 
     def _is_forfeited(self, topic_id: str, partition: int) -> bool:
@@ -457,23 +461,52 @@ class ClusterRun:
         return False
 
     def _troubles(self) -> str | None:
-        """The first thing that has not recovered yet; None if everything has."""
+        """Something that has not recovered yet; None if everything has.
+
+        What was found last is looked at first: mostly it has not recovered yet, and the rest needs no look.
+        """
+        trouble = self._last_trouble()
+        if trouble is None:
+            for check in self._recoveries():
+                if (trouble := check()) is not None:
+                    self._last_trouble = check
+                    break
+        return trouble
+
+    def _recoveries(self) -> Iterator[Callable[[], str | None]]:
+        """A check of each thing that has to recover, which returns what is wrong with it."""
         for producer in self.producers:
-            if not producer.is_done and self.books.promises(*producer.target):
-                return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
+            yield partial(self._sending_trouble, producer)
         for topic_partition, held in self.books.partitions():
-            if held.unseen():
-                return f"{topic_partition}@{held.unseen()[0]} was acknowledged and not read"
-        if self.store_moves is not None and (moving := self.store_moves.trouble()):
-            return moving
+            yield partial(self._reading_trouble, topic_partition, held)
+        if self.store_moves is not None:
+            yield self.store_moves.trouble
+        for place in list(self.cluster.store.state.partitions):
+            yield partial(self._sync_trouble, place)
+        yield self._open_transaction
+        yield self._group_trouble
+
+    def _sending_trouble(self, producer: SimProducer) -> str | None:
+        if producer.is_done or not self.books.promises(*producer.target):
+            return None
+        return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
+
+    def _reading_trouble(self, topic_partition: TopicPartition, held: PartitionBooks) -> str | None:
+        unseen = held.unseen() if self.books.promises(*topic_partition) else ()
+        return f"{topic_partition}@{unseen[0]} was acknowledged and not read" if unseen else None
+
+    def _sync_trouble(self, place: tuple[str, int]) -> str | None:
         state = self.cluster.store.state
-        for (topic_id, partition), row in state.partitions.items():
-            if self._is_forfeited(topic_id, partition):
-                continue
-            members = sorted(member.node_id for member in parse_isr(row["isr"]))
-            if members != sorted(parse_nodes(row["replicas"])) or row.get("adding") or row.get("removing"):
-                return f"{state.topics[topic_id]['name']}-{partition} is not in sync: {row}"
-        trouble = self._open_transaction() or self.groups.trouble()
+        row = state.partitions.get(place)
+        if row is None or self._is_forfeited(*place):
+            return None
+        members = sorted(member.node_id for member in parse_isr(row["isr"]))
+        if members == sorted(parse_nodes(row["replicas"])) and not row.get("adding") and not row.get("removing"):
+            return None
+        return f"{state.topics[place[0]]['name']}-{place[1]} is not in sync: {row}"
+
+    def _group_trouble(self) -> str | None:
+        trouble = self.groups.trouble()
         return None if trouble is None else f"(L3) {trouble}"
 
 
@@ -508,6 +541,10 @@ class _TellsFaults(Watcher):
         self._faults.appended(copy)
 
 
+def _no_trouble() -> None:
+    """Nothing was found yet."""
+
+
 def _nothing() -> None:
     """Nothing to check after an event: the watchers are notified of every step."""
 
@@ -522,6 +559,7 @@ def run_cluster_seed(
     return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
 
 
+@on_one_processor()
 def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     """Run several brokers as the spec says."""
     run = ClusterRun(spec)

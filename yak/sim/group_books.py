@@ -83,8 +83,8 @@ class GroupBooks:
 
     def promises(self, group: str) -> bool:
         """Whether the group's `__consumer_offsets` partition is not forfeited."""
-        key = self.key(group)
-        return key is None or key not in self._cluster.history.forfeited
+        forfeited = self._cluster.history.forfeited
+        return not forfeited or (key := self.key(group)) is None or key not in forfeited
 
     def leads(self, group: str, node_id: NodeId) -> bool:
         """Whether this broker is the group's coordinator in the store, which a broker may not know yet.

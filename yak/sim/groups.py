@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -13,9 +14,9 @@ from yak.sim.group_kip848 import ConsumerMember
 from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import GroupMember
 from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_error, fetch_request
+from yak.sim.history import Key
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Callable
 
     from yak.sim.clients import ReadBooks
@@ -226,8 +227,7 @@ class Groups:
 
     def trouble(self) -> str | None:
         """L3: every group that is not forfeited is stable, and has read and committed everything."""
-        state, history = self._cluster.store.state, self._cluster.history
-        committed = {(str(key.topic_id), key.partition): chain for key, chain in history.committed.items()}
+        state, committed = self._cluster.store.state, self._cluster.history.committed
         for group in self.groups:
             if not self.books.promises(group.group_id):
                 continue
@@ -236,7 +236,7 @@ class Groups:
                 place = (state.topics[topic_id]["name"], partition)
                 if place[0] not in group.topics or not self._cluster_books.promises(*place):
                     continue
-                chain = committed.get((topic_id, partition))
+                chain = committed.get(Key(uuid.UUID(topic_id), partition))
                 ends[place] = 0 if chain is None else chain.end
             # an empty partition has no offset to commit
             found = group.trouble({place: end for place, end in ends.items() if end})

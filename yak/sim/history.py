@@ -11,7 +11,8 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yak.cluster.payload import IsrMember
 from yak.errors import ProtocolViolation
@@ -21,10 +22,23 @@ from yak.protocol.record_batch import BatchHeader, iterate_headers
 from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
+    from yak.broker.broker import Broker
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.replication.partition import Partition
     from yak.sim.node import SimNode
     from yak.storage.log import Log
+
+
+_PARTITION_STATE: Final = attrgetter(
+    "log",
+    "topic_id",
+    "high_watermark",
+    "is_leader",
+    "leader_epoch",
+    "partition_epoch",
+    "pending_isr",
+)
+_LOG_STATE: Final = attrgetter("generation", "log_end_offset", "log_start_offset", "swaps")
 
 
 class Key(NamedTuple):
@@ -287,14 +301,33 @@ class History:
         """Topics whose logs are compacted."""
         self.originals: dict[Key, Originals] = {}
         self.watchers: list[Watcher] = []
+        self._step_watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[NodeId, dict[TopicPartition, tuple[Any, ...]]] = {}
+        self._last: dict[NodeId, tuple[object, ...]] = {}
+        """What the last look at a broker saw of all its partitions: most steps change nothing of it."""
+
+    def watch(self, watchers: Sequence[Watcher]) -> None:
+        """Notify these checks from now on."""
+        self.watchers = list(watchers)
+        self._step_watchers = [each for each in watchers if type(each).stepped is not Watcher.stepped]
 
     def look(self, node: SimNode) -> None:
         """Find what a step of this broker changed."""
         broker = node.broker
         if broker is None:
             return
+        partitions = list(broker.partitions.values())
+        states = list(map(_PARTITION_STATE, partitions))
+        logs = list(map(_LOG_STATE, [state[0] for state in states if state[0] is not None]))
+        now = (node.starts_count, partitions, states, logs)
+        if self._last.get(node.node_id) != now:
+            self._last[node.node_id] = now
+            self._find_changes(node, broker)
+        for watcher in self._step_watchers:
+            watcher.stepped(node)
+
+    def _find_changes(self, node: SimNode, broker: Broker) -> None:
         node_id, life = node.node_id, node.starts_count
         held, seen = self._held.setdefault(node_id, {}), self._seen.setdefault(node_id, {})
         if len(held) > len(broker.partitions):
@@ -302,25 +335,10 @@ class History:
                 self._dropped(node_id, topic_partition)
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
-            state = (
-                life,
-                partition.topic_id,
-                log,
-                -1 if log is None else log.generation,
-                -1 if log is None else log.log_end_offset,
-                partition.high_watermark,
-                partition.is_leader,
-                partition.leader_epoch,
-                partition.partition_epoch,
-                -1 if log is None else log.log_start_offset,
-                partition.pending_isr,
-                0 if log is None else log.swaps,
-            )
+            state = (life, _PARTITION_STATE(partition), None if log is None else _LOG_STATE(log))
             if seen.get(topic_partition) != state:
                 seen[topic_partition] = state
                 self._changed(node, life, topic_partition, partition)
-        for watcher in self.watchers:
-            watcher.stepped(node)
 
     def _changed(self, node: SimNode, life: int, topic_partition: TopicPartition, partition: Partition) -> None:
         key = Key(partition.topic_id, topic_partition.partition)

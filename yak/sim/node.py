@@ -54,6 +54,7 @@ IMAGE_FOLDER = "__yak_metadata"
 QUORUM_SECRET = ClusterSecret(b"s" * SECRET_BYTES)
 QUORUM_CLUSTER_ID = "simulated"
 PORT = 9092
+_TURN_END = events.TurnEnd()
 
 
 class SimNode:
@@ -117,7 +118,7 @@ class SimNode:
         self.cluster_settings = cluster_settings or ClusterSettings()
         party = self.party if network is not None else ""
         redis = store.redis if isinstance(store, MovingStore) else store
-        self._committed = store.committed if isinstance(store, MovingStore) else store
+        self._quorum_store = _quorum_store_of(store)
         # with a quorum alone it is not started
         self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=party, network=network)
         self._rng = rng
@@ -219,8 +220,8 @@ class SimNode:
         if self._has_redis:
             self.store_line.start()
         if broker.quorum is not None:
-            assert isinstance(self._committed, CommittedStore)
-            self._committed.watch(broker.quorum.quorum, self.node_id)
+            assert self._quorum_store is not None
+            self._quorum_store.watch(broker.quorum.quorum, self.node_id)
             self._later(0, lambda: self._post(events.TimerDue()))
 
     @property
@@ -336,7 +337,7 @@ class SimNode:
 
     def receive(self, connection_id: int, frames: list[bytes]) -> None:
         """Deliver the frames of one read."""
-        self.enter(lambda: self._receive(connection_id, frames))
+        self.enter(partial(self._receive, connection_id, frames))
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
         for index, frame in enumerate(frames):
@@ -347,7 +348,7 @@ class SimNode:
                 self.world.trace("request", frame)
                 self._step(events.FrameReceived(connection_id, memoryview(frame)))
         if self.broker is not None:
-            self._post(events.TurnEnd())
+            self._post(_TURN_END)
 
     def disconnect(self, connection_id: int) -> None:
         """The other end closed the connection."""
@@ -371,7 +372,7 @@ class SimNode:
 
     def post(self, event: events.Event) -> None:
         """Step the broker, then end the turn."""
-        self.enter(lambda: self._post(event))
+        self.enter(partial(self._post, event))
 
     def enter(self, action: Callable[[], object]) -> None:
         """Deliver an event to the process: now, or once it continues."""
@@ -386,7 +387,7 @@ class SimNode:
     def _post(self, event: events.Event) -> None:
         self._step(event)
         if self.broker is not None and type(event) is not events.TurnEnd:
-            self._step(events.TurnEnd())
+            self._step(_TURN_END)
         self._arm_timer()
         self.after_step()
 
@@ -402,15 +403,15 @@ class SimNode:
         finally:
             self.bugs.is_stepping = False
             self.disk.on_call = None
-            if isinstance(self._committed, CommittedStore):
-                self._committed.take()
+            if self._quorum_store is not None:
+                self._quorum_store.take()
         self._probe.check()
         for effect in effects:
             self._carry_out(effect)
             if self.broker is None:
                 return
         self.bugs.check_noticed(event)
-        if isinstance(self.disk.writing, Death) or self.bugs.is_planted:
+        if type(self.disk.writing) is Death or self.bugs.is_planted:
             self.after_step()  # the checks see its responses even if the process ends in this turn's next step
 
     def _carry_out(self, effect: events.Effect) -> None:
@@ -508,6 +509,11 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
+
+
+def _quorum_store_of(store: SimStore | CommittedStore | MovingStore) -> CommittedStore | None:
+    committed = store.committed if isinstance(store, MovingStore) else store
+    return committed if isinstance(committed, CommittedStore) else None
 
 
 def _cannot_join(refused: events.Refused) -> None:

@@ -12,6 +12,7 @@ from yak.sim.clients import Channel, SimConsumer
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.node import SimNode
+from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
@@ -224,6 +225,7 @@ def run_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
     return run_alone(Spec(seed), lines=lines)
 
 
+@on_one_processor()
 def run_alone(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     """Run one broker as the spec says."""
     run = Run(spec)

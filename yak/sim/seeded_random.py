@@ -13,6 +13,7 @@ class SeededRandom:
 
     def __init__(self, seed: int | str) -> None:
         self._random = random.Random(seed)  # noqa: S311  (a simulation needs reproducible choices, not secrets)
+        self._bits = self._random.getrandbits
 
     def uuid4(self) -> uuid.UUID:
         """An id that looks random."""
@@ -20,7 +21,11 @@ class SeededRandom:
 
     def below(self, limit: int) -> int:
         """A number from 0 to `limit` - 1."""
-        return self._random.randrange(limit)
+        bits, count = self._bits, limit.bit_length()
+        number = bits(count)
+        while number >= limit:
+            number = bits(count)
+        return number
 
     def secret_bytes(self, count: int) -> bytes:
         """Bytes that look random."""
@@ -28,11 +33,11 @@ class SeededRandom:
 
     def between(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
-        return self._random.randint(low, high)
+        return low + self.below(high - low + 1)
 
     def chance(self, percent: int) -> bool:
         """True in `percent` of 100 cases."""
-        return self._random.randrange(100) < percent
+        return self.below(100) < percent
 
     def choice(self, items: Sequence[_T]) -> _T:
         """One of the items."""

@@ -25,10 +25,13 @@ def request_class(api_key: int, version: int) -> Any:
 
 
 @cache
-def _reader(api_key: int, version: int) -> Any:
-    return entity_reader(load_response_schema(api_key, version))
+def _answer_format(api_key: int, version: int) -> tuple[Any, bool]:
+    """The reader of a response's body, and whether its header has tagged fields."""
+    schema = load_response_schema(api_key, version)
+    return entity_reader(schema), schema.__flexible__ and api_key != 18
 
 
+@cache
 def nested(cls: Any, field_name: str) -> Any:
     """The class of the structures in a field of a kio class: single, array or optional."""
     declared = next(field.type for field in dataclasses.fields(cls) if field.name == field_name)
@@ -60,10 +63,11 @@ def read_answer(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
     assert length == len(frame) - 4, "the answer's length prefix is wrong"
     (correlation_id,) = _LENGTH.unpack_from(frame, 4)
     position = 8
-    if load_response_schema(api_key, version).__flexible__ and api_key != 18:
+    read_body, has_tagged_fields = _answer_format(api_key, version)
+    if has_tagged_fields:
         assert frame[position] == 0, "tagged fields in an answer's header"
         position += 1
-    body, consumed = _reader(api_key, version)(frame, position)
+    body, consumed = read_body(frame, position)
     assert position + consumed == len(frame), "bytes after the answer"
     return correlation_id, body
 

@@ -17,7 +17,7 @@ class SteadyLoad:
         *,
         partitions: int = 1,
         name: str = "load",
-        pause_seconds: float = 0.002,
+        pause_seconds: float = 0.005,
         **settings: Any,
     ) -> None:
         self.acknowledged: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
@@ -35,7 +35,7 @@ class SteadyLoad:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
-                "linger.ms": 5,
+                "linger.ms": 25,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 20,

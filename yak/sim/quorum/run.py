@@ -6,6 +6,7 @@ from typing import Final
 
 from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.sim.one_processor import on_one_processor
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.checks import Checks, QuorumViolation
 from yak.sim.quorum.clients import Caller, Shared, StoreClient
@@ -239,6 +240,7 @@ class QuorumRun:
             node.close()
 
 
+@on_one_processor()
 def run_quorum(spec: QuorumSpec, *, lines: list[str] | None = None) -> SeedReport:
     """Run it; a violation is in the report's `error`. `lines` collects the log lines of the run."""
     run = QuorumRun(spec)
