@@ -33,7 +33,7 @@ def build() -> int:
     run = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "YAK_NOTICES": str(notices_path)},
+        env={**os.environ, "YAK_NOTICES": str(notices_path), "PYTHONNODEBUGRANGES": "1"},  # lines without columns
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
