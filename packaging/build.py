@@ -1,11 +1,12 @@
 """Build both executables into dist/ with PyInstaller, with their notices beside them.
 
-python packaging/build.py
+python packaging/build.py [--out DIR]
 
 The wheel of cryptography has an OpenSSL inside, and Python's ssl another one. With Cargo and OpenSSL's headers, cryptography
 is built from its source for the latter, which takes 8 MB less; without them the wheel is taken.
 """
 
+import argparse
 import importlib.metadata
 import os
 import shutil
@@ -17,8 +18,6 @@ from pathlib import Path
 import notices
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "dist" / "yak"
-ONE_FILE = ROOT / "dist" / "yak-onefile"
 SMALL = {"CARGO_PROFILE_RELEASE_LTO": "fat", "CARGO_PROFILE_RELEASE_OPT_LEVEL": "s"}
 """Cargo's settings for a small module in Rust."""
 NOTICES = "THIRD-PARTY-NOTICES.txt"
@@ -48,17 +47,33 @@ def small_cryptography() -> Path | None:
     return folder
 
 
-def build() -> int:
+def folder_bytes(folder: Path) -> int:
+    """The size of all files in a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def version_s(executable: Path) -> float:
+    """The shortest of five runs of `yak --version`."""
+    took_s = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([executable, "--version"], check=True, stdout=subprocess.DEVNULL)
+        took_s.append(time.perf_counter() - started)
+    return min(took_s)
+
+
+def build(out: Path) -> int:
     """Run PyInstaller on packaging/yak.spec; returns its exit code. Its output is shown only if it fails."""
     work = ROOT / "build" / "pyinstaller"
+    folder, one_file = out / "yak", out / "yak-onefile"
     work.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    ONE_FILE.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    one_file.unlink(missing_ok=True)
     notices_path = work / NOTICES
     notices_path.write_text(notices.notices())
     command = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
-    command += ["--distpath", str(ROOT / "dist"), "--workpath", str(work), str(ROOT / "packaging" / "yak.spec")]
-    print("building dist/yak/yak and dist/yak-onefile ...", flush=True)
+    command += ["--distpath", str(out), "--workpath", str(work), str(ROOT / "packaging" / "yak.spec")]
+    print(f"building {folder / 'yak'} and {one_file} ...", flush=True)
     started = time.monotonic()
     variables = {"YAK_NOTICES": str(notices_path), "PYTHONNODEBUGRANGES": "1"}  # lines without columns
     if (small := small_cryptography()) is not None:
@@ -74,14 +89,18 @@ def build() -> int:
     if run.returncode != 0:
         print(run.stdout, file=sys.stderr)
         return run.returncode
-    shutil.copy(notices_path, ROOT / "dist" / NOTICES)
-    shutil.copy(ROOT / "LICENSE", ROOT / "dist" / "LICENSE")
-    folder_bytes = sum(path.lstat().st_size for path in FOLDER.rglob("*") if path.is_file())
-    print(f"  dist/yak/          {folder_bytes / 1e6:6.1f} MB, start it with dist/yak/yak")
-    print(f"  dist/yak-onefile   {ONE_FILE.stat().st_size / 1e6:6.1f} MB")
+    shutil.copy(notices_path, out / NOTICES)
+    shutil.copy(ROOT / "LICENSE", out / "LICENSE")
+    for name, size_bytes, executable in (
+        ("yak/", folder_bytes(folder), folder / "yak"),
+        ("yak-onefile", one_file.stat().st_size, one_file),
+    ):
+        print(f"  {name:12} {size_bytes / 1e6:6.1f} MB, --version takes {version_s(executable):.2f} s")
     print(f"  in {time.monotonic() - started:.0f} s", flush=True)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(build())
+    parser = argparse.ArgumentParser(description="Build both executables.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    sys.exit(build(parser.parse_args().out.resolve()))
