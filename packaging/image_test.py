@@ -2,9 +2,9 @@
 
     sudo python packaging/image_test.py [--base DIR] [--mirror URL]
 
-The base is Debian's bookworm, made by debootstrap in build/debian unless DIR has one. The last stage of the Dockerfile is
-carried out on a copy of it: its RUN and COPY lines, with dist/yak of `packaging/build.py` as the build stage's result.
-Then its CMD runs with the variables of testcontainers and with tmpfs only in /dev/shm, and a record is written and read.
+The base is Debian's bookworm, made by debootstrap in build/debian unless DIR has one. On a copy without what Debian slim
+leaves out, the Dockerfile's stage `base` and its last one are carried out: their RUN and COPY lines, with dist/yak of
+`packaging/build.py` as the result of the stage `build`. The result is to be smaller than 120 MB. Then its CMD runs with the variables of testcontainers and with tmpfs only in /dev/shm, and a record is written and read.
 Needs root, Linux, debootstrap and unshare.
 """
 
@@ -24,6 +24,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCKERFILE = ROOT / "packaging" / "docker" / "Dockerfile"
+BYTES_MAX = 120_000_000
+LEFT_OUT_BY_SLIM = (
+    *(f"usr/share/{name}/*" for name in ("doc", "groff", "info", "lintian", "linda", "locale", "man")),
+    "var/cache/apt/*",
+    "var/lib/apt/lists/*",
+)
+"""Of what debootstrap makes; Debian's images are made by debuerreotype, whose slim variant leaves these out."""
 READY_SECONDS = 60.0
 MESSAGE = "hello from a read-only root"
 USER = "1000:1000"
@@ -40,25 +47,29 @@ VARIABLES = {
 }
 
 
-def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """The instructions of the Dockerfile's last stage, each with its arguments on one line."""
+def instructions(text: str, stage: str) -> Iterator[tuple[str, str]]:
+    """The instructions of a stage of the Dockerfile, by what its FROM ends with; each with its arguments on one line."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
-    last = joined.rpartition("\nFROM ")[2]
-    for line in last.splitlines()[1:]:
+    named = {lines[0].split()[-1]: lines[1:] for lines in map(str.splitlines, joined.split("\nFROM ")[1:])}
+    for line in named[stage]:
         if line.strip():
             word, _, rest = line.partition(" ")
             yield word, rest.strip()
 
 
 def build(root: Path) -> dict[str, str]:
-    """Carry out the last stage on a base file system; returns the variables that it sets."""
+    """Carry out the last two stages on Debian's file system; returns the variables that they set."""
+    for pattern in LEFT_OUT_BY_SLIM:
+        for path in root.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n")  # as every engine does
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    for word, rest in instructions(DOCKERFILE.read_text()):
+    text = DOCKERFILE.read_text()
+    for word, rest in (*instructions(text, "base"), *instructions(text, "scratch")):
         if word == "RUN":
             subprocess.run(["chroot", str(root), "/bin/sh", "-c", rest], check=True, env=environment)
-        elif word == "COPY":
+        elif word == "COPY" and "--from=base" not in rest:
             words = shlex.split(rest)
             *sources, target = [each for each in words if not each.startswith("--")]
             for source in sources:
@@ -114,7 +125,7 @@ def child_of(pid: int) -> int:
 
 def try_out(root: Path, environment: dict[str, str]) -> None:
     """Start the image's CMD, wait for the words of testcontainers, and use the broker."""
-    command = next(rest for word, rest in instructions(DOCKERFILE.read_text()) if word == "CMD")
+    command = next(rest for word, rest in instructions(DOCKERFILE.read_text(), "scratch") if word == "CMD")
     argv = command_in(root, *re.findall(r'"([^"]+)"', command))
     with subprocess.Popen(
         argv, env=environment | VARIABLES, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -160,8 +171,11 @@ def main(argv: list[str]) -> int:
         root = Path(folder) / "root"
         subprocess.run(["cp", "-a", str(given.base), str(root)], check=True)
         environment = build(root)
-        added = sum(path.lstat().st_size for path in (root / "opt" / "yak").rglob("*") if path.is_file())
-        print(f"the image adds {added / 1e6:.0f} MB to its base")
+        size_bytes = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+        print(f"the image has {size_bytes / 1e6:.0f} MB")
+        if size_bytes > BYTES_MAX:
+            print(f"error: it is to have at most {BYTES_MAX / 1e6:.0f} MB", file=sys.stderr)
+            return 1
         try_out(root, environment)
         print("ok: the broker served on a read-only root as user 1000, and stopped in order")
     return 0

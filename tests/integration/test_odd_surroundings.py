@@ -152,6 +152,22 @@ def test_a_dumb_terminal_gets_plain_text(marked: Marked, surroundings: dict[str,
         assert text.isascii() or folder != "dat", text
 
 
+@pytest.mark.parametrize("command", [("up", "-d", "--port", "0"), ("down",), ("up", "--status"), ("node", "kill", "1")])
+@pytest.mark.parametrize(
+    ("surroundings", "folder"), [(ASCII, "d\u00e4t"), ({}, os.fsdecode(b"d\xff"))], ids=["ascii", "no utf-8"]
+)
+def test_a_data_directory_whose_name_is_no_text_is_refused_before_anything_starts(
+    marked: Marked, surroundings: dict[str, str], folder: str, command: tuple[str, ...]
+) -> None:
+    marked._environment |= surroundings
+    child = marked.start(*command, "--data-dir", folder)
+    out, err = child.communicate(timeout=60)
+    ran = type("Ran", (), {"code": child.returncode, "out": out, "err": err})
+    check_error(ran, 2, "data-dir-not-text", ascii(os.fsencode(folder))[2:-1])
+    marked.check_no_orphan()
+    assert {path.name for path in marked.folder.iterdir()} <= {".local"}  # where the last error is written
+
+
 def test_a_reader_that_goes_away_does_not_stop_a_broker(marked: Marked) -> None:
     read, write = os.pipe()
     ready = marked.folder / "ready"

@@ -8,6 +8,7 @@ processes. `planning` chooses the brokers, `starting` starts them, and `layout` 
 import contextlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,11 +53,22 @@ class LocalCluster:
     """The cluster of one data directory. Every method that changes its stored state holds the cluster's lock.
 
     Demos, benchmarks and screens use it as `yak up` does. Methods that name a node raise UsageError (`unknown-node`)
-    for an unknown node, and UsageError (`no-cluster`) where no cluster was ever started.
+    for an unknown node, and UsageError (`no-cluster`) where no cluster was ever started. A directory whose name is no
+    text raises UsageError (`data-dir-not-text`): the cluster's state and the address of its Redis contain the name.
     """
 
     def __init__(self, data_dir: str) -> None:
         self.data_dir = os.path.realpath(data_dir)
+        try:
+            self.data_dir.encode()
+        except UnicodeEncodeError:
+            encoding = sys.getfilesystemencoding()
+            raise UsageError(
+                "data-dir-not-text",
+                f"the name of the data directory is not text in {encoding}: {os.fsencode(self.data_dir)!r}",
+                why="the cluster's files and the address of its Redis contain the name",
+                try_=("--data-dir DIRECTORY", *(("PYTHONUTF8=1 yak ...",) if encoding != "utf-8" else ())),
+            ) from None
 
     def status(self) -> ClusterStatus:
         """The started and the running processes; changes nothing."""

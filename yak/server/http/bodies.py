@@ -8,12 +8,12 @@ before it is parsed.
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
+import fastjsonschema
 import trio
-from jsonschema_rs import ValidationError, validator_for
 from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
@@ -29,7 +29,8 @@ _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
 _FAULT_CHARS_MAX: Final = 200
-_validators: Final[dict[int, Any]] = {}
+_NAMED_BY_KAFKA: Final = frozenset(("pattern", "maxLength"))
+_validators: Final[dict[tuple[int, frozenset[str]], Callable[[Any], Any]]] = {}
 SHOWN_DEPTH_MAX: Final = 64
 """JSON nested deeper than this is shown as text: many parsers fail on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
@@ -236,19 +237,46 @@ def _too_large(bytes_max: int) -> Problem:
 # ----------------------------------------------------------------------------------------------- fields and parameters
 
 
-def fault_of(value: Any, schema: Schema, *, except_for: Collection[str] = ()) -> ValidationError | None:
+def fault_of(
+    value: Any, schema: Schema, *, except_for: frozenset[str] = frozenset()
+) -> fastjsonschema.JsonSchemaValueException | None:
     """The first deviation of a JSON value from a schema that is a constant of a module; some keywords may be left out."""
-    validator = _validators.get(id(schema))
-    if validator is None:
-        validator = _validators[id(schema)] = validator_for(dict(schema))
-    faults: Iterator[ValidationError] = validator.iter_errors(value)
-    return next((each for each in faults if each.schema_path[-1] not in except_for), None)
+    validate = _validators.get((id(schema), except_for))
+    if validate is None:
+        asked = json.loads(json.dumps(_without(schema, except_for)))  # an enum's members become text
+        validate = fastjsonschema.compile(asked, use_default=False, use_formats=False)
+        _validators[id(schema), except_for] = validate
+    try:
+        validate(value)
+    except fastjsonschema.JsonSchemaValueException as fault:
+        return fault
+    return None
 
 
-def fault_words(fault: ValidationError) -> str:
+def _without(schema: Any, keywords: frozenset[str]) -> Any:
+    """A schema and those in it without some keywords; fields may have the names of keywords."""
+    if isinstance(schema, list):
+        return [_without(each, keywords) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {
+        name: {field: _without(inner, keywords) for field, inner in part.items()}
+        if name == "properties"
+        else _without(part, keywords)
+        for name, part in schema.items()
+        if name not in keywords
+    }
+
+
+def field_of(fault: fastjsonschema.JsonSchemaValueException) -> str:
+    """Where a body deviates from its schema, as `partitions[0].topic`; empty for the body itself."""
+    return str(fault.name).removeprefix("data").removeprefix(".")
+
+
+def fault_words(fault: fastjsonschema.JsonSchemaValueException) -> str:
     """Where a body deviates from its schema, and how."""
-    where = ".".join(map(str, fault.instance_path))
-    return f"{where or 'the body'}: {fault.message[:_FAULT_CHARS_MAX]}"
+    how = fault.message.removeprefix(str(fault.name)).strip()
+    return f"{field_of(fault)[:_FAULT_CHARS_MAX] or 'the body'} {how[:_FAULT_CHARS_MAX]}"
 
 
 def checked(body: Any, schema: Schema, *, hint: str) -> Mapping[str, Any]:
@@ -256,7 +284,7 @@ def checked(body: Any, schema: Schema, *, hint: str) -> Mapping[str, Any]:
 
     A name that no topic can have is allowed: Kafka refuses it with an error of its own.
     """
-    fault = fault_of(body, schema, except_for=("pattern", "maxLength"))
+    fault = fault_of(body, schema, except_for=_NAMED_BY_KAFKA)
     if fault is not None:
         raise Problem(400, "bad-body", fault_words(fault), hint)
     fields: Mapping[str, Any] = body

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from yak.errors import PeerError
 from yak.groups.consumer import regexes
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, fault_of, fault_words
+from yak.server.http.bodies import INT64_MAX, fault_of, fault_words, field_of
 from yak.server.http.consumers.content_types import V2
 from yak.server.http.consumers.failures import bad_config, illegal_state, refusal, unprocessable
 from yak.server.http.context import HttpLimits
@@ -152,7 +152,7 @@ def settings_of(body: Any, wait_ms_max: int) -> Settings:
         return Settings()
     fault = fault_of(body, SETTINGS_BODY.schema)
     if fault is not None:
-        field = fault.instance_path[0] if fault.instance_path else "format"
+        field = field_of(fault) or "format"
         is_other_type = field in ("id", "name") and not isinstance(body[field], str)
         problem = unprocessable if field == "format" or is_other_type else bad_config
         raise problem(fault_words(fault), hint_of(SETTINGS_BODY))

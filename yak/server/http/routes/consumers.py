@@ -1,7 +1,7 @@
 """`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2 (ConsumersResource.java)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -10,7 +10,16 @@ from starlette.responses import Response
 from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
 from yak.server.http.answers import answer
-from yak.server.http.bodies import INT64_MAX, body_pieces, json_body, query_flag, query_integer, refuse_unknown_query
+from yak.server.http.bodies import (
+    INT64_MAX,
+    body_pieces,
+    in_thread,
+    is_small,
+    json_body,
+    query_flag,
+    query_integer,
+    refuse_unknown_query,
+)
 from yak.server.http.consumers import bodies
 from yak.server.http.consumers.content_types import ANSWER_TYPES, V2, answer_type, check_body_type, records_type
 from yak.server.http.consumers.failures import illegal_state, with_code
@@ -24,6 +33,7 @@ from yak.server.options import bracketed
 
 _WAIT_MS: Final = 1_000
 """The proxy's `consumer.request.timeout.ms`."""
+_T = TypeVar("_T")
 _Work = Callable[[Context, Request, str], Awaitable[Response]]
 _TAG: Final = "Consumer groups"
 _GROUP: Final = "/consumers/{group}"
@@ -57,10 +67,13 @@ def _key(request: Request) -> tuple[str, str]:
     return request.path_params["group"], request.path_params["instance"]
 
 
-async def _body(context: Context, request: Request, asked: Body) -> Any:
+async def _body(context: Context, request: Request, asked: Body, convert: Callable[[Any], _T]) -> _T:
+    """What `convert` makes of the body, in a thread if it is large. Raises Problem."""
     check_body_type(request)
     async with json_body(context, request, hint=bodies.hint_of(asked), optional=not asked.required) as body:
-        return body
+        if body is None or is_small(request):
+            return convert(body)
+        return await in_thread(context, convert, body)
 
 
 def _done() -> Response:
@@ -74,10 +87,13 @@ async def create(context: Context, request: Request, media_type: str) -> Respons
     """Create an instance."""
     group = request.path_params["group"]
     bodies.check_group(group)
-    body = await _body(context, request, bodies.SETTINGS_BODY)
-    instance = await context.part(Instances).create(
-        group, bodies.settings_of(body, context.limits.consumer_wait_ms_max)
+    settings = await _body(
+        context,
+        request,
+        bodies.SETTINGS_BODY,
+        lambda body: bodies.settings_of(body, context.limits.consumer_wait_ms_max),
     )
+    instance = await context.part(Instances).create(group, settings)
     host = request.headers.get("host") or f"{bracketed(context.advertised_host)}:{context.http_port}"
     path = f"/consumers/{quote(group, safe='')}/instances/{quote(instance.name, safe='')}"
     made = {"instance_id": instance.name, "base_uri": f"{request.scope['scheme']}://{host}{path}"}
@@ -97,7 +113,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
     """Subscribe to topics, shared with the other members of the group."""
     instances = context.part(Instances)
     instances.find(*_key(request))
-    wanted = bodies.subscription_of(await _body(context, request, bodies.SUBSCRIPTION_BODY))
+    wanted = await _body(context, request, bodies.SUBSCRIPTION_BODY, bodies.subscription_of)
     source = "topics" if wanted.pattern is None else "pattern"
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", source):
@@ -130,7 +146,7 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
     """Assign partitions directly, without the group."""
     instances = context.part(Instances)
     instances.find(*_key(request))
-    wanted = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
+    wanted = await _body(context, request, bodies.PARTITIONS_BODY, bodies.partitions_of)
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", "partitions"):
             raise _exclusive(instance)
@@ -215,7 +231,7 @@ async def commit(context: Context, request: Request, media_type: str) -> Respons
     waits = not query_flag(request, "async")
     instances = context.part(Instances)
     instances.find(*_key(request))
-    marks = bodies.offsets_of(await _body(context, request, bodies.COMMIT_BODY))
+    marks = await _body(context, request, bodies.COMMIT_BODY, bodies.offsets_of)
     if marks is not None:
         bodies.require_known(marks, partition_counts(context))
         marks = {each: bodies.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
@@ -228,8 +244,9 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
     """The committed offsets of the group, whichever member committed them."""
     instances = context.part(Instances)
     instance = instances.find(*_key(request))
-    body = await _body(context, request, bodies.LOOK_BODY)
-    wanted = None if body is None else bodies.partitions_of(body)
+    wanted = await _body(
+        context, request, bodies.LOOK_BODY, lambda body: None if body is None else bodies.partitions_of(body)
+    )
     if wanted is not None:
         bodies.require_known(wanted, partition_counts(context))
     found = await instances.look(instance, instance.consumer.committed, wanted)
@@ -244,7 +261,7 @@ async def seek(context: Context, request: Request, _media_type: str) -> Response
     """Continue at offsets, or at the first records of a time."""
     instances = context.part(Instances)
     instances.find(*_key(request))
-    wanted = bodies.positions_of(await _body(context, request, bodies.POSITIONS_BODY))
+    wanted = await _body(context, request, bodies.POSITIONS_BODY, bodies.positions_of)
     async with instances.exclusively(*_key(request)) as instance:
         consumer = instance.consumer
         # Like in the proxy, a time takes precedence over an offset of the same partition.
@@ -255,7 +272,7 @@ async def seek(context: Context, request: Request, _media_type: str) -> Response
 async def _seek_to(context: Context, request: Request, seek_to: Callable[..., None]) -> Response:
     instances = context.part(Instances)
     instances.find(*_key(request))
-    wanted: list[TopicPartition] = bodies.partitions_of(await _body(context, request, bodies.PARTITIONS_BODY))
+    wanted: list[TopicPartition] = await _body(context, request, bodies.PARTITIONS_BODY, bodies.partitions_of)
     async with instances.exclusively(*_key(request)) as instance:
         await instances.move(seek_to, instance.consumer, wanted)
     return _done()
