@@ -25,7 +25,7 @@ from versus.kafka_jars import JVM_FLAGS
 from yak.client.bench.cpu import process_cpu_seconds
 
 STOP_SECONDS = 30
-FIRST_ACK_SECONDS = 60
+FIRST_ACK_SECONDS = 120
 
 SERVER_PROPERTIES = """\
 process.roles=broker,controller
@@ -88,6 +88,12 @@ class Watched(Protocol):
     def all_rss_bytes(self) -> int:
         """The same with its helpers."""
         return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
+
+    def kill(self) -> None:
+        """SIGKILL the broker's process, and wait for its end; `start` starts it again on its data."""
+        process = psutil.Process(self.pids()[0])
+        process.kill()
+        process.wait(STOP_SECONDS)
 
 
 class Broker(Watched, Protocol):

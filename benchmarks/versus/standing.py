@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from versus.brokers import Broker, running
+from versus.brokers import Broker, running, start_and_wait
 from versus.table import AT_MOST_KAFKA, Table, Turns
 
 from yak.client.admin import Admin
@@ -63,6 +63,9 @@ class Standing:
                     wait_whole(admin, topic, more, seconds=120, poll_s=0.2)
                     made += more
                 self._look(f"{wanted:,} partitions", broker)
+            broker.kill()
+            what = f"{made:,} partitions: start after kill -9"
+            self.table.add(what, "s", AT_MOST_KAFKA, name, start_and_wait(broker))
         self._say(f"{name} at idle: {time.monotonic() - began:.0f} s")
 
     def _look(self, what: str, broker: Broker) -> None:

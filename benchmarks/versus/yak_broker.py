@@ -36,9 +36,10 @@ class YakBroker(Watched):
         self.folder.mkdir(parents=True)
 
     def start(self) -> None:
-        """Start Redis, and the broker when Redis answers."""
-        self.redis = EmbeddedRedis(str(self.folder / "redis"))
-        self.redis.start()
+        """Start Redis unless it runs, and the broker when Redis answers."""
+        if self.redis is None:
+            self.redis = EmbeddedRedis(str(self.folder / "redis"))
+            self.redis.start()
         spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs)
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
