@@ -17,7 +17,7 @@ from types import FrameType
 from versus.brokers import Broker, KafkaBroker, start_and_wait
 from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
 from versus.kafka_cluster import KafkaCluster
-from versus.kafka_jars import KAFKA_VERSION, Missing, Refused, java_version, kafka_jars
+from versus.kafka_jars import COMPARED_VERSION, Missing, Refused, compared_jars, java_version
 from versus.loads import cells
 from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 from versus.rounds import Plan, Rounds
@@ -151,7 +151,7 @@ def report(
     """Print the table of one part; write its JSON and its section of the page."""
     facts = machine()
     sys.stdout.write("\n".join([*table_lines(rows), *notes]) + "\n")
-    sys.stdout.write(f"{machine_line(facts)}; Kafka {KAFKA_VERSION}, {java}\n\n")
+    sys.stdout.write(f"{machine_line(facts)}; Kafka {COMPARED_VERSION}, {java}\n\n")
     path = options.json if part == ONE else options.json.with_stem(f"{options.json.stem}-{part}")
     write_json(path, rows)
     words = shlex.join(sys.argv[1:])
@@ -159,7 +159,7 @@ def report(
         "command": "make bench-kafka" + (f' ARGS="{words}"' if words else ""),
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine_line(facts),
-        "kafka_version": KAFKA_VERSION,
+        "kafka_version": COMPARED_VERSION,
         "java": java,
         "rounds": str(rounds),
         "client": settings_text(IMPATIENT),
@@ -183,7 +183,7 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, end_on_signal)
     try:
         java = java_version()
-        jars = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+        jars = compared_jars(ROOT / "build/kafka")
     except (Missing, Refused) as missing:
         say(f"bench-kafka skipped: {missing}")
         return 0

@@ -11,7 +11,6 @@ you believe a difference.
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,11 +20,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from versus.brokers import free_port, start_and_wait, stop_process, tail
+from versus.brokers import Watched, free_port, spawn, start_and_wait, stop_process, tail
 from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
-from versus.table import short
+from versus.table import Goal, Table, Turns, table_lines
 
-from yak.client.bench.cpu import process_cpu_seconds
 from yak.client.bench.machine import machine, machine_line
 from yak.local.redis_server import EmbeddedRedis
 
@@ -39,7 +37,7 @@ IDLE_S = 4.0
 
 
 @dataclass(slots=True)
-class TreeBroker:
+class TreeBroker(Watched):
     """One broker from a source tree, by this tree's Python, with a Redis."""
 
     name: str
@@ -67,24 +65,12 @@ class TreeBroker:
         command = [sys.executable, "-P", "-m", "yak.commands", *words, "--redis-url", self.redis.url]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("YAK_")}
         with open(self.folder / "broker.log", "ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=environment | {"PYTHONPATH": str(self.tree)}, stdout=log, stderr=log
-            )
+            self.process = spawn(command, self.folder, log, environment | {"PYTHONPATH": str(self.tree)})
 
-    def cpu_seconds(self) -> float:
-        """Processor time of the broker's process so far."""
+    def pids(self) -> list[int]:
+        """The broker's process: Redis is the same program on both sides."""
         assert self.process is not None
-        return process_cpu_seconds(self.process.pid)
-
-    def rss_bytes(self) -> int:
-        """Resident memory of the broker's process."""
-        assert self.process is not None
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-    def all_rss_bytes(self) -> int:
-        """The same: Redis is the same program on both sides."""
-        return self.rss_bytes()
+        return [self.process.pid]
 
     def log_tail(self) -> str:
         """The end of what the broker printed."""
@@ -97,45 +83,17 @@ class TreeBroker:
             self.redis.stop()
 
 
-@dataclass(slots=True)
-class Row:
-    """A figure of both sides, a sample for each round."""
+class Figures(Table):
+    """All figures; the goal of a processor time is to grow by no more than the limit (0.1 is 10 %)."""
 
-    name: str
-    unit: str
-    is_compared: bool
-    samples: dict[str, list[float]] = field(default_factory=dict)
-
-
-class Figures:
-    """All figures, in the order they were first measured."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, Row] = {}
-
-    def add(self, side: str, name: str, unit: str, value: float, *, is_compared: bool = False) -> None:
-        """One sample."""
-        self.rows.setdefault(name, Row(name, unit, is_compared)).samples.setdefault(side, []).append(value)
+    def __init__(self, before: str, after: str, limit: float) -> None:
+        super().__init__((after, before))
+        self.limit = Goal(1 + limit, at_least=False)
 
     def add_load(self, side: str, name: str, measured: Measured, records: int, unit: str = "record") -> None:
         """The rate, and the processor time of a record or request."""
-        self.add(side, name, f"{unit}s/s", measured.per_s)
-        cpu_us = measured.cpu_s / records * 1e6
-        self.add(side, f"{name}: broker's processor time", f"us/{unit}", cpu_us, is_compared=True)
-
-    def report(self, before: str, after: str, limit: float) -> list[str]:
-        """Print the table; the names of the processor times that grew by more than the limit (0.1 is 10 %)."""
-        print(f"{'':64} {'unit':12} {before:>20} {after:>20}  ratio")
-        grown: list[str] = []
-        for row in self.rows.values():
-            medians = [statistics.median(row.samples[side]) for side in (before, after)]
-            ranges = [f"{short(min(row.samples[side]))}..{short(max(row.samples[side]))}" for side in (before, after)]
-            cells = [f"{short(median)} ({span})" for median, span in zip(medians, ranges, strict=True)]
-            ratio = medians[1] / medians[0]
-            is_grown = row.is_compared and ratio > 1 + limit
-            grown += [row.name] * is_grown
-            print(f"{row.name:64} {row.unit:12} {cells[0]:>20} {cells[1]:>20}  {ratio:.2f}{'  MORE' * is_grown}")
-        return grown
+        self.add(name, f"{unit}s/s", None, side, measured.per_s)
+        self.add(f"{name}: broker CPU", f"us/{unit}", self.limit, side, measured.cpu_s / records * 1e6)
 
 
 def measure_start(broker: TreeBroker, figures: Figures) -> None:
@@ -143,9 +101,8 @@ def measure_start(broker: TreeBroker, figures: Figures) -> None:
     broker.prepare()
     try:
         took_s = start_and_wait(broker)
-        figures.add(broker.name, "start to the first acknowledged record", "ms", 1000 * took_s)
-        name = "start: broker's processor time"
-        figures.add(broker.name, name, "ms", 1000 * broker.cpu_seconds(), is_compared=True)
+        figures.add("start to first acknowledged record", "ms", None, broker.name, 1000 * took_s)
+        figures.add("start: broker CPU", "ms", figures.limit, broker.name, 1000 * broker.cpu_seconds())
     finally:
         broker.stop()
 
@@ -155,7 +112,7 @@ def measure_idle(broker: TreeBroker, figures: Figures) -> None:
     before = broker.cpu_seconds()
     time.sleep(IDLE_S)
     used_ms = 1000 * (broker.cpu_seconds() - before) / IDLE_S
-    figures.add(broker.name, "idle: broker's processor time", "ms/s", used_ms)
+    figures.add("idle: broker CPU", "ms/s", None, broker.name, used_ms)
 
 
 def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
@@ -165,7 +122,8 @@ def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
     def one_partition(topic: str) -> None:
         measured = ack_latency(broker, topic, LATENCY_S)
         assert measured.result is not None
-        figures.add(side, "ack at 1,000 records/s: median", "ms", measured.result.latency.percentile(50) / 1e6)
+        median_ms = measured.result.latency.percentile(50) / 1e6
+        figures.add("ack at 1,000 records/s: median", "ms", None, side, median_ms)
         figures.add_load(side, "ack at 1,000 records/s", measured, measured.result.records)
         figures.add_load(side, "requests of one record", pipelined(broker, topic, REQUESTS), REQUESTS, "request")
 
@@ -179,13 +137,13 @@ def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
         topics.use(cell.partitions, bulk)
 
 
-def compare(trees: dict[str, Path], folder: Path, rounds: int) -> Figures:
+def compare(trees: dict[str, Path], folder: Path, rounds: int, limit: float) -> Figures:
     """All rounds; the sides take turns in going first."""
-    figures = Figures()
+    figures = Figures(*trees, limit)
     numbers = iter(range(10_000))
 
     def fresh(name: str) -> TreeBroker:
-        return TreeBroker(name, trees[name], folder / f"{name}-{next(numbers)}")
+        return TreeBroker(name, trees[name], folder / str(next(numbers)))
 
     sides = [fresh(name) for name in trees]
     try:
@@ -194,21 +152,20 @@ def compare(trees: dict[str, Path], folder: Path, rounds: int) -> Figures:
             start_and_wait(side)
         topics = {side.name: Topics(side) for side in sides}
         for side in sides:  # bytecode, page cache and the clients' libraries are warm then
-            measure_loads(side, topics[side.name], Figures())
+            measure_loads(side, topics[side.name], Figures(*trees, limit))
+        turns = Turns(sides)
         for number in range(rounds):
             started = time.monotonic()
-            ordered = sides if number % 2 else sides[::-1]
             bodies: list[Callable[[TreeBroker], None]] = [
                 lambda side: measure_start(fresh(side.name), figures),
                 lambda side: measure_idle(side, figures),
                 lambda side: measure_loads(side, topics[side.name], figures),
             ]
             for body in bodies:
-                for side in ordered:
-                    body(side)
+                turns.take(body)
             print(f"round {number + 1} of {rounds}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
         for side in sides:
-            figures.add(side.name, "memory after the loads", "MB", side.rss_bytes() / 1e6)
+            figures.add("memory after the loads", "MB", None, side.name, side.rss_bytes() / 1e6)
     finally:
         for side in sides:
             side.stop()
@@ -239,12 +196,14 @@ def main() -> int:
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "yak")], check=False)
     try:
         with worktree(options.commit) as tree, tempfile.TemporaryDirectory(prefix="yak-bench-") as folder:
-            figures = compare({options.commit: tree, "HEAD": ROOT}, Path(folder), options.rounds)
+            figures = compare(
+                {options.commit: tree, "working tree": ROOT}, Path(folder), options.rounds, options.limit / 100
+            )
     except subprocess.CalledProcessError:
         print(f"git has no commit {options.commit!r}: name one of this repository (--commit)", file=sys.stderr)
         return 2
-    grown = figures.report(options.commit, "HEAD", options.limit / 100)
-    print(machine_line(machine()))
+    print(*table_lines(figures.rows(), spread=True), machine_line(machine()), sep="\n")
+    grown = [row.name for row in figures.rows() if row.met is False]
     for name in grown:
         print(f"more than {options.limit:g} % above {options.commit}: {name}")
     return 1 if grown else 0

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Consumer, Producer
 from versus.brokers import KafkaBroker, free_port, start_and_wait
-from versus.kafka_jars import KAFKA_VERSION, kafka_jars
+from versus.kafka_jars import compared_jars
 
 from yak.local.spawn import yak_argv
 from yak.security.certificates import create_certificates
@@ -56,7 +56,7 @@ def broker(folder: Path, *configs: str, flags: tuple[str, ...] = ()) -> Iterator
 
 @contextlib.contextmanager
 def kafka(folder: Path, certs: Path) -> Iterator[tuple[str, psutil.Process]]:
-    jars = kafka_jars(Path(__file__).resolve().parents[1] / "build/kafka", KAFKA_VERSION)
+    jars = compared_jars(Path(__file__).resolve().parents[1] / "build/kafka")
     found = KafkaBroker(jars, folder, tls_port=free_port(), key_store=certs / "broker.pem")
     try:
         found.prepare()

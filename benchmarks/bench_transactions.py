@@ -17,7 +17,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from versus.brokers import Broker, KafkaBroker, start_and_wait
-from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars
+from versus.kafka_jars import Missing, compared_jars, java_version
 from versus.yak_broker import YakBroker
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +88,7 @@ def main() -> None:
     sides: list[Broker] = [YakBroker(folder / "yak")]
     try:
         java_version()
-        sides.append(KafkaBroker(kafka_jars(ROOT / "build/kafka", KAFKA_VERSION), folder / "kafka"))
+        sides.append(KafkaBroker(compared_jars(ROOT / "build/kafka"), folder / "kafka"))
     except Missing as missing:
         print(f"without Kafka: {missing}")
     try:

@@ -1,4 +1,4 @@
-"""`yak bench produce|consume|latency|e2e|replication|failover`."""
+"""`yak bench produce|consume|latency|e2e|workload|replication|failover`."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -36,6 +36,13 @@ RATE = 1000.0
 DURATION = "10s"
 SIZE = "100"
 FAILOVER_KILLS = 10
+WORKLOAD_COLUMNS = ("name", "partitions", "size_bytes", "producers", "consumers", "rate")
+
+
+def named_workload(words: list[str]) -> list[str]:
+    """`--workload NAME` in place of a command as `workload NAME`."""
+    return [part for word in words for part in (word[2:].split("=", 1) if word.startswith("--workload") else (word,))]
+
 
 bench = CommandGroup(
     "bench",
@@ -44,8 +51,10 @@ bench = CommandGroup(
         "yak bench produce --msgs 5000000 --size 100",
         "yak bench latency --duration 30s --assert 'p99<20ms'",
         "yak bench produce -b kafka:9092 -o json > before.json",
+        "yak bench --workload 1-topic-16-partitions-1kb",
         "yak bench failover --kills 20 --assert 'p99<500ms'",
     ),
+    rewrite=named_workload,
 )
 
 
@@ -79,7 +88,8 @@ def produce(
 ) -> None:
     """Produce at full speed or a steady rate, and measure acknowledgement latency.
 
-    Without --throughput, one acknowledgement in a hundred is timed, because more timers would slow the client down.
+    With --throughput, a latency counts from when the record was due, so that a stall shows in all records behind it.
+    Without, one acknowledgement in a hundred is timed, because more timers would slow the client down.
     """
     from yak.commands.bench_run import Report, run
 
@@ -164,7 +174,7 @@ def latency(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Measure acknowledgement latency at a steady rate, one record a request.
+    """Measure acknowledgement latency at a steady rate, one record a request, from when each record was due.
 
     Stops after 10 s unless --msgs or --duration says otherwise.
     """
@@ -212,7 +222,7 @@ def e2e(
     asserts: Asserts = None,
     baseline: Baseline = None,
 ) -> None:
-    """Measure end-to-end latency from producer to consumer, at a steady rate.
+    """Measure end-to-end latency from producer to consumer, at a steady rate, from when each record was due.
 
     Stops after 10 s unless --msgs or --duration says otherwise. A record that is not received is an error.
     """
@@ -234,6 +244,64 @@ def e2e(
         compression=compression,
     )
     run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
+
+
+@bench.command(
+    "workload",
+    examples=(
+        "yak bench workload list",
+        "yak bench workload 1-topic-1-partition-1kb --duration 5m",
+        "yak bench --workload max-rate-1-topic-10-partitions-10p-10c-1kb -o json",
+    ),
+)
+def run_workload(
+    g: Globals,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The workload; list: print all.")],
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="The topic to use; default: yak-bench-NAME.")
+    ] = None,
+    duration: Duration = "1m",
+    warm_up: WarmUp = "5s",
+    acks: Acks = "all",
+    linger: Linger = "1ms",
+    compression: Compression = "none",
+    properties: Properties = None,
+    csv: Csv = None,
+    no_progress: NoProgress = False,
+    progress_json: ProgressJson = False,
+    asserts: Asserts = None,
+    baseline: Baseline = None,
+) -> None:
+    """Run a workload of the OpenMessaging Benchmark: producers and consumers at the same time.
+
+    At a rate, latencies count from when a record was due. The original runs for 5 to 15 minutes (--duration 5m).
+    """
+    from dataclasses import asdict, replace
+
+    from yak.client.bench.workload import NAMES, workload
+    from yak.commands.bench_run import Report, run
+
+    if name == "list":
+        g.out.table([asdict(workload(each)) for each in NAMES], WORKLOAD_COLUMNS)
+        return
+    found = workload(name)
+    load = make_load(
+        g,
+        "workload",
+        topic or f"{TOPIC}-{name}",
+        found.producers + found.consumers,
+        str(found.size_bytes),
+        rate=found.rate,
+        messages=None,
+        duration=duration,
+        warm_up=warm_up,
+        properties=properties,
+        acks=acks,
+        linger=linger,
+        compression=compression,
+    )
+    report = Report(csv, no_progress, asserts or [], baseline, progress_json)
+    run(g, replace(load, readers=found.consumers), found.partitions, report)
 
 
 @bench.command(

@@ -25,9 +25,9 @@ from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError
 from yak.view.formats import group_digits
 
-VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing"}
+VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing", "workload": "producing"}
 TELL_SECONDS = 0.25
-TIMED = {"produce": "acknowledged", "consume": "received", "latency": "acknowledged", "e2e": "received"}
+RECEIVED = ("consume", "e2e")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,19 @@ def rate_text(records: int, byte_count: int, seconds: float) -> str:
     return f"{group_digits(round(records / seconds))} records/s, {byte_count / seconds / 1e6:.1f} MB/s"
 
 
+def latency_line(what: str, latency: Mapping[str, float]) -> str:
+    """The percentiles of a latency for people."""
+    return f"  {what} after, ms: " + "  ".join(f"{name} {value:.3f}" for name, value in latency.items())
+
+
 def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]:
     """The result for people, in the order of nats bench: total, each client, spread, latency."""
     load = result.load
-    plural = "client" if load.clients == 1 else "clients"
+    plural = "client" if len(result.clients) == 1 else "clients"
     errors = group_digits(result.errors)
     text = [
         f"{load.kind} {load.topic}: {rate_text(result.records, result.bytes, result.seconds)}",
-        f"  {group_digits(result.records)} records, {load.clients} {plural}, {result.seconds:.2f} s, {errors} errors",
+        f"  {group_digits(result.records)} records, {len(result.clients)} {plural}, {result.seconds:.2f} s, {errors} errors",
     ]
     if len(result.clients) > 1:
         for each in result.clients:
@@ -188,7 +193,12 @@ def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]
         parts = (f"{name} {group_digits(round(value))}" for name, value in over.items())
         text.append("  " + " | ".join(parts) + " records/s")
     if latency := judged.document["latency_ms"]:
-        text.append(f"  {TIMED[load.kind]} after, ms: " + "  ".join(f"{k} {v:.3f}" for k, v in latency.items()))
+        text.append(latency_line("received" if load.kind in RECEIVED else "acknowledged", latency))
+    if consumed := judged.document.get("consumed"):
+        rate = f"{group_digits(round(consumed['records_per_s']))} records/s, {consumed['mb_per_s']:.1f} MB/s"
+        text.append(f"  consumed by {consumed['consumers']}: {rate} ({group_digits(consumed['records'])} records)")
+        if consumed["latency_ms"]:
+            text.append(latency_line("received", consumed["latency_ms"]))
     if judged.compared:
         text += ["", *layout(judged.compared, ("figure", "before", "now", "ratio"))]
     text += [check_line(check) for check in judged.checks]

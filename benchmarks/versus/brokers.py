@@ -1,7 +1,7 @@
 """The two brokers under test, each started fresh in a temporary folder and measured from outside.
 
 Both are driven the same way: `start` spawns and returns at once, `wait_for_first_ack` times a client that retries
-until one message is acknowledged, `cpu_seconds` and `rss_bytes` read the process as the operating system sees it.
+until one message is acknowledged.
 """
 
 import base64
@@ -12,11 +12,11 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol, TypeVar
 
 import confluent_kafka
 import psutil
@@ -25,7 +25,7 @@ from versus.kafka_jars import JVM_FLAGS
 from yak.client.bench.cpu import process_cpu_seconds
 
 STOP_SECONDS = 30
-FIRST_ACK_SECONDS = 60
+FIRST_ACK_SECONDS = 120
 
 SERVER_PROPERTIES = """\
 process.roles=broker,controller
@@ -71,7 +71,32 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Broker(Protocol):
+class Watched(Protocol):
+    """Processes as the operating system sees them: the broker's, then those of its helpers."""
+
+    def pids(self) -> list[int]:
+        """Of the processes, the broker's first."""
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all processes so far."""
+        return sum(process_cpu_seconds(pid) for pid in self.pids())
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the broker's process."""
+        return int(psutil.Process(self.pids()[0]).memory_info().rss)
+
+    def all_rss_bytes(self) -> int:
+        """The same with its helpers."""
+        return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
+
+    def kill(self) -> None:
+        """SIGKILL the broker's process, and wait for its end; `start` starts it again on its data."""
+        process = psutil.Process(self.pids()[0])
+        process.kill()
+        process.wait(STOP_SECONDS)
+
+
+class Broker(Watched, Protocol):
     """One broker process, fresh data, on loopback."""
 
     name: str
@@ -85,15 +110,6 @@ class Broker(Protocol):
 
     def start(self) -> None:
         """Spawn the broker; returns at once."""
-
-    def cpu_seconds(self) -> float:
-        """User and system time of the broker process (and of its helper processes) so far."""
-
-    def rss_bytes(self) -> int:
-        """Resident memory of the broker process now."""
-
-    def all_rss_bytes(self) -> int:
-        """The same with helper processes."""
 
     def log_tail(self) -> str:
         """The end of the broker's log, for a broker that does not answer."""
@@ -129,6 +145,9 @@ def wait_for_first_ack(bootstrap: str, topic: str) -> None:
         raise TimeoutError(f"{bootstrap} acknowledged nothing in {FIRST_ACK_SECONDS} s")
 
 
+AnyBroker = TypeVar("AnyBroker", bound=Broker)
+
+
 def start_and_wait(broker: Broker) -> float:
     """Start a prepared broker; seconds to the first acknowledgement. Raises RuntimeError with the end of its log."""
     started = time.monotonic()
@@ -157,6 +176,13 @@ def stop_process(process: subprocess.Popen[bytes] | None) -> None:
         process.wait()
 
 
+def spawn(
+    command: list[str], folder: Path, out: IO[bytes], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, so that a Ctrl+C reaches only the benchmark."""
+    return subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env=environment, start_new_session=True)
+
+
 def java_command(jars: Path, folder: Path, *arguments: str) -> list[str]:
     """A command line that runs a class of Kafka's jars with the broker's JVM flags, logging as the folder says."""
     heap = os.environ.get("KAFKA_HEAP_OPTS", "").split()
@@ -165,7 +191,7 @@ def java_command(jars: Path, folder: Path, *arguments: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class KafkaBroker:
+class KafkaBroker(Watched):
     """Apache Kafka as one KRaft node: controller and broker in one JVM, with the flags of its own scripts."""
 
     jars: Path
@@ -206,21 +232,12 @@ class KafkaBroker:
         """Spawn the JVM."""
         with (self.folder / "out.log").open("wb") as out:
             command = self.java("kafka.Kafka", str(self.folder / "server.properties"))
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.folder)
+            self.process = spawn(command, self.folder, out)
 
-    def cpu_seconds(self) -> float:
-        """CPU seconds of the JVM."""
+    def pids(self) -> list[int]:
+        """The JVM's process."""
         assert self.process is not None
-        return process_cpu_seconds(self.process.pid)
-
-    def rss_bytes(self) -> int:
-        """Resident memory of the JVM."""
-        assert self.process is not None
-        return int(psutil.Process(self.process.pid).memory_info().rss)
-
-    def all_rss_bytes(self) -> int:
-        """The same: Kafka has no helper process."""
-        return self.rss_bytes()
+        return [self.process.pid]
 
     def log_tail(self) -> str:
         """The end of what the JVM printed and logged."""
@@ -233,12 +250,11 @@ class KafkaBroker:
 
 
 @contextmanager
-def running_kafka(jars: Path, folder: Path) -> Iterator[KafkaBroker]:
-    """One KRaft node with fresh data in a folder that does not exist yet; it accepts records.
+def running(broker: AnyBroker) -> Iterator[AnyBroker]:
+    """The broker with fresh data in a folder that does not exist yet; it accepts records.
 
     Raises RuntimeError when it does not start, CalledProcessError when its storage cannot be formatted.
     """
-    broker = KafkaBroker(jars, folder)
     try:
         broker.prepare()
         start_and_wait(broker)

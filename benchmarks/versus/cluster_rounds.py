@@ -8,7 +8,8 @@ from functools import partial
 from typing import Protocol
 
 from versus.prepared import run_prepared
-from versus.table import AT_MOST_KAFKA, Goal, Table
+from versus.rounds import MEDIAN_GOAL, P99_GOAL, cpu_figure
+from versus.table import AT_MOST_KAFKA, Goal, Table, Turns
 
 from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
@@ -18,8 +19,6 @@ from yak.local.bench.fleet import Fleet
 from yak.local.bench.replication import ACK_RATE, Shape, measure_acks, measure_idle, measure_produce
 
 RATE_GOAL = Goal(1.2, at_least=True)
-MEDIAN_GOAL = Goal(0.7, at_least=False)
-P99_GOAL = Goal(0.5, at_least=False)
 FAILOVER_GOAL = Goal(1 / 5, at_least=False)
 CONFIGS = {"min.insync.replicas": "2"}
 ADMIN_MS = 30_000
@@ -50,20 +49,8 @@ class ClusterPlan:
     ack_s: float
     idle_partitions: int
     idle_s: float
-
-
-class _Turns:
-    """Both sides one after the other, the first one alternating."""
-
-    def __init__(self, sides: list[Side]) -> None:
-        self._sides = sides
-        self._turn = 0
-
-    def take(self, body: Callable[[Side], None]) -> None:
-        """Once for each side."""
-        self._turn += 1
-        for side in self._sides if self._turn % 2 else self._sides[::-1]:
-            body(side)
+    is_per_record: bool = False
+    """As in `versus.rounds.Plan`."""
 
 
 class ReplicationRounds:
@@ -72,15 +59,16 @@ class ReplicationRounds:
     def __init__(self, sides: list[Side], plan: ClusterPlan, say: Callable[[str], None]) -> None:
         self._plan = plan
         self._say = say
-        self._turns = _Turns(sides)
+        self._turns = Turns(sides)
         self._admins = {side.name: Admin(side.bootstrap, timeout_ms=ADMIN_MS) for side in sides}
         self._made = 0
-        self.table = Table()
+        self._names = [side.name for side in sides]
+        self.table = Table(self._names)
 
     def run(self) -> None:
         """A round for nothing, then all rounds, then the idle partitions. Raises YakError when a load fails."""
         self._one_round()
-        self.table = Table()
+        self.table = Table(self._names)
         for number in range(1, self._plan.rounds + 1):
             started_s = time.monotonic()
             self._one_round()
@@ -107,14 +95,15 @@ class ReplicationRounds:
         self.table.add(f"{name}: median", "ms", MEDIAN_GOAL, side.name, latency.percentile(50) / 1e6)
         self.table.add(f"{name}: p99", "ms", P99_GOAL, side.name, latency.percentile(99) / 1e6)
         cpu_us = measured.cpu_total_s / measured.result.records * 1e6
-        self.table.add(f"{name}: CPU of all brokers", "us/record", None, side.name, cpu_us)
+        self.table.add(f"{name}: CPU of all brokers", "us/record", AT_MOST_KAFKA, side.name, cpu_us)
 
     def _produce(self, shape: Shape, side: Side) -> None:
         os.sync()
         measured = measure_produce(side, self._admins[side.name], self._topic(), shape, CONFIGS)
         name, limited = f"produce {shape.name}", measured.client_limited
         self.table.add(name, "records/s", RATE_GOAL, side.name, measured.per_s, client_limited=limited)
-        self.table.add(f"{name}: CPU of all brokers", "s/GB", AT_MOST_KAFKA, side.name, measured.cpu_s_per_gb)
+        unit, used = cpu_figure(measured.cpu_s_per_gb, shape.size_bytes, is_per_record=self._plan.is_per_record)
+        self.table.add(f"{name}: CPU of all brokers", unit, AT_MOST_KAFKA, side.name, used)
         clients_s = sum(each.cpu_s for each in measured.result.clients)
         self.table.add(f"{name}: CPU of the clients", "s/GB", None, side.name, clients_s / measured.gigabytes)
 
@@ -143,7 +132,7 @@ class FailoverRounds:
         self._rounds = rounds
         self._kills = kills
         self._say = say
-        self._turns = _Turns(sides)
+        self._turns = Turns(sides)
         self.results: dict[str, FailoverResult] = {}
 
     def run(self) -> None:
@@ -161,7 +150,7 @@ class FailoverRounds:
 
     def table(self) -> Table:
         """Every kill is a sample of its pauses; p99 and maximum are over all kills."""
-        table = Table()
+        table = Table(tuple(self.results))
         for side, result in self.results.items():
             for name, words, goal in PAUSES:
                 pauses_s = result.pauses_s(name)

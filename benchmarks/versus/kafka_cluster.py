@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from versus.brokers import LOG4J2, SERVER_PROPERTIES, free_port, java_command, stop_process, tail
+from versus.brokers import LOG4J2, SERVER_PROPERTIES, free_port, java_command, spawn, stop_process, tail
 
 from yak.client.bench.cpu import process_cpu_seconds
 from yak.client.quorum import read_controller
@@ -127,7 +127,7 @@ class KafkaCluster:
         node.log_begin = log.stat().st_size if log.exists() else 0
         with (node.folder / "out.log").open("ab") as out:
             command = java_command(self.jars, node.folder, "kafka.Kafka", str(node.folder / "server.properties"))
-            node.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=node.folder)
+            node.process = spawn(command, node.folder, out)
 
     def _wait(self, node: KafkaNode) -> None:
         """Until the node says in its log that it started, after `log_begin`."""

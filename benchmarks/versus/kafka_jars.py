@@ -6,7 +6,10 @@ import subprocess
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
-"""The newest Kafka 4 on Maven Central when this was written."""
+"""What tests run: Kafka 4.4.0 publishes neither connect-file nor connect-mirror."""
+
+COMPARED_VERSION = "4.4.0"
+"""What benchmarks compare with: the newest Kafka whose broker and tools are on Maven Central."""
 
 JVM_FLAGS = [
     *("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
@@ -22,15 +25,16 @@ POM = """\
   <modelVersion>4.0.0</modelVersion>
   <groupId>yak</groupId><artifactId>bench-kafka</artifactId><version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-runtime</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-file</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>connect-mirror</artifactId><version>{version}</version></dependency>
+{dependencies}
     <dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.25.4</version></dependency>
   </dependencies>
 </project>
 """
+DEPENDENCY = (
+    "    <dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+BROKER_AND_TOOLS = ("kafka_2.13", "kafka-tools")
+CONNECT = ("connect-runtime", "connect-file", "connect-mirror")
 
 
 class Missing(Exception):
@@ -64,8 +68,18 @@ def java_version() -> str:
 
 
 def kafka_jars(cache: Path, version: str) -> Path:
-    """The folder with Kafka's jars, as `fetched_jars`."""
-    return fetched_jars(cache / version, POM.format(version=version), f"Kafka {version}")
+    """The folder with the jars of Kafka's broker, tools and Connect, as `fetched_jars`."""
+    return _jars(cache, version, (*BROKER_AND_TOOLS, *CONNECT))
+
+
+def compared_jars(cache: Path) -> Path:
+    """The folder with the jars of the broker and tools of `COMPARED_VERSION`, as `fetched_jars`."""
+    return _jars(cache, COMPARED_VERSION, BROKER_AND_TOOLS)
+
+
+def _jars(cache: Path, version: str, artifacts: tuple[str, ...]) -> Path:
+    dependencies = "\n".join(DEPENDENCY.format(artifact, version) for artifact in artifacts)
+    return fetched_jars(cache / version, POM.format(dependencies=dependencies), f"Kafka {version}")
 
 
 def fetched_jars(folder: Path, pom: str, what: str) -> Path:

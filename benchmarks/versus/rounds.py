@@ -1,5 +1,6 @@
 """The rounds: every figure of both brokers once a round, the brokers taking turns in going first."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ from pathlib import Path
 
 from versus.brokers import Broker, start_and_wait
 from versus.jvm_load import java_consume, java_produce
-from versus.loads import Cell, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
-from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Goal, Table
+from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
+from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Goal, Table, Turns
 
 START_GOAL = Goal(1 / 5, at_least=False)
 MEMORY_GOAL = Goal(1 / 6, at_least=False)
@@ -27,6 +28,10 @@ class Plan:
     latency_s: float
     java_records: dict[int, int]
     """Records of ProducerPerformance by size in bytes; empty: no Java load."""
+    is_per_record: bool = False
+    """Processor time in microseconds a record, in the place of seconds a gigabyte."""
+    seconds_max: float = math.inf
+    """No round begins that would end later than this, if it takes as long as the one before."""
 
 
 class Rounds:
@@ -46,15 +51,19 @@ class Rounds:
         self._plan = plan
         self._say = say
         self._topics = {side.name: Topics(side) for side in sides}
-        self._turn = 0
-        self.table = Table()
+        self._alternate = Turns(sides).take
+        self.table = Table([side.name for side in sides])
         self.skipped: list[str] = []
 
     def run(self) -> None:
         """All rounds, then the memory. Raises RuntimeError when a load fails."""
         self._warm_up()
+        began = time.monotonic()
+        took = 0.0
         for number in range(1, self._plan.rounds + 1):
             started = time.monotonic()
+            if started + took > began + self._plan.seconds_max:
+                break
             self._starts()
             self._alternate(self._latency)
             self._alternate(self._pipelined)
@@ -62,34 +71,31 @@ class Rounds:
                 self._alternate(partial(self._bulk, cell))
             for size_bytes in self._plan.java_records:
                 self._alternate(partial(self._java, size_bytes))
-            self._say(f"round {number} of {self._plan.rounds}: {time.monotonic() - started:.0f} s")
+            took = time.monotonic() - started
+            self._say(f"round {number} of {self._plan.rounds}: {took:.0f} s")
         for side in self._sides:
             self.table.add("memory after the run, broker", "MB", MEMORY_GOAL, side.name, side.rss_bytes() / 1e6)
             self.table.add("memory after the run, with Redis", "MB", None, side.name, side.all_rss_bytes() / 1e6)
 
     def _warm_up(self) -> None:
         """Every path once, for nothing: a JVM compiles what it has seen often."""
-        measured, self.table = self.table, Table()
+        measured, self.table = self.table, Table([side.name for side in self._sides])
         self._alternate(self._pipelined)
         self._alternate(self._latency)
         for cell in self._plan.cells[:: max(1, len(self._plan.cells) // 4)]:
             self._alternate(partial(self._bulk, cell))
         self.table = measured
 
-    def _alternate(self, body: Callable[[Broker], None]) -> None:
-        self._turn += 1
-        for side in self._sides if self._turn % 2 else self._sides[::-1]:
-            body(side)
-
     def _starts(self) -> None:
         def start_one(running: Broker) -> None:
             broker = self._fresh[running.name]()
             broker.prepare()
             try:
-                took = start_and_wait(broker)
+                took, used = start_and_wait(broker), broker.cpu_seconds()
             finally:
                 broker.stop()
             self.table.add("start to first acknowledged record", "s", START_GOAL, running.name, took)
+            self.table.add("start: broker CPU", "s", AT_MOST_KAFKA, running.name, used)
 
         self._alternate(start_one)
 
@@ -102,7 +108,7 @@ class Rounds:
             self.table.add(f"{name}: median", "ms", MEDIAN_GOAL, side, latency.percentile(50) / 1e6)
             self.table.add(f"{name}: p99", "ms", P99_GOAL, side, latency.percentile(99) / 1e6)
             cpu_us = measured.cpu_s / measured.result.records * 1e6
-            self.table.add(f"{name}: broker CPU", "us/record", None, side, cpu_us)
+            self.table.add(f"{name}: broker CPU", "us/record", AT_MOST_KAFKA, side, cpu_us)
 
         self._topics[broker.name].use(1, body)
 
@@ -113,17 +119,14 @@ class Rounds:
             limited = measured.client_limited
             self.table.add(name, "requests/s", AT_LEAST_KAFKA, side, measured.per_s, client_limited=limited)
             cpu_us = measured.cpu_s / self._plan.requests * 1e6
-            self.table.add(f"{name}: broker CPU", "us/request", None, side, cpu_us)
+            self.table.add(f"{name}: broker CPU", "us/request", AT_MOST_KAFKA, side, cpu_us)
 
         self._topics[broker.name].use(1, body)
 
     def _bulk(self, cell: Cell, broker: Broker) -> None:
         def body(topic: str) -> None:
             for verb, run in (("produce", bulk_produce), ("consume", bulk_consume)):
-                measured = run(broker, topic, cell)
-                name, side, limited = f"{verb} {cell.name}", broker.name, measured.client_limited
-                self.table.add(name, "records/s", AT_LEAST_KAFKA, side, measured.per_s, client_limited=limited)
-                self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, side, measured.cpu_s_per_gb)
+                self._add(f"{verb} {cell.name}", broker.name, run(broker, topic, cell), cell.size_bytes)
 
         self._topics[broker.name].use(cell.partitions, body)
 
@@ -133,12 +136,20 @@ class Rounds:
 
         def body(topic: str) -> None:
             measured = java_produce(broker, self._jars, topic, size_bytes, records)
-            name = f"ProducerPerformance {size}, 8 partitions"
-            self.table.add(name, "records/s", AT_LEAST_KAFKA, broker.name, measured.per_s)
-            self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, broker.name, measured.cpu_s_per_gb)
+            self._add(f"ProducerPerformance {size}, 8 partitions", broker.name, measured, size_bytes)
             measured = java_consume(broker, self._jars, topic, size_bytes, records)
-            name = f"ConsumerPerformance {size}, 8 partitions"
-            self.table.add(name, "records/s", AT_LEAST_KAFKA, broker.name, measured.per_s)
-            self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, broker.name, measured.cpu_s_per_gb)
+            self._add(f"ConsumerPerformance {size}, 8 partitions", broker.name, measured, size_bytes)
 
         self._topics[broker.name].use(8, body)
+
+    def _add(self, name: str, side: str, measured: Measured, size_bytes: int) -> None:
+        """The rate, and the processor time."""
+        limited = measured.client_limited
+        self.table.add(name, "records/s", AT_LEAST_KAFKA, side, measured.per_s, client_limited=limited)
+        unit, used = cpu_figure(measured.cpu_s_per_gb, size_bytes, is_per_record=self._plan.is_per_record)
+        self.table.add(f"{name}: broker CPU", unit, AT_MOST_KAFKA, side, used)
+
+
+def cpu_figure(cpu_s_per_gb: float, size_bytes: int, *, is_per_record: bool) -> tuple[str, float]:
+    """(unit, processor time): seconds for a gigabyte (10^9 bytes) of values, or microseconds for a record."""
+    return ("us/record", cpu_s_per_gb * size_bytes / 1000) if is_per_record else ("s/GB", cpu_s_per_gb)

@@ -1,18 +1,21 @@
-"""Samples of both sides, their medians, ratios and goals."""
+"""Samples of both sides, taken in turns, their medians, ratios and goals."""
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 YAK = "yak"
 KAFKA = "kafka"
+Side = TypeVar("Side")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on YAK's median divided by Kafka's."""
+    """A bound on the first side's median divided by the second's."""
 
     bound: float
     at_least: bool
@@ -31,27 +34,37 @@ AT_MOST_KAFKA = Goal(1.0, at_least=False)
 
 @dataclass(slots=True)
 class Row:
-    """One figure of both brokers, a sample for each round."""
+    """One figure of all sides, a sample for each round."""
 
     name: str
     unit: str
     goal: Goal | None
-    samples: dict[str, list[float]] = field(default_factory=lambda: {YAK: [], KAFKA: []})
-    client_limited: dict[str, int] = field(default_factory=lambda: {YAK: 0, KAFKA: 0})
+    samples: dict[str, list[float]]
+    client_limited: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def median(self, side: str) -> float:
         """The median over the rounds."""
         return statistics.median(self.samples[side])
 
     @property
-    def ratio(self) -> float:
-        """YAK's median divided by Kafka's."""
-        return self.median(YAK) / self.median(KAFKA) if self.median(KAFKA) else float("inf")
+    def ratio(self) -> float | None:
+        """The first side's median divided by the second's; None with one side."""
+        first, *others = [self.median(side) for side in self.samples]
+        if not others:
+            return None
+        return first / others[0] if others[0] else float("inf")
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None without a goal."""
-        return None if self.goal is None else self.goal.met_by(self.ratio)
+        """Whether the goal is met; None without a goal, or with one side."""
+        return None if self.goal is None or self.ratio is None else self.goal.met_by(self.ratio)
+
+    @property
+    def loses(self) -> bool:
+        """Whether the second side is better, by any distance."""
+        if self.goal is None or self.ratio is None:
+            return False
+        return self.ratio < 1 if self.goal.at_least else self.ratio > 1
 
     def spread(self, side: str) -> str:
         """Lowest to highest sample."""
@@ -59,27 +72,44 @@ class Row:
 
     def note(self) -> str:
         """Which side's client was busy all the time, in more than half of the rounds."""
-        limited = [side for side in (YAK, KAFKA) if self.client_limited[side] * 2 > len(self.samples[side])]
-        return {0: "", 1: f"client ({limited[0]})" if limited else "", 2: "client"}[len(limited)]
+        limited = [side for side, samples in self.samples.items() if self.client_limited[side] * 2 > len(samples)]
+        return "client" if len(limited) == len(self.samples) else f"client ({limited[0]})" if limited else ""
 
 
 class Table:
-    """Rows in the order they were first measured."""
+    """Rows in the order they were first measured. The ratio is the first side's to the second's."""
 
-    def __init__(self) -> None:
+    def __init__(self, sides: Sequence[str] = (YAK, KAFKA)) -> None:
+        self._sides = sides
         self._rows: dict[str, Row] = {}
 
     def add(
         self, name: str, unit: str, goal: Goal | None, side: str, value: float, *, client_limited: bool = False
     ) -> None:
         """One sample."""
-        row = self._rows.setdefault(name, Row(name, unit, goal))
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = Row(name, unit, goal, {each: [] for each in self._sides})
         row.samples[side].append(value)
         row.client_limited[side] += client_limited
 
     def rows(self) -> list[Row]:
-        """The rows that both sides have."""
-        return [row for row in self._rows.values() if row.samples[YAK] and row.samples[KAFKA]]
+        """The rows that all sides have."""
+        return [row for row in self._rows.values() if all(row.samples.values())]
+
+
+class Turns(Generic[Side]):
+    """All sides one after the other; the one that goes first alternates."""
+
+    def __init__(self, sides: Sequence[Side]) -> None:
+        self._sides = sides
+        self._turn = 0
+
+    def take(self, body: Callable[[Side], object]) -> None:
+        """Once for each side."""
+        self._turn += 1
+        for side in self._sides if self._turn % 2 else self._sides[::-1]:
+            body(side)
 
 
 def short(value: float) -> str:
@@ -95,49 +125,53 @@ def met_word(met: bool | None) -> str:
     return {True: "yes", False: "NO", None: ""}[met]
 
 
-def table_lines(rows: Sequence[Row]) -> list[str]:
-    """The table as text."""
-    head = ("", "unit", "YAK", "Kafka", "ratio", "goal", "met", "limit")
+def table_lines(rows: Sequence[Row], *, spread: bool = False) -> list[str]:
+    """The table as text, with the range of the samples if asked."""
+    sides = list(rows[0].samples) if rows else []
+
+    def figure(row: Row, side: str) -> str:
+        return short(row.median(side)) + (f" ({row.spread(side)})" if spread else "")
+
     body = [
         (
             row.name,
             row.unit,
-            short(row.median(YAK)),
-            short(row.median(KAFKA)),
-            f"{row.ratio:.2f}",
+            *(figure(row, side) for side in sides),
+            "" if row.ratio is None else f"{row.ratio:.2f}",
             str(row.goal or ""),
             met_word(row.met),
             row.note(),
         )
         for row in rows
     ]
-    widths = [max(len(line[index]) for line in [head, *body]) for index in range(len(head))]
-    right = (2, 3, 4)
+    return aligned([("", "unit", *sides, "ratio", "goal", "met", "limit"), *body], range(2, 3 + len(sides)))
+
+
+def aligned(lines: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+    """The columns of all lines below each other; those of `right` end below each other."""
+    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     return [
         "  ".join(
             cell.rjust(width) if index in right else cell.ljust(width)
             for index, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in [head, *body]
+        for line in lines
     ]
 
 
-def write_json(path: Path, rows: Sequence[Row]) -> None:
-    """`[{"name","unit","yak","kafka","ratio","goal","met"}]`, plus every round's samples. Raises OSError."""
+def write_json(path: Path, rows: Sequence[Row], **facts: object) -> None:
+    """`[{"name","unit","yak","kafka","ratio","goal","met"}]` with every round's samples; beside facts, as `rows`.
+
+    Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = [
-        {
-            "name": row.name,
-            "unit": row.unit,
-            "yak": row.median(YAK),
-            "kafka": row.median(KAFKA),
-            "ratio": row.ratio,
-            "goal": str(row.goal) if row.goal else None,
-            "met": row.met,
-            "yak_samples": row.samples[YAK],
-            "kafka_samples": row.samples[KAFKA],
-            "client_limit": row.note() or None,
-        }
+    found = [
+        {"name": row.name, "unit": row.unit}
+        | {side: row.median(side) for side in row.samples}
+        | {"ratio": row.ratio, "goal": str(row.goal) if row.goal else None, "met": row.met}
+        | {f"{side}_samples": samples for side, samples in row.samples.items()}
+        | {"client_limit": row.note() or None}
         for row in rows
     ]
+    document = facts | {"rows": found} if facts else found
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

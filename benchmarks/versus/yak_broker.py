@@ -5,10 +5,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-from versus.brokers import free_port, tail
+from versus.brokers import Watched, free_port, tail
 
-from yak.client.bench.cpu import process_cpu_seconds
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
 from yak.local.redis_server import EmbeddedRedis
@@ -17,7 +15,7 @@ STOP_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class YakBroker:
+class YakBroker(Watched):
     """One `yak serve` and the Redis it keeps its metadata in."""
 
     folder: Path
@@ -38,9 +36,10 @@ class YakBroker:
         self.folder.mkdir(parents=True)
 
     def start(self) -> None:
-        """Start Redis, and the broker when Redis answers."""
-        self.redis = EmbeddedRedis(str(self.folder / "redis"))
-        self.redis.start()
+        """Start Redis unless it runs, and the broker when Redis answers."""
+        if self.redis is None:
+            self.redis = EmbeddedRedis(str(self.folder / "redis"))
+            self.redis.start()
         spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs)
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
@@ -50,18 +49,6 @@ class YakBroker:
         assert self.broker is not None
         assert self.redis is not None
         return [self.broker.process.pid, self.redis.pid]
-
-    def cpu_seconds(self) -> float:
-        """CPU seconds of broker and Redis together."""
-        return sum(process_cpu_seconds(pid) for pid in self.pids())
-
-    def rss_bytes(self) -> int:
-        """Resident memory of the broker process alone."""
-        return int(psutil.Process(self.pids()[0]).memory_info().rss)
-
-    def all_rss_bytes(self) -> int:
-        """Resident memory of broker and Redis."""
-        return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
 
     def log_tail(self) -> str:
         """The end of what the broker printed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
-from versus.brokers import running_kafka
+from versus.brokers import KafkaBroker, running
 
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.testing.cluster import Cluster
@@ -50,7 +50,7 @@ def second_yak(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def kafka(libs: Path, tmp_path: Path) -> Iterator[str]:
     """The address of Apache Kafka, one node."""
-    with running_kafka(libs, tmp_path / "kafka") as broker:
+    with running(KafkaBroker(libs, tmp_path / "kafka")) as broker:
         yield broker.bootstrap
 
 

@@ -157,6 +157,8 @@ def test_a_machine_without_maven_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(kafka_jars.Missing, match="Maven"):
         kafka_jars.kafka_jars(tmp_path / "cache", "4.3.1")
+    with pytest.raises(kafka_jars.Missing, match=r"Kafka 4\.4\.0"):
+        kafka_jars.compared_jars(tmp_path / "cache")
     with pytest.raises(kafka_jars.Missing, match="Java"):
         kafka_jars.java_version()
 

@@ -98,3 +98,29 @@ def test_client_properties_are_split_at_the_first_equals_sign() -> None:
     assert parse_properties(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
     with pytest.raises(UsageError):
         parse_properties(["=x"])
+
+
+def test_a_workload_is_named_as_a_command_or_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("workload", "1-topic-1-partition-1kb"), ("--workload=1-topic-1-partition-1kb",)):
+        assert run("bench", *words, "-o", "json") == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["benchmark"], found["topic"]) == ("workload", "yak-bench-1-topic-1-partition-1kb")
+        assert (found["rate"], found["size_bytes"], found["linger_ms"]) == (50_000, 1024, 1)
+
+
+def test_workloads_are_listed_with_what_their_names_stand_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "--workload", "list", "-o", "json") == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["max-rate-1-topic-1-partition-4p-1c-1kb"] == {
+        "name": "max-rate-1-topic-1-partition-4p-1c-1kb",
+        "partitions": 1,
+        "size_bytes": 1024,
+        "producers": 4,
+        "consumers": 1,
+        "rate": None,
+    }
+
+
+def test_an_unknown_workload_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "--workload", "1-topic-1-partition-1k") == 2
+    assert "error[bench-workload]" in capsys.readouterr().err

@@ -6,6 +6,7 @@
     produce.py     one producing client: at full speed, or at a steady rate
     consume.py     one reading client
     end_to_end.py  one client that produces and reads its own records
+    workload.py    the OpenMessaging Benchmark's workloads, and their consumers
     clients.py     the clients as processes, started together
     result.py      all clients' results as one, in JSON and CSV
     cpu.py         CPU seconds of the brokers' processes, where they run on this machine

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from yak.client.bench import consume, end_to_end, produce
+from yak.client.bench import consume, end_to_end, produce, workload
 from yak.client.bench.histogram import Histogram
 from yak.client.bench.load import ClientProgram, ClientResult, Kind, Load, Slice
 from yak.client.bench.recent import FIGURES, Moment, RecentLatency, worst
@@ -27,6 +27,7 @@ PROGRAMS: dict[Kind, ClientProgram] = {
     "latency": produce.run_client,
     "consume": consume.run_client,
     "e2e": end_to_end.run_client,
+    "workload": workload.run_client,
 }
 
 

@@ -84,11 +84,12 @@ class RoundTrips:
         assert rate is not None
         started_s = time.monotonic()
         while not stop.reached(self._sent):
-            ahead_s = started_s + self._sent / rate - time.monotonic()
+            due_s = started_s + self._sent / rate
+            ahead_s = due_s - time.monotonic()
             if ahead_s > 0:
                 time.sleep(min(ahead_s, 0.1))
                 continue
-            stamp = STAMP.pack(self._name, time.monotonic_ns())
+            stamp = STAMP.pack(self._name, int(due_s * 1e9))  # due, not sent: see `produce.send_at_rate`
             try:
                 producer.produce(self._load.topic, stamp + self._filler, None, self._partition, self._delivered)
                 self._sent += 1

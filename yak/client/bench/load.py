@@ -7,11 +7,11 @@ from typing import Literal, Protocol
 
 from yak.client.bench.histogram import Histogram
 
-Kind = Literal["produce", "consume", "latency", "e2e"]
+Kind = Literal["produce", "consume", "latency", "e2e", "workload"]
 
 NO_COMPRESSION = "none"
 STAMP_BYTES = 24
-"""An end-to-end record carries 16 bytes with the client's name and 8 bytes with the send time."""
+"""An end-to-end record carries 16 bytes with the client's name and 8 bytes with the time it was due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Load:
     bootstrap_servers: str
     topic: str
     clients: int = 1
+    readers: int = 0
+    """How many of the clients, the last ones, read while the others produce; only a workload has them."""
     messages: int | None = None
     """Total records over all clients; None: until `duration_s` has passed."""
     duration_s: float | None = None
@@ -42,8 +44,8 @@ class Load:
         return self.messages // self.clients + (1 if client < self.messages % self.clients else 0)
 
     def client_rate(self) -> float | None:
-        """One client's records per second."""
-        return None if self.rate is None else self.rate / self.clients
+        """One producing client's records per second."""
+        return None if self.rate is None else self.rate / (self.clients - self.readers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,11 @@
 """A producing client: at librdkafka's full speed, or at a steady rate."""
 
+import struct
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -17,8 +20,21 @@ SAMPLE_EVERY = 100
 FLUSH_SECONDS = 60.0
 BURST_RECORDS = 100
 """The largest burst of a paced client that catches up."""
+DUE = struct.Struct(">q")
+"""The first bytes of a workload's record: the time at which it was due, in nanoseconds of CLOCK_MONOTONIC."""
 
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Where a paced client gets the time, in seconds, and how it waits."""
+
+    now_s: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+MONOTONIC = Clock(time.monotonic, time.sleep)
 
 
 def run_client(load: Load, client: int, _slices: tuple[Slice, ...], session: Session) -> ClientResult:
@@ -34,7 +50,7 @@ def run_client(load: Load, client: int, _slices: tuple[Slice, ...], session: Ses
     produce = produce_paced if load.rate is not None else produce_bulk
     warm_up = ClientResult(client)
     if load.warm_up_s > 0:
-        produce(producer, load, warm_up, Stop(None, load.warm_up_s), lambda _done: None)
+        produce(producer, replace(load, kind="produce"), warm_up, Stop(None, load.warm_up_s), lambda _done: None)
     result = ClientResult(client, warm_up_records=warm_up.records)
     session.start()
     session.measuring(result.latency)
@@ -50,14 +66,14 @@ class Deliveries:
     def __init__(self, result: ClientResult) -> None:
         self._result = result
 
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        """Process one delivery report."""
+    def __call__(self, error: KafkaError | None, message: Message, late_s: float = 0.0) -> None:
+        """Process one delivery report of a record that was sent `late_s` after it was due."""
         if error is not None:
             self._result.failed(error.str())
             return
         latency_s = message.latency()
         if latency_s is not None:
-            self._result.latency.record(round(latency_s * 1e9))
+            self._result.latency.record(round((late_s + latency_s) * 1e9))
 
 
 def produce_bulk(producer: Producer, load: Load, result: ClientResult, stop: Stop, progress: Progress) -> None:
@@ -81,45 +97,56 @@ def produce_bulk(producer: Producer, load: Load, result: ClientResult, stop: Sto
 
 
 def produce_paced(producer: Producer, load: Load, result: ClientResult, stop: Stop, progress: Progress) -> None:
-    """Send records at the client's rate, each timed from the call to its acknowledgement.
+    """Send records at the client's rate, each timed from when it was due to its acknowledgement.
 
-    Another thread serves the delivery reports. So the wait for the next record delays no report, and a late report
-    delays no record: a slow broker is measured as slow (no coordinated omission).
+    Another thread serves the delivery reports, so that the wait for the next record delays no report.
     """
-    rate = load.client_rate()
-    assert rate is not None
-    values = payloads(load.size_bytes, 100)
-    deliveries = Deliveries(result)
     done = threading.Event()
     server = threading.Thread(target=serve_reports, args=(producer, done), daemon=True)
     server.start()
-    sent = 0
-    started_s = time.monotonic()
     try:
-        while not stop.reached(sent):
-            ahead_s = started_s + sent / rate - time.monotonic()
-            if ahead_s > 0:
-                time.sleep(min(ahead_s, 0.1))
-                continue
-            burst = max(1, min(int(-ahead_s * rate), BURST_RECORDS))
-            left = stop.left(sent)
-            for _ in range(burst if left is None else min(burst, left)):
-                sent += produce_one(producer, load.topic, values[sent % 100], deliveries)
-            progress(sent)
+        sent = send_at_rate(producer, load, Deliveries(result), stop, progress)
         finish(producer, load, result, sent)
     finally:
         done.set()
         server.join()
 
 
-def produce_one(producer: Producer, topic: str, value: bytes, deliveries: Deliveries) -> int:
-    """1 if librdkafka queued the record, 0 if its queue is full (after a short wait)."""
-    try:
-        producer.produce(topic, value, on_delivery=deliveries)
-    except BufferError:
-        time.sleep(0.001)
-        return 0
-    return 1
+def send_at_rate(
+    producer: Producer, load: Load, deliveries: Deliveries, stop: Stop, progress: Progress, clock: Clock = MONOTONIC
+) -> int:
+    """Send records until the stop; return their number. Record n is due n / rate seconds after the first.
+
+    A latency counts from the due time: a stall delays the records behind it too, and a clock that starts at their late
+    send would leave that out (coordinated omission).
+    """
+    rate = load.client_rate()
+    assert rate is not None
+    is_stamped = load.kind == "workload"
+    values = payloads(load.size_bytes - DUE.size * is_stamped, 100)
+    sent = 0
+    started_s = clock.now_s()
+    while not stop.reached(sent):
+        ahead_s = started_s + sent / rate - clock.now_s()
+        if ahead_s > 0:
+            clock.sleep(min(ahead_s, 0.1))
+            continue
+        burst = max(1, min(int(-ahead_s * rate), BURST_RECORDS))
+        left = stop.left(sent)
+        for _ in range(burst if left is None else min(burst, left)):
+            due_s = started_s + sent / rate
+            value = values[sent % 100]
+            if is_stamped:
+                value = DUE.pack(int(due_s * 1e9)) + value
+            report = partial(deliveries, late_s=max(0.0, clock.now_s() - due_s))
+            try:
+                producer.produce(load.topic, value, on_delivery=report)
+            except BufferError:  # librdkafka's queue is full
+                clock.sleep(0.001)
+                break
+            sent += 1
+        progress(sent)
+    return sent
 
 
 def serve_reports(producer: Producer, done: threading.Event) -> None:

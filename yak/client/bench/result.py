@@ -3,7 +3,7 @@
 import csv
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,13 @@ class Result:
     clients: list[ClientResult]
     stored: int | None = None
     """Produce: the growth of the topic since the start, by the broker's offsets. Other producers' records count too."""
+    readers: list[ClientResult] = field(default_factory=list)
+    """A workload's consumers, which count in none of the totals."""
+
+    @property
+    def processes(self) -> list[ClientResult]:
+        """Clients and consumers."""
+        return [*self.clients, *self.readers]
 
     @property
     def records(self) -> int:
@@ -44,7 +51,7 @@ class Result:
 
         At full speed only sampled records report their outcome; the broker's count finds the others.
         """
-        return sum(each.errors for each in self.clients) + self.missing
+        return sum(each.errors for each in self.processes) + self.missing
 
     @property
     def missing(self) -> int:
@@ -54,7 +61,7 @@ class Result:
     @property
     def first_error(self) -> str:
         """The reason of one of the failures."""
-        words = next((each.first_error for each in self.clients if each.first_error), "")
+        words = next((each.first_error for each in self.processes if each.first_error), "")
         return words or (f"{self.missing} records are not in the topic" if self.missing else "")
 
     @property
@@ -82,9 +89,9 @@ class Result:
 
     def client_limit(self) -> str:
         """Why the clients were the bottleneck; empty if they were not."""
-        busy = sum(1 for each in self.clients if each.cores >= BUSY_CORES)
-        cores = sum(each.cores for each in self.clients)
-        if busy == len(self.clients):
+        busy = sum(1 for each in self.processes if each.cores >= BUSY_CORES)
+        cores = sum(each.cores for each in self.processes)
+        if busy == len(self.processes):
             advice = "more --clients may go faster" if cores < usable_cores() - 0.5 else "the machine has no more cores"
             return f"each of {busy} clients kept {BUSY_CORES:.0%} of a core or more busy: {advice}"
         if cores >= BUSY_CORES * usable_cores():
@@ -123,10 +130,11 @@ def document(result: Result, machine: dict[str, object]) -> dict[str, Any]:
     """The JSON of a run; `--baseline` reads it again."""
     load = result.load
     latency = result.latency
+    consumed = {} if not result.readers else {"consumed": consumed_row(result)}
     return {
         "benchmark": load.kind,
         "topic": load.topic,
-        "clients": load.clients,
+        "clients": len(result.clients),
         "size_bytes": load.size_bytes,
         "rate": load.rate,
         "acks": load.acks,
@@ -148,6 +156,20 @@ def document(result: Result, machine: dict[str, object]) -> dict[str, Any]:
         "records_per_s_by_client": spread([each.records / each.seconds for each in result.clients]),
         "per_client": [client_row(str(each.client), each) for each in result.clients],
         "machine": machine,
+    } | consumed
+
+
+def consumed_row(result: Result) -> dict[str, Any]:
+    """What a workload's consumers received: latencies are from when a record was due, None at full speed."""
+    consumed = Result(result.load, result.readers)
+    latency = consumed.latency
+    return {
+        "consumers": len(result.readers),
+        "records": consumed.records,
+        "records_per_s": round(consumed.records_per_s, 3),
+        "mb_per_s": round(consumed.mb_per_s, 6),
+        "latency_ms": latency.summary_ms() if latency.count else None,
+        "histogram": latency.buckets(),
     }
 
 

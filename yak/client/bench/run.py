@@ -8,6 +8,7 @@ from yak.client.bench.load import STAMP_BYTES, Load, Slice
 from yak.client.bench.recent import Moment
 from yak.client.bench.result import Result
 from yak.client.bench.topics import divide, ensure_topic, new_slices, offsets_grown, slices_of
+from yak.client.bench.workload import readers_slices
 from yak.errors import UsageError
 
 
@@ -27,7 +28,7 @@ def run_benchmark(
         raise UsageError(
             "bench-size",
             f"end-to-end records need {STAMP_BYTES} bytes or more",
-            why="each carries its sender's name and the time it was sent",
+            why="each carries its sender's name and the time it was due",
             try_=(f"--size {STAMP_BYTES}",),
         )
     admin = Admin(load.bootstrap_servers)
@@ -38,10 +39,11 @@ def run_benchmark(
         before = new_slices(admin, load.topic)
     shares = shares_of(load, before)
     results = run_load(load, shares, on_start=on_start, on_progress=on_progress, on_moment=on_moment)
-    if load.kind not in ("produce", "latency"):
+    if load.kind in ("consume", "e2e"):
         return Result(load, results)
     stored = offsets_grown(admin, load.topic, before) - sum(each.warm_up_records for each in results)
-    return Result(load, results, stored)
+    producers = load.clients - load.readers
+    return Result(load, results[:producers], stored, results[producers:])
 
 
 def shares_of(load: Load, slices: tuple[Slice, ...]) -> list[tuple[Slice, ...]]:
@@ -49,7 +51,7 @@ def shares_of(load: Load, slices: tuple[Slice, ...]) -> list[tuple[Slice, ...]]:
     if load.kind == "e2e":
         return [(slices[client % len(slices)],) for client in range(load.clients)]
     if load.kind != "consume":
-        return [()] * load.clients
+        return [()] * (load.clients - load.readers) + readers_slices(slices, load.readers)
     there = sum(each.records for each in slices)
     if there == 0 or (load.messages is not None and load.messages > there):
         raise UsageError(

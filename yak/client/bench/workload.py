@@ -1,0 +1,140 @@
+"""The OpenMessaging Benchmark's workloads of one topic: producers and consumers that run at the same time.
+
+The names, and what each stands for, are those of its folder `workloads` (github.com/openmessaging/benchmark). Left out are
+workloads of several topics, of 10,000 partitions, and those that first build a backlog of 100 GB and more.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from yak.client.bench import produce
+from yak.client.bench.connection import CONNECT_SECONDS, consumer_properties
+from yak.client.bench.consume import without_errors
+from yak.client.bench.load import ClientResult, Load, Session, Slice
+from yak.client.errors import from_exception
+from yak.errors import UsageError
+
+RATE = 50_000
+"""The records a second of a workload whose name has no rate."""
+SIZES_BYTES = {"100b": 100, "1kb": 1024, "64kb": 65_536}
+NAMES = (
+    "simple-workload",
+    *(f"1-topic-{partitions}-100b" for partitions in ("1-partition", "6-partition", "16-partition")),
+    *(f"1-topic-{partitions}-1kb" for partitions in ("1-partition", "16-partitions", "100-partitions")),
+    *(f"1-topic-100-partitions-1kb-4p-4c-{rate}k" for rate in (200, 500, 1000, 2000)),
+    "1-topic-3-partition-100b-3producers",
+    "max-rate-1-topic-1-partition-4p-1c-1kb",
+    *(f"max-rate-1-topic-1-partition-1p-1c-{size}" for size in SIZES_BYTES),
+    *(f"max-rate-1-topic-10-partitions-1p-1c-{size}" for size in SIZES_BYTES),
+    *(f"max-rate-1-topic-{count}-partitions-{size}" for count in (16, 100) for size in ("100b", "1kb")),
+    *(f"max-rate-1-topic-100-partitions-1p-1c-{size}" for size in ("100b", "1kb")),
+    *(
+        f"max-rate-1-topic-{count}-partitions-{count}p-{count}c-{size}"
+        for count in range(10, 101, 10)
+        for size in SIZES_BYTES
+        if size != "64kb" or count not in (30, 50, 70, 90)
+    ),
+)
+NAME = re.compile(
+    r"(?P<max>max-rate-)?1-topic-(?P<partitions>\d+)-partitions?(-(?P<p>\d+)p-(?P<c>\d+)c)?-(?P<size>\w+?b)"
+    r"(-(?P<p_after>\d+)p-(?P<c_after>\d+)c-(?P<rate>\d+)k|-(?P<only>\d+)producers)?"
+)
+BATCH_RECORDS = 500
+LAST_SECONDS = 10.0
+"""How long a consumer waits for more after the end of the load."""
+QUIET_SECONDS = 1.0
+"""A consumer without records for so long after the end of the load has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a name stands for. `rate` is of all producers together, in records per second; None: full speed."""
+
+    name: str
+    partitions: int
+    size_bytes: int
+    producers: int
+    consumers: int
+    rate: int | None
+
+
+def workload(name: str) -> Workload:
+    """The workload of this name. Raises UsageError (`bench-workload`)."""
+    if name not in NAMES:
+        close = get_close_matches(name, NAMES, 1)
+        raise UsageError(
+            "bench-workload",
+            f'there is no workload "{name}"',
+            why=f'closest: "{close[0]}"' if close else "",
+            try_=("yak bench --workload list",),
+        )
+    if name == "simple-workload":
+        return Workload(name, 10, 1024, 1, 1, 10_000)
+    found = NAME.fullmatch(name)
+    assert found is not None, name
+    producers = int(found["p"] or found["p_after"] or found["only"] or 1)
+    consumers = int(found["c"] or found["c_after"] or 1)
+    rate = None if found["max"] or found["only"] else int(found["rate"]) * 1000 if found["rate"] else RATE
+    return Workload(name, int(found["partitions"]), SIZES_BYTES[found["size"]], producers, consumers, rate)
+
+
+def readers_slices(slices: tuple[Slice, ...], readers: int) -> list[tuple[Slice, ...]]:
+    """The partitions of each consumer, from their present ends."""
+    return [tuple(Slice(each.partition, each.end, each.end) for each in slices[at::readers]) for at in range(readers)]
+
+
+def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Session) -> ClientResult:
+    """One producer, or one consumer that reads `slices` from their ends until the load is over.
+
+    At a steady rate, a consumer's latencies are from when a record was due to its receipt. Raises YakError when the
+    brokers do not answer or refuse.
+    """
+    if client < load.clients - load.readers:
+        return produce.run_client(load, client, slices, session)
+    consumer = Consumer(consumer_properties(load))
+    try:
+        consumer.list_topics(load.topic, timeout=CONNECT_SECONDS)
+        consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
+        receive(consumer, load, ClientResult(client), load.warm_up_s, 0.0)
+        result = ClientResult(client)
+        session.start()
+        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        assert load.duration_s is not None
+        receive(consumer, load, result, load.duration_s, LAST_SECONDS)
+        result.cpu_s = time.process_time() - cpu_s
+    except KafkaException as error:
+        raise from_exception(error, f"topic {load.topic} cannot be used") from None
+    finally:
+        consumer.close()
+    return result
+
+
+def receive(consumer: Consumer, load: Load, result: ClientResult, seconds: float, last_seconds: float) -> None:
+    """Receive for so long, then what is still under way, for at most `last_seconds`.
+
+    `result.ended_s` is the time of the last record. With a rate, records of the warm-up, which have no due time, are not
+    counted.
+    """
+    result.ended_s = time.monotonic()
+    end_s = result.ended_s + seconds
+    while True:
+        messages = without_errors(consumer.consume(BATCH_RECORDS, 0.05), result)
+        now_ns = time.monotonic_ns()
+        values = [value for message in messages if len(value := message.value() or b"") >= produce.DUE.size]
+        if load.rate is not None:
+            due_ns = [produce.DUE.unpack_from(value)[0] for value in values]
+            timed = [now_ns - due for due in due_ns if due <= now_ns]
+            values = [value for value, due in zip(values, due_ns, strict=True) if due <= now_ns]
+            for latency_ns in timed:
+                result.latency.record(latency_ns)
+        if values:
+            result.ended_s = now_ns / 1e9
+            result.records += len(values)
+            result.bytes += sum(map(len, values))
+        is_over_s = now_ns / 1e9 - end_s
+        if is_over_s >= last_seconds or (is_over_s > 0 and now_ns / 1e9 - result.ended_s >= QUIET_SECONDS):
+            return
