@@ -106,8 +106,8 @@ class Server:
         self._http_tls = _tls_of_http(options)
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
-        self._shared = self._bind_shared()
         self._options = options = options.with_bound([each.listener for each in self._bound])
+        self._shared = self._bind_shared()
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
