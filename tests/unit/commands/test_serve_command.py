@@ -247,7 +247,7 @@ def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
 
 
 def test_cores_with_the_variables_of_kafkas_image_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused(capsys, "--cores", "2", "--kafka-env").startswith("error[bad-cores]: --cores and --kafka-env")
+    assert "error[bad-cores]: --cores and --kafka-env" in refused(capsys, "--cores", "2", "--kafka-env")
 
 
 def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
