@@ -10,7 +10,7 @@ from yak.sim.spec import Spec
 SEEDS_PER_TEST = 3
 
 
-@pytest.mark.parametrize("first", (1, 4))
+@pytest.mark.parametrize("first", [1, 4])
 def test_every_invariant_holds_over_deaths_of_machines(first):
     failures, deaths = [], 0
     for seed in range(first, first + SEEDS_PER_TEST):
