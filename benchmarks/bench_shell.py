@@ -61,7 +61,7 @@ async def serve(frames: int, size: int, window: int) -> None:
         shell = Shell(AnsweringCore(), nursery, disk=RealDisk(max_open_files=1))
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
+        nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
         nursery.start_soon(shell.selector.run)
         process = multiprocessing.Process(target=client, args=(bound_port(sockets), frames, size, window, results))
         process.start()

@@ -4,6 +4,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
+from yak.cluster.placement import MACHINE
 from yak.commands.settings import closest
 from yak.commands.units import format_time
 from yak.errors import YakError
@@ -49,6 +50,54 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def fold(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for the brokers of a machine that has several; the other rows as they are."""
+    folded: list[dict[str, Any]] = []
+    by_machine = _by_machine(rows)
+    for row in rows:
+        mates = by_machine.get(row["rack"], [row])
+        if len(mates) == 1:
+            folded.append(row)
+        elif row is mates[0]:
+            folded.append(_folded(mates))
+    return folded
+
+
+def with_machines(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with the row of its machine as `machine`; None for a broker that is on none."""
+    by_machine = {rack: _folded(mates) for rack, mates in _by_machine(rows).items()}
+    return [{**row, "machine": by_machine.get(row["rack"])} for row in rows]
+
+
+def _by_machine(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    by_machine: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["rack"] is not None and row["rack"].startswith(MACHINE):
+            by_machine.setdefault(row["rack"], []).append(row)
+    return by_machine
+
+
+def _folded(mates: list[dict[str, Any]]) -> dict[str, Any]:
+    """The row of a machine: ids and states together, sums of what its brokers have."""
+    states = [row["state"] for row in mates]
+    up = states.count("ACTIVE")
+    hosts = dict.fromkeys(row["address"].rpartition(":")[0] for row in mates if row["address"] is not None)
+    folded = {
+        **mates[0],
+        "id": ",".join(str(row["id"]) for row in mates),
+        "address": ",".join(hosts) or None,
+        "role": mates[0]["role"] if len({row["role"] for row in mates}) == 1 else None,
+        "state": states[0] if len(set(states)) == 1 else f"{up} of {len(mates)} ACTIVE",
+        "controller": any(row["controller"] for row in mates),
+        "leaders_skew_percent": round(sum(row["leaders_skew_percent"] for row in mates) / max(up, 1)),
+    }
+    for name in ("leaders", "replicas", "under_replicated", "size_bytes", "records_per_s"):
+        if name in mates[0]:
+            known = [row[name] for row in mates if row[name] is not None]
+            folded[name] = sum(known) if known else None
+    return folded
+
+
 def columns(g: "Globals", rows: list[dict[str, Any]], *more: str) -> tuple[str, ...]:
     """The columns of a table of brokers; tables for people have roles and racks only if a broker has one."""
     optional = [name for name in ("role", "rack") if not g.out.for_people or any(row[name] is not None for row in rows)]
@@ -76,7 +125,7 @@ def find_broker(rows: list[dict[str, Any]], node_id: int) -> dict[str, Any]:
     )
 
 
-def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
+def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: bool = False) -> None:
     """Print the table every interval; rates are the growth of the high watermarks that a broker leads."""
     from yak.client.admin import Admin
 
@@ -97,7 +146,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None) -> None:
         for row in rows:
             grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
             row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
-        _show(g, rows)
+        _show(g, rows if unfold or not g.out.for_people else fold(rows))
         before, before_at = ends, now
         if look == count:
             return

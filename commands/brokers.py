@@ -14,17 +14,24 @@ brokers = CommandGroup(
     examples=("yak brokers list", "yak brokers describe 1 --all-configs", "yak brokers watch"),
 )
 
+Unfold = Annotated[
+    bool, typer.Option("--unfold", help="One line for each broker, not for each machine.", rich_help_panel=OUTPUT)
+]
 Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 
 
-@brokers.command("list", examples=("yak brokers list", "yak brokers list -o wide"))
-def list_brokers(g: Globals) -> None:
-    """List brokers with their leaders, replicas and disk use."""
+@brokers.command("list", examples=("yak brokers list", "yak brokers list --unfold", "yak brokers list -o wide"))
+def list_brokers(g: Globals, unfold: Unfold = False) -> None:
+    """List brokers with their leaders, replicas and disk use; the brokers of one machine in one line."""
     from yak.client.admin import Admin
-    from yak.commands.broker_views import broker_rows, columns
+    from yak.commands.broker_views import broker_rows, columns, fold, with_machines
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     rows = broker_rows(admin, sizes=g.output != "table")
+    if g.output in ("json", "yaml"):
+        rows = with_machines(rows)
+    elif g.out.for_people and not unfold:
+        rows = fold(rows)
     g.out.table(rows, columns(g, rows), ("leaders_skew_percent", "size_bytes"))
 
 
@@ -107,12 +114,13 @@ def watch(
     count: Annotated[
         int | None, typer.Option("--count", "-n", help="Stop after N updates.", rich_help_panel=STOP, min=1)
     ] = None,
+    unfold: Unfold = False,
 ) -> None:
     """Show brokers continuously, with records a second."""
     from yak.commands.broker_views import watch_brokers
     from yak.commands.units import parse_duration_ms
 
-    watch_brokers(g, parse_duration_ms(interval, bare_unit="s"), count)
+    watch_brokers(g, parse_duration_ms(interval, bare_unit="s"), count, unfold=unfold)
 
 
 @brokers.command("unregister", examples=("yak brokers unregister 4",))

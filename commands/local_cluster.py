@@ -116,11 +116,13 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
     if g.out.format in {"json", "yaml"}:
         g.out.object(status.as_json())
         return
-    columns = ("node", "role", "epoch", "address", "pid")
+    has_machines = any(broker.machine is not None for broker in status.brokers)
+    columns = ("node", *(("machine",) if has_machines else ()), "role", "epoch", "address", "pid")
     g.out.table(
         [
             {
                 "node": broker.node_id,
+                **({"machine": broker.machine} if has_machines else {}),
                 "role": broker.role,
                 "epoch": broker.epoch,
                 "address": broker.address,

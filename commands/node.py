@@ -12,6 +12,10 @@ from yak.commands.options import Globals
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster
 
+Machine: TypeAlias = Annotated[
+    bool, typer.Option("--machine", help="All brokers of its machine (yak up --cores).", rich_help_panel=WHAT)
+]
+
 node = CommandGroup(
     "node",
     "Add, remove, kill, pause, resume or restart one broker.",
@@ -50,47 +54,56 @@ node.command("remove", examples=("yak node remove 3", "yak node remove 3 -b h1:9
 
 
 @node.command("kill", examples=("yak node kill 1",))
-def kill(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+def kill(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Kill a broker with SIGKILL, as a crash does."""
     cluster = _changeable(g, data_dir, "yak node kill")
-    cluster.kill(node_id)
+    for each in _nodes(cluster, node_id, machine):
+        cluster.kill(each)
     _show(g, cluster, node_id)
 
 
 @node.command("pause", examples=("yak node pause 1",))
-def pause(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+def pause(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Stop a broker's process with SIGSTOP: its connections stay open and answer nothing."""
     cluster = _changeable(g, data_dir, "yak node pause")
-    cluster.pause(node_id)
+    for each in _nodes(cluster, node_id, machine):
+        cluster.pause(each)
     _show(g, cluster, node_id)
 
 
 @node.command("resume", examples=("yak node resume 1",))
-def resume(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+def resume(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Continue a paused broker with SIGCONT."""
     cluster = _changeable(g, data_dir, "yak node resume")
-    cluster.resume(node_id)
+    for each in _nodes(cluster, node_id, machine):
+        cluster.resume(each)
     _show(g, cluster, node_id)
 
 
-@node.command("restart", examples=("yak node restart 1", "yak node restart 1 --hard"))
+@node.command("restart", examples=("yak node restart 1", "yak node restart 1 --hard", "yak node restart 1 --machine"))
 def restart(
     g: Globals,
     node_id: NodeId,
     hard: Annotated[
         bool, typer.Option("--hard", help="SIGKILL instead of SIGTERM first.", rich_help_panel=STOP)
     ] = False,
+    machine: Machine = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Restart a broker; start it if it is dead."""
+    """Restart a broker; start it if it is dead. With --machine those of its machine, one by one."""
     cluster = _changeable(g, data_dir, "yak node restart")
-    cluster.restart(node_id, hard=hard)
+    for each in _nodes(cluster, node_id, machine):
+        cluster.restart(each, hard=hard)
     _show(g, cluster, node_id)
 
 
 def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster":
     g.must_not_be_readonly(command)
     return local_cluster(g, data_dir)
+
+
+def _nodes(cluster: "LocalCluster", node_id: int, machine: bool) -> tuple[int, ...]:
+    return cluster.mates(node_id) if machine else (node_id,)
 
 
 def _show(g: Globals, cluster: "LocalCluster", node_id: int) -> None:

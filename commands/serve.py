@@ -14,6 +14,7 @@ from yak.commands.options import Globals
         "yak serve --role follower --node-id 2 --port 9093 --data-dir ./yak-data-2",
         "yak serve --host 0.0.0.0 --advertised broker1.example:9092 -c num.partitions=6",
         "yak serve --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",
+        "yak serve --cores auto --port 9092",
         "yak serve --properties server.properties --dry-run",
     )
 )
@@ -30,6 +31,15 @@ def serve(
     rack: Annotated[
         str | None,
         typer.Option("--rack", metavar="R", help="Rack or zone; replicas are spread over racks.", rich_help_panel=WHAT),
+    ] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(
+            "--cores",
+            metavar="N",
+            help="Run N brokers as one machine, or auto: one for each core.  [1]",
+            rich_help_panel=WHAT,
+        ),
     ] = None,
     data_dir: Annotated[
         list[str] | None,
@@ -226,6 +236,7 @@ def serve(
             role=role,
             node_id=node_id,
             rack=rack,
+            cores=cores,
             data_dir=data_dir or [],
             configs=configs or [],
             properties=properties,

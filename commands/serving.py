@@ -7,7 +7,7 @@ the command, mistakes) go through Typer, so options, help and errors are the sam
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,6 +30,7 @@ class ServeFlags:
     role: str | None = None
     node_id: str | None = None
     rack: str | None = None
+    cores: str | None = None
     data_dir: list[str] = field(default_factory=list)
     configs: list[str] = field(default_factory=list)
     properties: str | None = None
@@ -172,12 +173,26 @@ def run(g: Globals, flags: ServeFlags) -> None:
             says_ready_as_kafka=True,
         )
     g.out.warn_once(g.settings.warnings)
+    if flags.cores is not None:
+        from yak.commands.serve_cores import run_cores  # a broker starts faster without what it does not use
+
+        if run_cores(g, flags, options, resolved):
+            return
     if flags.dry_run:
-        _print_resolved(g, options, resolved)
+        print_resolved(g, options, resolved)
         return
+    refuse_core_data(options.data_dirs)
     from yak.server.main import run_server
 
     run_server(options)
+
+
+def refuse_core_data(data_dirs: Sequence[str]) -> None:
+    """Refuse the data directories of several brokers for one. Raises StartRefused (`cores-data`)."""
+    if any(os.path.isdir(os.path.join(folder, "core-0")) for folder in data_dirs):
+        from yak.local.cores.plan import check_data
+
+        check_data(data_dirs, 1)
 
 
 def _kafka_environment(g: Globals, flags: ServeFlags) -> "KafkaEnvironment":
@@ -434,7 +449,9 @@ def _read_properties(path: str) -> dict[str, str]:
         raise UsageError("config-file", f"{path} cannot be read", why=why, try_=(f"ls -l {path}",)) from None
 
 
-def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -> None:
+def print_resolved(
+    g: Globals, options: "ServeOptions", resolved: Resolution, more: Sequence[dict[str, object]] = ()
+) -> None:
     """Print every value with its origin, but no password; computed values replace missing defaults."""
     from yak.commands.settings import shown_value
     from yak.config.broker_configs import is_sensitive
@@ -461,6 +478,7 @@ def _print_resolved(g: Globals, options: "ServeOptions", resolved: Resolution) -
         for name, (value, origin) in sorted(resolved.configs.items())
         if name not in said
     ]
+    rows += more
     if g.output in ("json", "yaml"):
         g.out.object({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows})
     else:

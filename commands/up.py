@@ -30,6 +30,7 @@ _BROKERS_MAX = 64
         "yak up",
         "yak up -d --brokers 3 --leaders 1 --seed-topic orders:3",
         "yak up --brokers 3 --metadata raft",
+        "yak up --brokers 3 --cores 2",
         "yak up --as-kafka 2.8",
         "yak up --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",
         "yak up --tls --users-file users",
@@ -46,6 +47,15 @@ def up(
             min=1,
             max=_BROKERS_MAX,
             help="How many brokers.  [as before; 1, or 3 with --leaders]",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    cores: Annotated[
+        str | None,
+        typer.Option(
+            "--cores",
+            metavar="N",
+            help="Make each broker a machine of N brokers, or auto: one for each core.  [as before; 1]",
             rich_help_panel=WHAT,
         ),
     ] = None,
@@ -174,7 +184,7 @@ def up(
     if keep and ephemeral:
         raise UsageError("usage", "--keep and --ephemeral exclude each other", why="one deletes, one does not")
     if status:
-        if keep or ephemeral or (brokers, leaders) != (None, None):
+        if keep or ephemeral or (brokers, leaders, cores) != (None, None, None):
             raise UsageError("usage", "--status changes nothing", why="it goes with no option of a start")
         print_status(g, local_cluster(g, data_dir).status(), with_place=True)
         return None
@@ -205,10 +215,23 @@ def up(
         http_port=None if answer_http.origin == "default" else int(answer_http.value),
         no_http=no_http,
         metadata=None if store.origin == "default" else str(store.value),
+        cores=_cores(cores, brokers),
         **_exposed(listen, advertise, tls, users_file),
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
     return _up(g, cluster, settings, tuple(seed_topic or ()))
+
+
+def _cores(text: str | None, machines: int | None) -> int | None:
+    """The brokers of a machine. Raises UsageError (`bad-cores`)."""
+    if text is None:
+        return None
+    from yak.local.cores.plan import bad_cores, parse_cores
+
+    cores = parse_cores(text)
+    if cores * (machines or 1) > _BROKERS_MAX:
+        raise bad_cores(f"{machines} machines of {cores} brokers are too many", f"a cluster has {_BROKERS_MAX} at most")
+    return cores
 
 
 def _configs(pairs: list[str], as_kafka: str | None) -> tuple[str, ...]:
@@ -331,6 +354,9 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         g.out.note(f'made topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]
     first = running[0] if running else status.brokers[0].address  # clients learn the other brokers from it
+    if status.brokers[0].machine is not None:
+        first = status.bootstrap
+        g.out.note(f"every broker answers at {first}")
     flag = "" if first in str(bootstrap_servers(g.settings).value).split(",") else f" -b {first}"
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from yak.broker.call import DelayedOperation
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.cluster.placement import count_machines
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.core.context import Context
@@ -100,8 +101,8 @@ class TopicCreation:
 
         Raises PeerError, also while expected followers are missing. If its replication factor is not set, a smaller
         cluster gets fewer replicas, so that a single broker serves groups and transactions. The factor is then at least
-        the number of registered brokers, down ones included, and `default.replication.factor`: a broker that is briefly
-        down, or starts later, costs no replica for good.
+        the number of machines of registered brokers, down ones included, and `default.replication.factor`: a broker that
+        is briefly down, or starts later, costs no replica for good.
         """
         config, image = self._context.config, self._context.image
         if name == OFFSETS_TOPIC:
@@ -114,7 +115,9 @@ class TopicCreation:
             setting = "transaction.state.log.replication.factor"
         replication_factor = wanted
         if setting not in config.static:
-            replication_factor = min(wanted, max(len(image.brokers), config.default_replication_factor))
+            replication_factor = min(
+                wanted, max(count_machines(image.brokers.values()), config.default_replication_factor)
+            )
         replication_factor = max(1, replication_factor)
         configs = {
             "cleanup.policy": "compact",

@@ -7,7 +7,7 @@ partition keeps its other replicas, so no more data moves than the broker holds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from yak.cluster.placement import alternate_racks
+from yak.cluster.placement import MACHINE, alternate_racks
 from yak.ids import NodeId, TopicPartition
 
 LEADER_ROLE = "leader"
@@ -35,8 +35,8 @@ def plan_removal(
 ) -> RemovalPlan:
     """Replace `node_id` in the replicas of each partition that it holds by one of `brokers`.
 
-    The new replica takes its place in the order of preference, in a rack without another replica if there is one. A
-    broker with the role of a leader stays, or becomes, the first replica if the partition has one.
+    The new replica takes its place in the order of preference, in a rack without another replica if there is one, and never
+    on a machine with one. A broker with the role of a leader stays, or becomes, the first replica if the partition has one.
     """
     by_id = {broker.node_id: broker for broker in brokers}
     order = alternate_racks(brokers)
@@ -56,7 +56,8 @@ def plan_removal(
 
 def _choose(order: list[NodeId], others: list[NodeId], by_id: Mapping[NodeId, RemainingBroker]) -> NodeId | None:
     racks = {by_id[each].rack for each in others if each in by_id}
-    candidates = [each for each in order if each not in others]
+    machines = {rack for rack in racks if rack is not None and rack.startswith(MACHINE)}
+    candidates = [each for each in order if each not in others and by_id[each].rack not in machines]
     return next((each for each in candidates if by_id[each].rack not in racks), next(iter(candidates), None))
 
 

@@ -4,16 +4,25 @@ Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are order
 racks, partitions go round-robin, and each full round shifts the followers by one more. Only leader-role brokers get
 leaders, while there is one; with equal roles the result is exactly Kafka's.
 
+Brokers of one machine (`MACHINE`) fail together, so no partition gets two replicas on a machine. Kafka's racks are only
+a preference.
+
+Brokers of one machine (`MACHINE`) fail together: no partition gets two replicas on a machine. Kafka's racks are only a
+preference.
+
 Brokers that are not ACTIVE get replicas as in Kafka's `StripedReplicaPlacer`: never the first one, and only where the
 ACTIVE brokers of the rack are used up. The store leaves them out of the ISR.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.ids import NodeId
+
+MACHINE: Final = "machine:"
+"""A rack whose name begins so is one machine: its brokers fail together (`yak serve --cores`)."""
 
 
 class Racked(Protocol):
@@ -34,10 +43,10 @@ def place(
     """Replicas for `partitions` new partitions; the first is the preferred leader, an ACTIVE broker.
 
     `first_partition` is the number of existing partitions. `start` shifts the first leader, so that topics of one
-    partition spread over the brokers. At least one of `brokers` is ACTIVE, and `replication_factor` is at most their
-    number. With a rack on every broker, no rack gets two replicas of a partition while another has none.
+    partition spread over the brokers. At least one of `brokers` is ACTIVE, and `replication_factor` is at most
+    their `count_machines`. With a rack on every broker, no rack gets two replicas of a partition while another has none.
     """
-    assert 0 < replication_factor <= len(brokers)
+    assert 0 < replication_factor <= count_machines(brokers)
     by_id = {broker.node_id: broker for broker in brokers}
     active = {broker.node_id for broker in brokers if broker.state is BrokerState.ACTIVE}
     ordered = alternate_racks(brokers)
@@ -56,8 +65,38 @@ def place(
         leader = ordered[leader_index]
         if has_racks:
             others = _new_racks_first(leader, others, by_id)
-        assignments.append((leader, *others[: replication_factor - 1]))
+        assignments.append(tuple(_one_a_machine([leader, *others], by_id)[:replication_factor]))
     return assignments
+
+
+def machine_of(broker: Racked) -> str:
+    """What fails together with this broker: its machine, or the broker alone."""
+    is_machine = broker.rack is not None and broker.rack.startswith(MACHINE)
+    return str(broker.rack) if is_machine else str(broker.node_id)
+
+
+def count_machines(brokers: Iterable[Racked]) -> int:
+    """How many replicas of a partition these brokers can have: one for each machine."""
+    return len(set(map(machine_of, brokers)))
+
+
+def shared_machine(replicas: Iterable[NodeId], by_id: Mapping[NodeId, Racked]) -> str | None:
+    """A machine with two of these replicas; None if there is none."""
+    seen: set[str] = set()
+    for node_id in replicas:
+        machine = machine_of(by_id[node_id]) if node_id in by_id else ""
+        if machine in seen:
+            return machine
+        seen |= {machine} - {""}
+    return None
+
+
+def _one_a_machine(nodes: list[NodeId], by_id: Mapping[NodeId, BrokerInfo]) -> list[NodeId]:
+    """The nodes without those on the machine of an earlier one."""
+    first: dict[str, NodeId] = {}
+    for node_id in nodes:
+        first.setdefault(machine_of(by_id[node_id]), node_id)
+    return list(first.values())
 
 
 def _shifted(nodes: list[NodeId], shift: int) -> list[NodeId]:

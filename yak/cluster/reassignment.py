@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.payload import format_nodes
+from yak.cluster.placement import shared_machine
 from yak.cluster.topic_changes import refuse_full
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
@@ -84,6 +85,8 @@ def _check_target(image: Image, target: Sequence[NodeId]) -> None:
     elif len(set(target)) != len(target):
         twice = next(node_id for node_id in target if target.count(node_id) > 1)
         words = f"The manual partition assignment includes the broker {twice} more than once."
+    elif machine := shared_machine(target, image.brokers):
+        words = f"The manual partition assignment includes two brokers of {machine}."
     else:
         return
     raise PeerError(ErrorCode.invalid_replica_assignment, words)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.payload import format_nodes
-from yak.cluster.placement import place
+from yak.cluster.placement import count_machines, place, shared_machine
 from yak.cluster.records import ACL, QUOTA, TOKEN, USER, BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
@@ -238,9 +238,16 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
             f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered."
         )
+    elif replication_factor > count_machines(brokers):
+        reason = (
+            f"The target replication factor of {replication_factor} cannot be reached because the {len(brokers)} "
+            f"registered brokers are on {count_machines(brokers)} machine(s), and a machine has one replica at most."
+        )
     else:
         roomy = [broker for broker in brokers if broker.node_id not in full]
-        if len(roomy) < replication_factor or not any(broker.state is BrokerState.ACTIVE for broker in roomy):
+        if count_machines(roomy) < replication_factor or not any(
+            broker.state is BrokerState.ACTIVE for broker in roomy
+        ):
             refuse_full([[broker.node_id for broker in brokers]], full)
         return roomy
     words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
@@ -300,6 +307,8 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {replication_factor} replica(s)."
             )
+        elif machine := shared_machine(replicas, image.brokers):
+            words = f"The manual partition assignment of partition {number} includes two brokers of {machine}."
         elif not active.intersection(replicas):
             words = (
                 f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "

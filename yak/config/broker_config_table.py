@@ -105,6 +105,12 @@ _WITH_EFFECT: Final = (
         None,
         "Listeners for the metadata quorum only: they are not advertised to clients.",
     ),
+    _static(
+        "yak.bootstrap.listeners",
+        _LIST,
+        None,
+        "More addresses of these listeners, which brokers of one machine share (SO_REUSEPORT) and do not advertise. Only in YAK.",
+    ),
     _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
     _static(
         "yak.http.security.protocol",

@@ -181,6 +181,17 @@ def parse_advertised(
     return found
 
 
+def parse_bootstrap_listeners(text: str, bound: Sequence[Listener]) -> tuple[Listener, ...]:
+    """Parse `yak.bootstrap.listeners`, whose names must be listeners of the broker. Raises UsageError (`bad-listeners`)."""
+    config, own = "yak.bootstrap.listeners", {(each.host, each.port) for each in bound}
+    for each in (found := _parse(text, {each.name: each.security_protocol for each in bound}, config)):
+        if each.port == 0:
+            raise bad_listeners(f"{config}={text} cannot be used", "port 0 is another port for each broker")
+        if (each.host, each.port) in own:
+            raise bad_listeners(f"{config}={text} cannot be used", f"{each} is a listener of this broker alone")
+    return found
+
+
 def check_routable(advertised: Iterable[Listener]) -> None:
     """Refuse wildcard addresses. Raises UsageError (`bad-advertised`)."""
     for each in advertised:

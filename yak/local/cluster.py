@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
-from yak.local import layout, planning, processes, quorum, redis_child, state
+from yak.local import layout, machines, planning, processes, quorum, redis_child, state
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
 from yak.local.starting import start_missing
@@ -231,6 +231,11 @@ class LocalCluster:
             known.voters = self._voters_without(known, node_id)
             state.save(known)
             layout.forget_node(known.data_dir, broker)
+
+    def mates(self, node_id: int) -> tuple[int, ...]:
+        """The brokers of a broker's machine, itself among them."""
+        known = self._require_known()
+        return machines.mates(known, self._broker(known, node_id).node_id)
 
     def restart(self, node_id: int, *, hard: bool = False) -> BrokerStatus:
         """Stop one broker (SIGTERM, or SIGKILL when `hard`) and start it on the same data and port.

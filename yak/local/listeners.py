@@ -52,7 +52,7 @@ def check(known: "ClusterState", port: int | None = None) -> None:
     if port:
         seen["", port] = "--port"
     for broker in known.brokers:
-        own, which = _own(known, broker).name, f"of broker {broker.node_id}"
+        own, which = own_listener(known, broker).name, f"of broker {broker.node_id}"
         try:
             listeners = Listeners.from_settings(_settings(known, broker))
         except UsageError as error:
@@ -78,7 +78,7 @@ def serve_words(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]
     exposed = known.exposed
     if exposed.is_plain:
         return ()
-    words = ["--listen", str(_own(known, broker))]
+    words = ["--listen", str(own_listener(known, broker))]
     for option, texts in (("--listen", exposed.listen), ("--advertise", exposed.advertise)):
         for text in texts:
             words += [option, _shifted(text, broker.node_id)]
@@ -104,7 +104,7 @@ def advertised(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]:
     """The addresses of `--listen` that clients are told, `NAME://host:port` each."""
     if not known.exposed.listen:
         return ()
-    own = _own(known, broker).name
+    own = own_listener(known, broker).name
     return tuple(str(each) for each in Listeners.from_settings(_settings(known, broker)).advertised if each.name != own)
 
 
@@ -137,14 +137,15 @@ def _hosts(known: "ClusterState") -> list[str]:
     return list(dict.fromkeys([*_LOCAL_NAMES, socket.gethostname(), *named]))
 
 
-def _own(known: "ClusterState", broker: "BrokerState") -> Listener:
+def own_listener(known: "ClusterState", broker: "BrokerState") -> Listener:
+    """The cluster's own listener of a broker, on this machine."""
     protocol = known.exposed.protocol
     return Listener(protocol.value, protocol, broker.host or _LOOPBACK, broker.port)  # a new broker has no host yet
 
 
 def _bound(known: "ClusterState", broker: "BrokerState") -> Iterator[Listener]:
     if known.exposed.listen:
-        own = _own(known, broker).name
+        own = own_listener(known, broker).name
         yield from (each for each in Listeners.from_settings(_settings(known, broker)).bound if each.name != own)
 
 
@@ -153,7 +154,7 @@ def _settings(known: "ClusterState", broker: "BrokerState") -> dict[str, str]:
     exposed = known.exposed
     listen = [_shifted(text, broker.node_id) for text in exposed.listen]
     told = [_shifted(text, broker.node_id) for text in exposed.advertise]
-    own = _own(known, broker)
+    own = own_listener(known, broker)
     names = {_name(text) for text in told}
     if own.name in {_name(text) for text in listen}:
         raise _bad(

@@ -2,6 +2,9 @@
 
 Nodes are numbered from 1. The first ones have the role of a leader. Node K uses the first node's port plus K - 1 if
 that is free. A cluster grows and never shrinks: a removed broker might hold the only copy of a partition.
+
+With several cores a machine has so many brokers, and all brokers share one bootstrap port, the first one; the brokers'
+own ports follow. `brokers` and `leaders` of the settings then count machines.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
 from yak.local.exposed import Exposed
+from yak.local.machines import check_cores, machine_number
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.security.redis_url import refuse_password, without_password
@@ -58,6 +62,8 @@ class UpSettings:
     """None: as before."""
     users_file: str | None = None
     """The file of the users that may log in; None: as before, `listeners.NONE`: no logins."""
+    cores: int | None = None
+    """How many brokers a machine has; None: as before, one in a new cluster."""
 
 
 def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
@@ -71,6 +77,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     if known.cluster_id is None and not running and not quorum.has_begun(known):
         known.brokers.clear()  # it never started successfully
     _set_metadata(known, settings)
+    check_cores(known, settings.cores)
     if running:
         _refuse_changes(known, settings)
     known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
@@ -82,14 +89,14 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
         known.redis.is_ours = True
     _set_size(known, settings)
     if known.metadata == quorum.RAFT and not known.voters:
-        known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
+        known.voters = _first_voters(known)
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):
             broker.configs = settings.configs
     if not running:
         known.exposed = _exposed(known, settings)
     listeners.check(known, settings.port)
-    taken = _choose_ports(known, settings)
+    taken = (*_choose_shared_port(known, settings), *_choose_ports(known, settings))
     _choose_http_ports(known, settings)
     for broker in known.brokers:
         if not is_alive(broker):
@@ -110,19 +117,27 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
     return added
 
 
-def replication_configs(brokers: int, given: Sequence[str]) -> tuple[str, ...]:
-    """Broker configs that replicate topics in a cluster of so many brokers, unless `given` sets them.
+def _first_voters(known: ClusterState) -> tuple[int, ...]:
+    """The first broker of each of the first machines: a machine's death takes the votes of all its brokers."""
+    firsts = list({machine_number(known, each.node_id): each.node_id for each in reversed(known.brokers)}.values())[
+        ::-1
+    ]
+    return tuple(firsts[: quorum.voters_of(len(firsts))])
 
-    Three replicas with min.insync.replicas 2, or two with 1: the cluster tolerates the loss of one broker.
+
+def replication_configs(machines: int, given: Sequence[str]) -> tuple[str, ...]:
+    """Broker configs that replicate topics in a cluster of so many machines, unless `given` sets them.
+
+    Three replicas with min.insync.replicas 2, or two with 1: the cluster tolerates the loss of one machine.
     """
     names = dict(pair.partition("=")[::2] for pair in given)
-    text = names.get("default.replication.factor", str(min(brokers, _REPLICAS))).strip()
+    text = names.get("default.replication.factor", str(min(machines, _REPLICAS))).strip()
     replicas = int(text) if text.isascii() and text.isdigit() else 1
     derived = {
         "default.replication.factor": str(replicas),
         "min.insync.replicas": "2" if replicas >= _REPLICAS else "1",
     }
-    return tuple(f"{name}={value}" for name, value in derived.items() if brokers > 1 and name not in names)
+    return tuple(f"{name}={value}" for name, value in derived.items() if machines > 1 and name not in names)
 
 
 def fault_configs(known: ClusterState, broker: BrokerState) -> tuple[str, ...]:
@@ -176,8 +191,9 @@ def _refuse_changes(known: ClusterState, settings: UpSettings) -> None:
     """Raise UsageError for settings that a running cluster cannot take."""
     first = known.brokers[0]
     wrong = None
-    if settings.port not in {None, 0, first.port}:
-        wrong = f"it listens on {first.address}, not on port {settings.port}"
+    bootstrap_port = known.shared_port or first.port
+    if settings.port not in {None, 0, bootstrap_port}:
+        wrong = f"it listens on {first.host}:{bootstrap_port}, not on port {settings.port}"
     elif known.metadata == quorum.REDIS and settings.redis_url not in {None, known.redis.url}:
         wrong = f"its metadata is in {without_password(known.redis.url)}"
     elif settings.configs and any(is_alive(each) and each.configs != settings.configs for each in known.brokers):
@@ -199,9 +215,11 @@ def _running(known: ClusterState, why: str) -> UsageError:
 
 def _set_size(known: ClusterState, settings: UpSettings) -> None:
     has = len(known.brokers)
-    wanted = settings.brokers
-    if wanted is None:
-        wanted = has or (1 if settings.leaders is None else max(BROKERS_OF_MANY, settings.leaders))
+    if settings.brokers is not None:
+        wanted = settings.brokers * known.cores
+    else:
+        of_new = 1 if settings.leaders is None else max(BROKERS_OF_MANY, settings.leaders)
+        wanted = has or of_new * known.cores
     if wanted < has:
         raise UsageError(
             "cluster-shrink",
@@ -212,7 +230,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
                 f"yak down --purge --data-dir {known.data_dir}          delete all of it, then start again",
             ),
         )
-    leaders = settings.leaders
+    leaders = None if settings.leaders is None else settings.leaders * known.cores
     if leaders is not None and not 1 <= leaders <= wanted:
         raise UsageError(
             "bad-leaders",
@@ -223,7 +241,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
     configs = known.brokers[0].configs if known.brokers and not settings.configs else settings.configs
     first = max((broker.node_id for broker in known.brokers), default=0) + 1
     for node_id in range(first, first + wanted - has):
-        known.brokers.append(_new_broker(known, node_id, "leader" if node_id == 1 else "follower", configs))
+        known.brokers.append(_new_broker(known, node_id, "leader" if node_id <= known.cores else "follower", configs))
     if leaders is not None:
         _set_roles(known, leaders)
 
@@ -240,6 +258,26 @@ def _set_roles(known: ClusterState, leaders: int) -> None:
         broker.role = role
 
 
+def _choose_shared_port(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
+    """Choose the bootstrap port of all brokers; returns the default port if it was taken. Raises UsageError."""
+    if known.cores == 1 or any(map(is_alive, known.brokers)):
+        return ()
+    asked, usual = settings.port, settings.port or known.shared_port or DEFAULT_PORT
+    if asked != 0 and ports.is_free(settings.host, usual):
+        known.shared_port = usual
+        return ()
+    if asked:
+        raise ports.port_taken_error(settings.host, usual)
+    known.shared_port = ports.find_lasting(settings.host)
+    return () if asked == 0 else (usual,)
+
+
+def _first_port(known: ClusterState, asked: int | None) -> int:
+    """The usual port of the first broker: behind the bootstrap port, if there is one."""
+    behind = 1 if known.shared_port else 0
+    return asked + behind if asked else known.brokers[0].port or (known.shared_port or DEFAULT_PORT) + behind
+
+
 def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> tuple[int, ...]:
     if settings.ports:
         for broker, port in zip(known.brokers, settings.ports, strict=True):
@@ -249,8 +287,9 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
         return _choose_lasting_ports(known, settings, only)
     taken: list[int] = []
     asked = settings.port
-    base = asked or known.brokers[0].port or DEFAULT_PORT
+    base = _first_port(known, asked)
     mine = {broker.port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
+    mine.add(known.shared_port)
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue
@@ -289,9 +328,9 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
     Returns the default ports that were taken. Raises UsageError: `port-in-use`, `quorum-port`.
     """
     asked, host = settings.port, settings.host
-    base = asked or known.brokers[0].port or DEFAULT_PORT
+    base = _first_port(known, asked)
     first = known.brokers[0]
-    if asked and first.port not in {0, asked}:
+    if asked and first.port not in {0, base}:
         raise UsageError(
             "quorum-port",
             f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
@@ -299,7 +338,7 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
             try_=(f"yak up --data-dir {known.data_dir}",),
         )
     taken: list[int] = []
-    mine = {broker.port for broker in known.brokers} | listeners.taken_ports(known)
+    mine = {broker.port for broker in known.brokers} | listeners.taken_ports(known) | {known.shared_port}
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue

@@ -61,16 +61,25 @@ def find_lasting(host: str) -> int:
     return find_free(host)
 
 
-def hold(host: str) -> socket.socket:
-    """Reserve a free port for one server until the socket is closed, even while the server is down; only on Linux.
+def hold(host: str, port: int = 0, *, is_shared: bool = False) -> socket.socket:
+    """Reserve a port for one server until the socket is closed, even while the server is down; only on Linux.
+
+    Port 0 is any free one. `is_shared`: several servers may listen there (SO_REUSEPORT). Raises OSError.
 
     The socket is bound and never listens. A server that sets SO_REUSEADDR, as YAK's do, can bind the same port and
     listen. The kernel assigns a bound port to no other listener or outgoing connection (inet_csk_find_open_port and
     __inet_hash_connect).
     """
-    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    held = socket.socket(family, kind, protocol)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((host, 0))
+    if is_shared:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        held.bind(address)
+    except OSError:
+        held.close()
+        raise
     return held
 
 

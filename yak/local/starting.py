@@ -7,7 +7,7 @@ quorum there is no Redis, and the brokers wait for a majority of its voters.
 import os
 
 from yak.errors import StartRefused, YakError
-from yak.local import layout, listeners, planning, processes, quorum, redis_child, state
+from yak.local import layout, listeners, machines, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
 from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
@@ -68,7 +68,8 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.data_dir,
         known.redis.url,
         planning.fault_configs(known, broker)
-        + planning.replication_configs(len(known.brokers), broker.configs)
+        + planning.replication_configs(len(machines.machines(known)), broker.configs)
+        + machines.serve_configs(known, broker)
         + broker.configs,
         broker.role,
         broker.http_port,

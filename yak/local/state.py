@@ -89,6 +89,10 @@ class ClusterState:
     has_moved: bool = False
     exposed: Exposed = field(default_factory=Exposed)
     """The further listeners, TLS and the users file."""
+    cores: int = 1
+    """How many brokers a machine has."""
+    shared_port: int = 0
+    """The bootstrap port of all brokers; 0 with one core."""
 
     @property
     def serves_with(self) -> str:
@@ -221,6 +225,8 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
         moving_to=None if raw.get("moving_to") is None else str(raw["moving_to"]),
         has_moved=bool(raw.get("has_moved", False)),
         exposed=_exposed(raw.get("exposed", {})),
+        cores=int(raw.get("cores", 1)),
+        shared_port=int(raw.get("shared_port", 0)),
     )
 
 

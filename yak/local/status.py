@@ -4,10 +4,10 @@
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from yak.local import layout, listeners
+from yak.local import layout, listeners, machines
 from yak.local.processes import is_paused, is_running
 from yak.local.state import BrokerState, ClusterState
 from yak.security.redis_url import without_password
@@ -30,6 +30,8 @@ class BrokerStatus:
     state: BrokerCondition
     http_address: str | None = None
     epoch: int | None = None
+    machine: str | None = None
+    """The machine that it shares with other brokers; None in a cluster with one core."""
 
     def __str__(self) -> str:
         """`broker 1  127.0.0.1:9092, http://127.0.0.1:8080, leader`, which leaves room for more in 80 columns."""
@@ -93,6 +95,7 @@ class ClusterStatus:
                     "http_address": broker.http_address,
                     "state": broker.state,
                     "epoch": broker.epoch,
+                    "machine": broker.machine,
                 }
                 for broker in self.brokers
             ],
@@ -107,13 +110,15 @@ def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
     redis_running = None
     if redis.is_ours:
         redis_running = redis.process is not None and is_running(redis.process)
-    brokers = tuple(broker_status(broker) for broker in state.brokers)
+    brokers = tuple(
+        replace(broker_status(broker), machine=machines.machine_of(state, broker.node_id)) for broker in state.brokers
+    )
     return ClusterStatus(
         state.cluster_id,
         state.data_dir,
         redis.url if state.has_redis else None,
         redis_running,
-        ",".join(broker.address for broker in brokers),
+        machines.bootstrap(state) or ",".join(broker.address for broker in brokers),
         brokers,
         state.metadata,
         state.voters if state.has_quorum else (),

@@ -39,12 +39,12 @@ class Bound:
     sockets: Sequence[socket.socket]
 
 
-def bind_all(listeners: Sequence[Listener]) -> list[Bound]:
+def bind_all(listeners: Sequence[Listener], *, is_shared: bool = False) -> list[Bound]:
     """Bind the sockets of every listener. Raises UsageError as `bind`; then none is bound."""
     every: list[Bound] = []
     try:
         for each in listeners:
-            sockets = bind(each.host or ANY_HOST, each.port)
+            sockets = bind(each.host or ANY_HOST, each.port, is_shared=is_shared)
             every.append(Bound(replace(each, port=bound_port(sockets)), sockets))
     except UsageError:
         close_all(every)
@@ -52,8 +52,11 @@ def bind_all(listeners: Sequence[Listener]) -> list[Bound]:
     return every
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
+def bind(host: str, port: int, *, is_shared: bool = False) -> list[socket.socket]:
     """Bind every address of a host to one port (0: any free port), without listening yet.
+
+    A shared port is one that other processes of this user listen on as well; the kernel gives each connection to one of
+    them (SO_REUSEPORT, socket(7)).
 
     Raises UsageError: `bad-address` when the host is not this machine's, `address-in-use` when the port is taken.
     """
@@ -64,6 +67,8 @@ def bind(host: str, port: int) -> list[socket.socket]:
             sockets.append(sock)
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if is_shared:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             if port == 0 and len(sockets) > 1:
@@ -143,25 +148,24 @@ def _explained(error: OSError, host: str, port: int) -> UsageError:
 class Acceptor:
     """Accepts clients of all listeners up to the limits per address and in total, and other brokers beyond."""
 
-    def __init__(self, shell: Shell, bound: Sequence[Bound], tls: "Mapping[str, ListenerTls] | None" = None) -> None:
+    def __init__(self, shell: Shell, tls: "Mapping[str, ListenerTls] | None" = None) -> None:
         """`tls` has the TLS of each listener with it, by name."""
         self._shell = shell
-        self._bound = bound
         self._tls = tls or {}
         self._ids: Iterator[int] = itertools.count(1)
         self._per_ip: dict[str, int] = {}
         self._peers = PeerReserve(shell)
         self._reserve = _open_reserve()
 
-    async def run(self) -> None:
-        """Accept until cancelled; closes the sockets at the end."""
+    async def run(self, every: Sequence[Bound]) -> None:
+        """Accept clients of these sockets until cancelled; closes the sockets at the end."""
         try:
             async with trio.open_nursery() as nursery:
-                for bound in self._bound:
+                for bound in every:
                     for sock in bound.sockets:
                         nursery.start_soon(self._accept_all, sock, bound.listener)
         finally:
-            close_all(self._bound)
+            close_all(every)
             if self._reserve is not None:
                 os.close(self._reserve)
                 self._reserve = None

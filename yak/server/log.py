@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, TextIO, get_args
 
@@ -49,8 +50,13 @@ class LastingStream:
         os.close(null)
 
 
-def set_up(log_format: str = "text", level: str = "info", stream: TextIO | LastingStream | None = None) -> None:
-    """Send the `yak` logger to stderr. Raises UsageError for an unknown format or level."""
+def set_up(
+    log_format: str = "text",
+    level: str = "info",
+    stream: TextIO | LastingStream | None = None,
+    fields: Mapping[str, object] | None = None,
+) -> None:
+    """Send the `yak` logger to stderr, each line with `fields`. Raises UsageError for an unknown format or level."""
     if log_format not in get_args(LogFormat):
         raise UsageError(
             "log-format",
@@ -66,7 +72,7 @@ def set_up(log_format: str = "text", level: str = "info", stream: TextIO | Lasti
             try_=("yak serve --log-level debug",),
         )
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(fields) if log_format == "json" else TextFormatter(fields))
     LOGGER.handlers[:] = [handler]
     LOGGER.setLevel(_LEVELS[level.lower()])
     LOGGER.propagate = False
@@ -82,19 +88,31 @@ def write(
         LOGGER.log(number, "%s", event, extra={_FIELDS: fields or {}}, exc_info=error)
 
 
-class TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """A formatter of events, with the fields that every line has."""
+
+    def __init__(self, fields: Mapping[str, object] | None = None) -> None:
+        super().__init__()
+        self._every_line = fields or {}
+
+    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+        """The fields of one line."""
+        return {**self._every_line, **getattr(record, _FIELDS, {})}
+
+
+class TextFormatter(_Formatter):
     """`2026-01-31T12:00:00.123Z INFO  event key=value`; values with blanks or control characters are quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, with the traceback below it."""
-        fields = getattr(record, _FIELDS, {})
+        fields = self.fields(record)
         words = [_time(record), f"{record.levelname:<7}", record.getMessage()]
         words += [f"{name}={_shown(value)}" for name, value in fields.items()]
         line = " ".join(words)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Formatter):
     """One JSON object per line: time, level, event, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -103,7 +121,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **getattr(record, _FIELDS, {}),
+            **self.fields(record),
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

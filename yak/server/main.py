@@ -59,7 +59,9 @@ _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
     """Serve until a signal stops the broker. Raises YakError when it cannot start, or cannot continue."""
     stream = log.LastingStream(stderr or sys.stderr)
-    log.set_up(options.log_format, options.log_level, stream)
+    # the brokers of one machine may have one log
+    shares_log = {"node_id": options.node_id} if options.bootstrap_listeners() else None
+    log.set_up(options.log_format, options.log_level, stream, shares_log)
     for warning in options.check():
         log.write("warning", "options", {"what": warning})
     BrokerConfig.from_settings(options.broker_settings())
@@ -105,10 +107,12 @@ class Server:
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
         self._options = options = options.with_bound([each.listener for each in self._bound])
+        self._shared = self._bind_shared()
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
+        self._shares = trio.Event()
         self._stopping = trio.Event()
         self._http: HttpServer | None = None
         self._opened: boot.Opened | None = None
@@ -129,7 +133,7 @@ class Server:
                 raise
             self._shell.halt("a task of the shell", errors)
         finally:
-            listener.close_all(self._bound)
+            listener.close_all([*self._bound, *self._shared])
             listener.close(self._http_sockets)
             self._end()
 
@@ -185,6 +189,13 @@ class Server:
         if shell.refusal is not None:
             raise _refused(shell.refusal)
 
+    def _bind_shared(self) -> list[listener.Bound]:
+        try:
+            return listener.bind_all(self._options.bootstrap_listeners(), is_shared=True)
+        except UsageError:
+            listener.close_all(self._bound)
+            raise
+
     def _bind_http(self) -> list[socket.socket]:
         options = self._options
         if options.http_port is None:
@@ -194,7 +205,7 @@ class Server:
         try:
             return bind(options.host, options.http_port, may_move=options.http_port_may_move)
         except UsageError:
-            listener.close_all(self._bound)
+            listener.close_all([*self._bound, *self._shared])
             raise
 
     def _open(self, disk: RealDisk) -> boot.Opened:
@@ -256,9 +267,19 @@ class Server:
             listener.start_listening(each.sockets, each.listener.host)
         shell.nursery.start_soon(self._accept, shell)
 
+    def _listen_shared(self) -> None:
+        """Open the shared ports, which clients of other brokers of this machine use too: only a ready broker answers."""
+        for each in self._shared:
+            listener.start_listening(each.sockets, each.listener.host)
+        self._shares.set()
+
     async def _accept(self, shell: Shell) -> None:
+        acceptor = listener.Acceptor(shell, self._tls)
         with self._accepting:
-            await listener.Acceptor(shell, self._bound, self._tls).run()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(acceptor.run, self._bound)
+                await self._shares.wait()
+                nursery.start_soon(acceptor.run, self._shared)
 
     # ------------------------------------------------------------------------------------------------- ready
 
@@ -285,6 +306,7 @@ class Server:
             shell.nursery.start_soon(self._http.run, self._stopping)
         if broker.quorum is None:
             self._listen(shell)  # before readiness is reported: a client that read the ready file connects at once
+        self._listen_shared()
         self._is_ready = True
         host, port = options.advertised(options.port)
         address = f"{bracketed(host)}:{port}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners
+from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners, parse_bootstrap_listeners
 from yak.errors import UsageError
 
 if TYPE_CHECKING:  # the command line has no use for them
@@ -140,6 +140,10 @@ class ServeOptions:
         own = replace(PLAINTEXT_LISTENER, host=self.host, port=self.port)
         return Listeners((own,), (replace(own, host=host, port=port),), own.name)
 
+    def bootstrap_listeners(self) -> tuple[Listener, ...]:
+        """The addresses that this broker shares with others of its machine. Raises UsageError (`bad-listeners`)."""
+        return parse_bootstrap_listeners(self.configs.get("yak.bootstrap.listeners", ""), self.all_listeners().bound)
+
     def broker_settings(self, http_port: int = 0) -> dict[str, str]:
         """The effective broker configs: the given ones, and the flags under Kafka's names."""
         listeners = self.all_listeners().settings
@@ -159,7 +163,8 @@ class ServeOptions:
     def check(self) -> tuple[str, ...]:
         """Check the options. Returns warnings about probable mistakes.
 
-        Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `bad-followers`, `data-dir`.
+        Raises UsageError: `bad-node-id`, `bad-role`, `lease-config`, `bad-advertised`, `bad-followers`, `bad-listeners`,
+        `data-dir`.
         """
         if self.role not in ROLES:
             raise UsageError(
@@ -182,6 +187,7 @@ class ServeOptions:
                 why="name at least one, and each one once",
                 try_=("yak serve --data-dir ./yak-data",),
             )
+        self.bootstrap_listeners()
         self._check_metadata()
         self._check_lease()
         return self._check_advertised() + self._check_followers()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from yak.cluster.placement import MACHINE
 from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_books import TopicPlan
 from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom
 
+BROKERS_A_MACHINE = 2
 SHORT = "t-short"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
 RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
@@ -79,3 +81,12 @@ def draw_racks(rng: SeededRandom, brokers: int) -> tuple[str | None, ...]:
     """The racks of the brokers; none in most runs."""
     has_racks = rng.chance(30)
     return tuple(f"r{number % 2}" if has_racks else None for number in range(brokers))
+
+
+def draw_machines(rng: SeededRandom, brokers: int, *, wanted: bool) -> tuple[str, ...] | None:
+    """Machines of two brokers, as the racks of a cluster that is large enough for three; in half of those, or if `wanted`.
+
+    It uses a random source of its own, so that the seed's other draws stay the same.
+    """
+    has_machines = (rng.chance(50) or wanted) and brokers > BROKERS_A_MACHINE * 2
+    return tuple(f"{MACHINE}{number // BROKERS_A_MACHINE}" for number in range(brokers)) if has_machines else None

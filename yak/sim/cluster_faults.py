@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from yak.cluster.placement import MACHINE
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
@@ -59,7 +60,10 @@ POWER_AFTER_TRUNCATION = "power after truncation"
 LOST_HISTORY = "lost history"
 """Also drawn by a random source of its own: the store loses its newest records or all, and an operator restores it."""
 LOST_HISTORY_PERCENT = 20
-ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY)
+MACHINE_DEATH = "machine"
+"""Also drawn by a random source of its own, in clusters with machines: all brokers of one are killed, or lose power."""
+MACHINE_DEATH_PERCENT = 60
+ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH)
 _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
@@ -102,6 +106,7 @@ class ClusterFaults:
             (POWER_AFTER_TRUNCATION, percent),
             (BUG, BUG_PERCENT),
             (LOST_HISTORY, LOST_HISTORY_PERCENT),
+            (MACHINE_DEATH, MACHINE_DEATH_PERCENT if _has_machines(cluster) else 0),
         ):
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
@@ -182,6 +187,7 @@ class ClusterFaults:
             MISDIRECTED: lambda: self._disks.misdirect(self._rng),
             BUG: lambda: self._to_victim(self._plant_bug),
             LOST_HISTORY: self._lose_history,
+            MACHINE_DEATH: self._kill_machine,
         }
         spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
         if self._spec.strikes(self.struck_count) and not spared:
@@ -270,6 +276,22 @@ class ClusterFaults:
             each.kill()
             self._restart_later(each)
         return bool(killed)
+
+    def _kill_machine(self) -> bool:
+        """All brokers of a machine end at once, each killed or by a power loss, and return one by one."""
+        victim = self._victim()
+        if victim is None or not _has_machines(self._cluster):
+            return False
+        loses_power = self._rng.chance(50) and not self._cluster.store.has_lost_history
+        struck = False
+        for each in [node for node in self._running() if node.rack == victim.rack]:
+            if loses_power and self._lose_power(each):
+                struck = True
+            elif self.losses.may_restart(each):
+                struck = True
+                each.kill()
+                self._restart_later(each)
+        return struck
 
     def _kill_inside(self) -> bool:
         """A process ends inside one of its next disk writes, perhaps with its machine."""
@@ -503,3 +525,8 @@ class ClusterFaults:
                 self._mend()
 
             self._cluster.world.after(100_000, again)
+
+
+def _has_machines(cluster: Cluster) -> bool:
+    """Whether brokers of the cluster share machines (`draw_machines`)."""
+    return (cluster.nodes[0].rack or "").startswith(MACHINE)

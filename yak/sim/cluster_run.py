@@ -25,6 +25,7 @@ from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.checks.one_store_open import OneStoreOpen
 from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
 from yak.sim.checks.replicas_equal import check_replicas_equal
@@ -36,8 +37,16 @@ from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_draws import SHORT, draw_compaction, draw_plans, draw_racks, draw_roles, draw_settings
-from yak.sim.cluster_faults import SKEW, ClusterFaults
+from yak.sim.cluster_draws import (
+    SHORT,
+    draw_compaction,
+    draw_machines,
+    draw_plans,
+    draw_racks,
+    draw_roles,
+    draw_settings,
+)
+from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.groups import Groups
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
@@ -119,14 +128,17 @@ class ClusterRun:
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
         self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
+        roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
+        wanted = MACHINE_DEATH in (spec.faults or ())
+        machines = draw_machines(SeededRandom(f"machines {seed}:{brokers}"), brokers, wanted=wanted)
         self.cluster = Cluster(
             self.world,
             rng,
             size=brokers,
             settings=settings,
             cluster_settings=cluster_settings,
-            roles=draw_roles(self._rng, brokers),
-            racks=draw_racks(self._rng, brokers),
+            roles=roles,
+            racks=machines or racks,
             metadata=spec.metadata,
         )
         for node in self.cluster.nodes:
@@ -165,6 +177,7 @@ class ClusterRun:
             EpochCacheSound(history),
             self.compaction,
             DamagedReplicasResign(self.cluster),
+            OneReplicaAMachine(self.cluster.store),
             self.loads,
             self.coordinators,
             self.commits,

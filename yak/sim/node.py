@@ -124,7 +124,7 @@ class SimNode:
         self._rng = rng
         self._settings = settings
         self._role = role
-        self._rack = rack
+        self.rack = rack
         self._network = network
         self._store, self._voters = store, voters
         """`voters` are those of the metadata quorum; None with the simulated Redis alone."""
@@ -188,7 +188,7 @@ class SimNode:
             directories=tuple(str(directory_id) for directory_id in log_store.directory_ids()),
             host=self.host,
             port=self.port,
-            rack=self._rack,
+            rack=self.rack,
             role=self._role,
             cluster_id=log_store.cluster_id if quorum is None else quorum.config.cluster_id,
             lossy=log_store.report.lossy,

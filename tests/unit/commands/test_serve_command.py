@@ -235,3 +235,23 @@ def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[s
     assert "-c ssl.key.password has a secret" in shown.err
     assert "keystore" not in shown.err
     assert "odd-" not in shown.out + shown.err
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="--cores needs Linux")
+def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = dry_run(capsys, "--cores", "2", "--port", "9092", "--data-dir", "/d", "--rack", "machine:db1")
+    assert shown["core.1"]["value"] == "node 2, machine:db1, PLAINTEXT://127.0.0.1:9094, /d/core-1"
+    assert dry_run(capsys, "--cores", "1") == dry_run(capsys)
+
+
+def test_cores_with_the_variables_of_kafkas_image_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "error[bad-cores]: --cores and --kafka-env" in refused(capsys, "--cores", "2", "--kafka-env")
+
+
+def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "yak-data" / "core-0").mkdir(parents=True)
+    (tmp_path / "yak-data" / "core-0" / "meta.properties").write_text("node.id=1\n")
+    assert run(["serve", "--metadata", "raft"]) == 1
+    assert "error[cores-data]" in capsys.readouterr().err

@@ -90,6 +90,7 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
                 "http_address": None,
                 "state": "running",
                 "epoch": None,
+                "machine": None,
             }
         ],
     }

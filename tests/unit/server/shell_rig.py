@@ -155,7 +155,7 @@ async def running(
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
+        nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
         nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, sweep_seconds)

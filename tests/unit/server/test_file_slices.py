@@ -132,7 +132,7 @@ def test_slices_and_bytes_arrive_in_order(file, pause):
             shell = Shell(Slicer(file), nursery, disk=SimDisk())
             sockets = bind("127.0.0.1", 0)
             start_listening(sockets, "127.0.0.1")
-            nursery.start_soon(Acceptor(shell, [Bound(PLAINTEXT_LISTENER, sockets)]).run)
+            nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
             nursery.start_soon(shell.selector.run)
             with trio.fail_after(20):
                 got = await ask(sockets[0].getsockname()[1], sizes, pause)

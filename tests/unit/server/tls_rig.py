@@ -28,7 +28,7 @@ async def running_tls(
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Acceptor(shell, [Bound(SSL_LISTENER, sockets)], {SSL_LISTENER.name: tls}).run)
+        nursery.start_soon(Acceptor(shell, {SSL_LISTENER.name: tls}).run, [Bound(SSL_LISTENER, sockets)])
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, 0.02)
         yield Running(core, shell, bound_port(sockets)), tls

@@ -1,0 +1,231 @@
+"""The supervisor of `yak serve --cores` with brokers that do what the test says, and a clock of its own."""
+
+import signal
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor
+
+
+@dataclass
+class FakeChild:
+    """A broker that obeys SIGKILL, and SIGTERM unless it is stuck."""
+
+    pid: int
+    is_stuck: bool = False
+    code: int | None = None
+    is_ready: bool = False
+    signals: list[int] = field(default_factory=list)
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def send_signal(self, sig: int) -> None:
+        self.signals.append(sig)
+        if self.code is None and (sig == signal.SIGKILL or (sig == signal.SIGTERM and not self.is_stuck)):
+            self.code = -9 if sig == signal.SIGKILL else 0
+
+
+class Machine:
+    """A supervisor of `size` brokers; `now` moves by hand."""
+
+    def __init__(self, size: int = 2) -> None:
+        self.now = 0.0
+        self.spawned: list[tuple[int, FakeChild]] = []
+        self.readies = 0
+        self.supervisor = Supervisor(
+            list(range(10, 10 + size)),
+            self._spawn,
+            lambda index: self.child(index).is_ready,
+            self._ready,
+            lambda: self.now,
+        )
+        self.supervisor.start()
+
+    def _spawn(self, index: int) -> FakeChild:
+        self.spawned.append((index, FakeChild(len(self.spawned))))
+        return self.spawned[-1][1]
+
+    def _ready(self) -> None:
+        self.readies += 1
+
+    def child(self, index: int) -> FakeChild:
+        """The broker's newest process."""
+        return next(child for at, child in reversed(self.spawned) if at == index)
+
+    def states(self) -> list[State]:
+        return [core.state for core in self.supervisor.cores]
+
+    def step(self, seconds: float = 0.0) -> None:
+        self.now += seconds
+        self.supervisor.step()
+
+    def all_ready(self) -> "Machine":
+        for index in range(len(self.supervisor.cores)):
+            self.child(index).is_ready = True
+        self.step()
+        return self
+
+    def end(self, index: int, code: int = -9) -> None:
+        self.child(index).code = code
+        self.step()
+
+
+def test_supervisor_reports_readiness_once_when_every_broker_is_ready() -> None:
+    machine = Machine()
+    machine.child(0).is_ready = True
+    machine.step()
+    assert machine.readies == 0
+    machine.all_ready().step()
+    assert machine.readies == 1
+
+
+def test_broker_that_ends_before_the_machine_was_ready_ends_it_with_its_exit_code() -> None:
+    machine = Machine()
+    machine.end(1, 3)
+    assert machine.child(0).signals == [signal.SIGTERM]
+    machine.step()
+    assert machine.supervisor.is_over
+    assert machine.supervisor.exit_code == 3
+
+
+def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses() -> None:
+    machine = Machine().all_ready()
+    pauses = []
+    for _ in range(4):
+        machine.end(0)
+        pauses.append(machine.supervisor.cores[0].due - machine.now)
+        machine.step(pauses[-1])
+        assert machine.states()[0] is State.STARTING
+    assert pauses == [0.0, 1.0, 2.0, 4.0]
+    assert machine.states()[1] is State.READY
+
+
+def test_broker_that_ends_too_often_is_given_up_and_the_others_go_on() -> None:
+    machine = Machine().all_ready()
+    for _ in range(ENDS_MAX):
+        machine.end(0)
+        machine.step(100.0)
+    assert machine.states() == [State.GIVEN_UP, State.READY]
+    assert not machine.supervisor.is_over
+    machine.supervisor.stop()
+    machine.step()
+    assert machine.supervisor.is_over
+
+
+def test_broker_that_lasted_counts_its_ends_from_the_start() -> None:
+    machine = Machine().all_ready()
+    for _ in range(ENDS_MAX + 2):
+        machine.end(0)
+        machine.step(60.0)
+        machine.all_ready()
+        machine.step(LASTED_SECONDS)
+    assert machine.states() == [State.READY, State.READY]
+
+
+def test_restart_one_by_one_stops_the_next_broker_when_the_last_one_is_ready() -> None:
+    machine = Machine(3).all_ready()
+    machine.supervisor.restart_one_by_one()
+    seen = []
+    for _ in range(20):
+        machine.step()
+        down = [index for index, state in enumerate(machine.states()) if state is not State.READY]
+        assert len(down) <= 1
+        seen += down
+        for index in down:
+            machine.child(index).is_ready = True
+    assert list(dict.fromkeys(seen)) == [0, 1, 2]
+    assert [index for index, _ in machine.spawned] == [0, 1, 2, 0, 1, 2]
+
+
+def test_restart_one_by_one_starts_a_broker_that_was_given_up() -> None:
+    machine = Machine().all_ready()
+    for _ in range(ENDS_MAX):
+        machine.end(0)
+        machine.step(100.0)
+    machine.supervisor.restart_one_by_one()
+    machine.step()
+    assert machine.states()[0] is State.STARTING
+    assert machine.supervisor.cores[0].ends == 0
+
+
+def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
+    machine = Machine().all_ready()
+    machine.child(0).is_stuck = True
+    machine.supervisor.stop()
+    machine.step(STOP_SECONDS_MAX - 1)
+    assert machine.child(0).signals == [signal.SIGTERM]
+    machine.step(1)
+    machine.step()
+    assert machine.child(0).signals == [signal.SIGTERM, signal.SIGKILL]
+    assert machine.supervisor.is_over
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
+def test_signal_that_is_passed_on_reaches_every_broker(number: int) -> None:
+    machine = Machine().all_ready()
+    machine.supervisor.pass_on(number)
+    assert [machine.child(index).signals for index in range(2)] == [[number], [number]]
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Any order of ends, readiness, restarts, time and a stop: no broker runs twice, and a stop ends all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = Machine(3)
+        self.stopped = False
+
+    @rule(index=st.integers(0, 2), code=st.sampled_from([-9, 0, 1, 6]))
+    def ends(self, index: int, code: int) -> None:
+        self.machine.end(index, code)
+
+    @rule(index=st.integers(0, 2))
+    def becomes_ready(self, index: int) -> None:
+        self.machine.child(index).is_ready = True
+        self.machine.step()
+
+    @rule()
+    def everything_is_ready(self) -> None:
+        self.machine.all_ready()
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 70.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.machine.step(seconds)
+
+    @rule()
+    def restart(self) -> None:
+        self.machine.supervisor.restart_one_by_one()
+
+    @precondition(lambda self: not self.stopped)
+    @rule()
+    def stop(self) -> None:
+        self.stopped = True
+        self.machine.supervisor.stop()
+
+    @invariant()
+    def no_broker_runs_twice(self) -> None:
+        running = [index for index, child in self.machine.spawned if child.code is None]
+        assert len(running) == len(set(running))
+
+    @invariant()
+    def what_runs_has_a_child(self) -> None:
+        for core in self.machine.supervisor.cores:
+            has_child = core.state in (State.STARTING, State.READY, State.STOPPING)
+            assert (core.child is not None) == has_child
+
+    def teardown(self) -> None:
+        self.machine.supervisor.stop()
+        self.machine.step()
+        assert self.machine.supervisor.is_over
+        spawned = len(self.machine.spawned)
+        self.machine.step(100.0)
+        assert len(self.machine.spawned) == spawned
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=30)

@@ -1,0 +1,90 @@
+"""A local cluster with several brokers a machine, `yak up --cores`: who shares what, and what is refused."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from yak.errors import UsageError
+from yak.local import machines, planning, ports
+from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.state import ClusterState, RedisState
+
+
+def free_row(count: int) -> int:
+    for base in range(26_000 + os.getpid() % 3_000, 32_000, 10):
+        if all(ports.is_free("127.0.0.1", base + index) for index in range(count)):
+            return base
+    raise AssertionError("no free ports")
+
+
+def planned(**settings: object) -> ClusterState:
+    known = ClusterState("/d", RedisState(""))
+    planning.plan(known, UpSettings(**{"cores": 2, "no_http": True, **settings}))  # type: ignore[arg-type]
+    return known
+
+
+def test_up_with_cores_counts_brokers_and_leaders_in_machines() -> None:
+    base = free_row(7)
+    known = planned(port=base, brokers=3, leaders=2)
+    assert [each.node_id for each in known.brokers] == [1, 2, 3, 4, 5, 6]
+    assert "".join(each.role[0] for each in known.brokers) == "llllff"
+    assert machines.bootstrap(known) == f"127.0.0.1:{base}"
+    assert [each.port for each in known.brokers] == [base + 1 + index for index in range(6)]
+    assert [machines.machine_of(known, each.node_id) for each in known.brokers][1:4] == [
+        "machine:1",
+        "machine:2",
+        "machine:2",
+    ]
+    assert machines.mates(known, 4) == (3, 4)
+
+
+def test_up_without_leaders_gives_the_first_machine_the_role() -> None:
+    assert "".join(each.role[0] for each in planned(port=0, brokers=2).brokers) == "llff"
+
+
+def test_quorum_of_machines_has_one_voter_a_machine() -> None:
+    assert planned(port=0, brokers=3, metadata="raft").voters == (1, 3, 5)
+    assert planned(port=0, brokers=2, metadata="raft").voters == (1,)
+
+
+def test_replication_of_new_topics_follows_the_number_of_machines() -> None:
+    known = planned(port=0, brokers=2)
+    assert len(machines.machines(known)) == 2
+    assert "default.replication.factor=2" in planning.replication_configs(2, ())
+    assert planning.replication_configs(1, ()) == ()
+
+
+def test_cluster_with_one_core_is_as_before() -> None:
+    known = planned(port=0, brokers=2, cores=None)
+    assert (known.cores, known.shared_port, machines.bootstrap(known)) == (1, 0, None)
+    assert machines.serve_configs(known, known.brokers[0]) == ()
+    assert machines.mates(known, 2) == (2,)
+
+
+def test_other_number_of_cores_is_refused_for_an_existing_cluster(tmp_path: Path, stand_in: None) -> None:
+    cluster = LocalCluster(str(tmp_path / "c"))
+    try:
+        status = cluster.up(UpSettings(port=0, cores=2)).status
+        assert [each.machine for each in status.brokers] == ["machine:1", "machine:1"]
+        port = int(status.bootstrap.rpartition(":")[2])
+        assert port not in {int(each.address.rpartition(":")[2]) for each in status.brokers}
+        said = Path(cluster.log_path("node-2")).read_text()
+        assert "broker.rack=machine:1" in said
+        assert f"yak.bootstrap.listeners=PLAINTEXT://127.0.0.1:{port}" in said
+        with pytest.raises(UsageError) as caught:
+            cluster.up(UpSettings(cores=3))
+        assert caught.value.code == "cluster-cores"
+        assert cluster.up(UpSettings(port=port)).started == ()
+        cluster.down()
+        again = cluster.up(UpSettings(brokers=2)).status
+        assert (len(again.brokers), again.bootstrap) == (4, status.bootstrap)
+    finally:
+        cluster.discard()
+
+
+def test_listeners_by_config_and_cores_exclude_each_other() -> None:
+    known = planned(port=0, brokers=1, configs=("listeners=PLAINTEXT://127.0.0.1:1",))
+    with pytest.raises(UsageError) as caught:
+        machines.serve_configs(known, known.brokers[0])
+    assert caught.value.code == "up-listeners"

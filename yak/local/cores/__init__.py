@@ -1,0 +1,1 @@
+"""Several brokers as one machine: `yak serve --cores`. `plan` shares the machine out, `supervisor` runs the brokers."""

@@ -1,0 +1,283 @@
+"""The parent process of `yak serve --cores`: starts the brokers, starts one again that ended, restarts one by one, ends.
+
+SIGTERM, SIGINT   stop all brokers; a second signal stops them at once
+SIGHUP            each broker reads its certificates and users again; a closed terminal stops them
+SIGUSR2           restart the brokers one by one, also those that were given up
+killed            the kernel sends each broker SIGTERM (prctl(2), PR_SET_PDEATHSIG)
+
+A broker that ends is started again: at once, then after 1, 2, 4 ... seconds, and after 10 ends in a row it is given up.
+One that ends before it was ever ready ends the machine, with its exit code: its error is in the log.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from yak.local.spawn import foreign_environment, is_frozen
+from yak.server import log
+from yak.server.reload import Terminal
+
+ENDS_MAX: Final = 10
+"""Ends in a row before a broker is given up; with the pauses these take more than three minutes."""
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 60.0
+LASTED_SECONDS: Final = 60.0
+"""A broker that was ready for so long begins to count its ends again."""
+STOP_SECONDS_MAX: Final = 65.0
+"""A little longer than a broker takes at most to stop by itself."""
+_STARTING_LOOK_SECONDS: Final = 0.05
+_IDLE_LOOK_SECONDS: Final = 1.0
+_PR_SET_PDEATHSIG: Final = 1
+_HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
+
+
+class Child(Protocol):
+    """A started broker, as `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal; nothing happens when it has ended."""
+
+
+class State(Enum):
+    """What a broker of the machine does."""
+
+    STARTING = auto()
+    READY = auto()
+    STOPPING = auto()
+    WAITING = auto()
+    GIVEN_UP = auto()
+    STOPPED = auto()
+
+
+@dataclass(slots=True)
+class Core:
+    """One broker of the machine. Times in seconds of the supervisor's clock."""
+
+    index: int
+    node_id: int
+    state: State = State.STOPPED
+    child: Child | None = None
+    ends: int = 0
+    """Ends in a row that the supervisor did not ask for."""
+    due: float = 0.0
+    """WAITING: when it is started. STOPPING: when it is killed. READY: since when."""
+
+
+class Supervisor:
+    """The brokers of one machine as a state machine: `step` after each signal and every second.
+
+    `spawn` starts broker I; `is_ready` says whether it answers clients; `on_ready` is called once, when all do.
+    """
+
+    def __init__(
+        self,
+        node_ids: Sequence[int],
+        spawn: Callable[[int], Child],
+        is_ready: Callable[[int], bool],
+        on_ready: Callable[[], None] = lambda: None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cores = [Core(index, node_id) for index, node_id in enumerate(node_ids)]
+        self.exit_code = 0
+        self._spawn, self._is_ready, self._on_ready, self._now = spawn, is_ready, on_ready, now
+        self._was_ready = False
+        self._stops = False
+        self._to_restart: list[Core] = []
+
+    def start(self) -> None:
+        """Start all brokers."""
+        for core in self.cores:
+            self._start(core)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every broker has ended for good."""
+        return all(core.state in (State.STOPPED, State.GIVEN_UP) for core in self.cores)
+
+    @property
+    def is_restless(self) -> bool:
+        """Whether a broker is not ready yet, so that `step` must come soon."""
+        return any(core.state in (State.STARTING, State.WAITING) for core in self.cores)
+
+    def step(self) -> None:
+        """Notice what happened since the last step, and do what is due."""
+        for core in self.cores:
+            self._look(core)
+        if not self._was_ready and all(core.state is State.READY for core in self.cores):
+            self._was_ready = True
+            self._on_ready()
+        self._restart_next()
+
+    def stop(self) -> None:
+        """Stop all brokers in parallel; asked again, each broker ends at once."""
+        self._stops = True
+        self._to_restart.clear()
+        for core in self.cores:
+            if core.child is None:
+                core.state = State.STOPPED
+            else:
+                self._stop(core)
+
+    def restart_one_by_one(self) -> None:
+        """Restart each broker, the next one when the last one answers clients again."""
+        if self._stops or self._to_restart or not self._was_ready:
+            log.write("warning", "restart-refused", {"why": "a start, a restart or the stop is under way"})
+            return
+        log.write("info", "restart-requested", {"brokers": len(self.cores)})
+        self._to_restart = list(self.cores)
+        self._begin_restart(self._to_restart[0])
+
+    def pass_on(self, number: int) -> None:
+        """Send each broker that runs a signal."""
+        for core in self.cores:
+            if core.child is not None:
+                core.child.send_signal(number)
+
+    def _start(self, core: Core) -> None:
+        core.child, core.state = self._spawn(core.index), State.STARTING
+        log.write("info", "core-started", {"core": core.index, "node_id": core.node_id, "pid": core.child.pid})
+
+    def _stop(self, core: Core) -> None:
+        assert core.child is not None
+        core.child.send_signal(signal.SIGTERM)
+        if core.state is not State.STOPPING:
+            core.state, core.due = State.STOPPING, self._now() + STOP_SECONDS_MAX
+
+    def _look(self, core: Core) -> None:
+        code = None if core.child is None else core.child.poll()
+        if code is not None:
+            core.child = None
+            self._ended(core, code)
+        elif core.state is State.STARTING and self._is_ready(core.index):
+            core.state, core.due = State.READY, self._now()
+        elif core.state is State.WAITING and self._now() >= core.due:
+            self._start(core)
+        elif core.state is State.STOPPING and self._now() >= core.due:
+            log.write("error", "core-killed", {"core": core.index, "node_id": core.node_id})
+            core.due = self._now() + STOP_SECONDS_MAX
+            assert core.child is not None
+            core.child.send_signal(signal.SIGKILL)
+
+    def _ended(self, core: Core, code: int) -> None:
+        fields: dict[str, object] = {"core": core.index, "node_id": core.node_id, "exit_code": code}
+        if core.state is State.STOPPING:
+            core.state = State.STOPPED
+            if self._stops:
+                self.exit_code = self.exit_code or max(code, 0)
+            return
+        if not self._was_ready:
+            log.write("error", "core-ended", fields)
+            core.state = State.STOPPED
+            self.exit_code = code if code > 0 else 1
+            self.stop()
+            return
+        lasted = core.state is State.READY and self._now() - core.due >= LASTED_SECONDS
+        core.ends = 1 if lasted else core.ends + 1
+        if core.ends >= ENDS_MAX:
+            log.write("error", "core-given-up", {**fields, "ends": core.ends})
+            core.state = State.GIVEN_UP
+            if self.is_over:
+                self.exit_code = 1
+            return
+        pause = 0.0 if core.ends == 1 else min(PAUSE_SECONDS * 2 ** (core.ends - 2), PAUSE_SECONDS_MAX)
+        log.write("error", "core-ended", {**fields, "restart_s": pause})
+        core.state, core.due = State.WAITING, self._now() + pause
+
+    def _begin_restart(self, core: Core) -> None:
+        if core.child is None:
+            core.state = State.STOPPED
+        else:
+            self._stop(core)
+
+    def _restart_next(self) -> None:
+        """Start the broker that was stopped for a restart; once it is ready, stop the next one."""
+        if not self._to_restart:
+            return
+        core = self._to_restart[0]
+        if core.state is State.STOPPED:
+            core.ends = 0
+            self._start(core)
+        elif core.state is State.READY:
+            self._to_restart.pop(0)
+            if self._to_restart:
+                self._begin_restart(self._to_restart[0])
+            else:
+                log.write("info", "restart-completed", {"brokers": len(self.cores)})
+        elif core.state is State.GIVEN_UP:
+            self._to_restart.clear()
+            log.write("error", "restart-aborted", {"core": core.index, "node_id": core.node_id})
+
+
+def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a program that the kernel sends SIGTERM when this process ends, however it ends.
+
+    It has a session of its own, so that a Ctrl+C reaches it only through this process; its output is this process's.
+    """
+    environment = foreign_environment()
+    if is_frozen():
+        environment["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
+    parent, prctl = os.getpid(), ctypes.CDLL(None, use_errno=True).prctl
+
+    def bind() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
+
+    return subprocess.Popen(  # noqa: S603 - the argument list is ours, and no shell reads it
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=bind,  # noqa: PLW1509
+    )
+
+
+def supervise(supervisor: Supervisor) -> int:
+    """Run the brokers until all have ended; returns the exit code."""
+    terminal = Terminal()
+    woken, wakes = socket.socketpair()
+    for end in (woken, wakes):
+        end.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    for each in _HANDLED:
+        signal.signal(each, lambda *_: None)
+    supervisor.start()
+    try:
+        while not supervisor.is_over:
+            seconds = _STARTING_LOOK_SECONDS if supervisor.is_restless else _IDLE_LOOK_SECONDS
+            select.select([woken], [], [], seconds)
+            with contextlib.suppress(BlockingIOError):
+                for number in woken.recv(64):
+                    _take(supervisor, number, terminal)
+            supervisor.step()
+    finally:
+        supervisor.pass_on(signal.SIGTERM)
+        signal.set_wakeup_fd(-1)
+        woken.close()
+        wakes.close()
+    return supervisor.exit_code
+
+
+def _take(supervisor: Supervisor, number: int, terminal: Terminal) -> None:
+    if number == signal.SIGHUP and not terminal.is_gone:
+        supervisor.pass_on(number)
+    elif number == signal.SIGUSR2:
+        supervisor.restart_one_by_one()
+    elif number != signal.SIGCHLD:
+        log.write("info", "stopping", {"signal": signal.Signals(number).name})
+        supervisor.stop()
