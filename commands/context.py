@@ -57,7 +57,7 @@ def add(
     """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context
     from yak.commands.settings import BY_NAME, closest
-    from yak.commands.topic_arguments import key_values
+    from yak.commands.topics import key_values
     from yak.commands.users import read_password
     from yak.errors import UsageError
 

@@ -1,11 +1,35 @@
 """`yak help`."""
 
-from typing import Annotated
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Annotated, Final
 
 import typer
 
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
 from yak.commands.options import Globals
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happened, its usual causes, and what to try."""
+
+    what: str
+    why: str
+    try_: tuple[str, ...]
+
+
+def _read() -> dict[str, Explanation]:
+    text = (files("yak.commands") / "error_help.toml").read_text(encoding="utf-8")
+    return {
+        slug: Explanation(entry["what"], entry["why"], tuple(entry["try"]))
+        for slug, entry in tomllib.loads(text).items()
+    }
+
+
+EXPLANATIONS: Final = _read()
+
 
 EXIT_CODES = (
     (0, "done"),
@@ -32,7 +56,6 @@ def help_(
     ] = False,
 ) -> None:
     """Explain a command, an error or a topic."""
-    from yak.commands.error_help import EXPLANATIONS
     from yak.commands.overview import overview
 
     if json_:
@@ -55,7 +78,6 @@ def help_(
 
 
 def _explain_error(g: Globals, slug: str) -> None:
-    from yak.commands.error_help import EXPLANATIONS
 
     found = EXPLANATIONS[slug]
     if g.output in ("json", "yaml"):
@@ -98,7 +120,6 @@ def _print_help(leaf: Leaf, program: str) -> None:
 
 def _nothing_known(word: str) -> Exception:
     from yak.commands import registry
-    from yak.commands.error_help import EXPLANATIONS
     from yak.commands.settings import closest
     from yak.errors import UsageError
 

@@ -53,7 +53,7 @@ def list_(
     A transactional id is listed from its producer's start until it expires, also while no transaction is open.
     """
     from yak.client.transactions import STATES, list_transactions
-    from yak.commands.group_arguments import chosen
+    from yak.commands.groups import chosen
     from yak.commands.units import parse_duration_ms
 
     states = chosen(state, STATES, "state", "transactions")
@@ -197,7 +197,7 @@ def _connect(g: Globals) -> "GroupBrokers":
 
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     from yak.client.groups.places import partitions_text
-    from yak.commands.group_views import time_text
+    from yak.commands.groups import time_text
     from yak.view.formats import format_duration
 
     # a transaction that is complete still has the time of its beginning
@@ -223,7 +223,7 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
 
 
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
-    from yak.commands.group_views import time_text
+    from yak.commands.groups import time_text
     from yak.view.formats import format_duration
 
     row: dict[str, Any] = {

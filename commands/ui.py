@@ -1,5 +1,6 @@
 """`yak ui`."""
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -9,15 +10,127 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
-from yak.commands.options import Globals
-from yak.commands.ui_first import first_run, is_first_run
-from yak.commands.ui_web import check_web, run_web, tab_words
+from yak.commands.options import Globals, words_of
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.tui.settings import UiSettings
     from yak.tui.source.base import ClusterSource
+
+_PATIENCE_S = 1.0
+
+
+def is_first_run(g: Globals, settings: "UiSettings") -> bool:
+    """Whether no cluster is configured, and none answers at the default address."""
+    from yak.client.reach import probe
+    from yak.commands.local_cluster import bootstrap_servers
+
+    if settings.contexts or bootstrap_servers(g.settings).origin != "default":
+        return False
+    return all(probe(address, _PATIENCE_S).outcome != "kafka" for address in g.bootstrap_servers.split(","))
+
+
+def first_run(g: Globals, settings: "UiSettings") -> int:
+    """Ask the user, and carry out the choice. Raises YakError."""
+    from yak.tui import launch
+    from yak.tui.screens.first_run import FirstRunApp
+
+    launch.require_terminal()
+    choice = FirstRunApp(g.bootstrap_servers, theme=settings.theme).run()
+    if choice == "demo":
+        from yak.tui.demo.show import run_demo
+
+        return run_demo(settings, keep=False, note=g.out.note)
+    if choice == "up":
+        return _up(g, settings)
+    if choice == "add":
+        return _add(g, settings)
+    return 0
+
+
+def _up(g: Globals, settings: "UiSettings") -> int:
+    from yak.commands.local_cluster import bootstrap_servers, data_dir_flag
+    from yak.local.cluster import LocalCluster, UpSettings
+    from yak.tui import launch
+
+    directory = str(g.settings.value("data_dir"))
+    g.out.note("starting three brokers ...")
+    LocalCluster(directory).up(UpSettings(brokers=3))
+    servers = str(bootstrap_servers(g.settings).value)
+    code = launch.run_app(launch.live_source(servers, settings, data_dirs=(directory,)), settings)
+    g.out.note(f"the cluster stays; yak down{data_dir_flag(directory)} stops it")
+    return code
+
+
+def _add(g: Globals, settings: "UiSettings") -> int:
+    from yak.client.addresses import parse_addresses
+    from yak.client.contexts import add_context
+    from yak.tui import launch
+
+    name = typer.prompt("Name of the context")
+    try:
+        servers = parse_addresses(typer.prompt("Its brokers, HOST:PORT with commas"))
+    except ValueError as error:
+        raise UsageError("bad-address", f"these are no addresses: {error}", try_=("kafka.example:9092",)) from None
+    add_context(g.settings.config_file, name, {"bootstrap_servers": servers}, use=True)
+    return launch.run_app(launch.live_source(servers, settings, title=name), settings)
+
+
+def check_web(web: bool, *, plain: bool, **given: object) -> None:
+    """Refuse options without effect. Raises UsageError (`usage`)."""
+    idle = [name for name, value in given.items() if value is not None]
+    if idle and not web:
+        raise UsageError("usage", f"--{idle[0]} needs --web", why="it is about browsers", try_=("yak ui --web",))
+    if web and plain:
+        raise UsageError("usage", "--plain and --web exclude each other", why="one is for pipes, one for browsers")
+
+
+def tab_words(
+    g: Globals,
+    screen: str | None,
+    what: str | None,
+    *,
+    theme: str | None,
+    is_ascii: bool,
+    fps: float,
+    data_dir: str | None,
+) -> list[str]:
+    """The arguments of `yak ui` for one tab: those of this command without the server's options."""
+    words = [*words_of(g.flags), f"--fps={fps}"]
+    words += [f"--theme={theme}"] if theme is not None else []
+    words += ["--ascii"] if is_ascii else []
+    words += [f"--data-dir={data_dir}"] if data_dir is not None else []
+    return [*words, "--", *(each for each in (screen, what) if each is not None)]
+
+
+def run_web(
+    g: Globals,
+    words: list[str],
+    *,
+    host: str | None,
+    port: int | None,
+    token: str | None,
+    certificate: str | None,
+    demo: bool,
+    keep: bool,
+) -> int:
+    """Serve until Ctrl+C. Raises UsageError, see `yak.tui.web.server.serve`."""
+    from yak.tui.web.launch import run
+    from yak.tui.web.options import HOST, TOKEN_VARIABLE, WebOptions
+
+    options = WebOptions(
+        host=HOST if host is None else host,
+        port=port,
+        token=token if token is not None else os.environ.get(TOKEN_VARIABLE) or None,
+        readonly=g.readonly,
+        certificate=certificate,
+    )
+    if not demo:
+        _ = g.bootstrap_servers  # report an invalid address here, not in each tab
+    run(options, words, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
+    return 0
+
 
 _WEB = "In a browser"
 _EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "textual_serve")}

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from yak.commands.chaos_view import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
+from yak.commands.chaos import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
 from yak.local.chaos.faults import KINDS
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
