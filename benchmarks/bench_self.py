@@ -25,8 +25,8 @@ from versus.brokers import free_port, start_and_wait, stop_process, tail
 from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import short
 
-from yak.client.bench.cpu import process_cpu_seconds
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import machine, machine_line
+from yak.local.bench.fleet import process_cpu_seconds
 from yak.local.redis_server import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -327,7 +327,7 @@ def failover(
     """
     from yak.commands.bench_failover import refuse_others_cluster
     from yak.commands.bench_failover import run as run_failover
-    from yak.local.bench.failover_result import FailoverSettings
+    from yak.local.bench.failover import FailoverSettings
 
     refuse_others_cluster(g)
     g.must_not_be_readonly("starting and killing brokers")

@@ -371,9 +371,9 @@ def run(
     data and the history are kept.
     """
     from yak.commands import interrupts
-    from yak.local.chaos.faults import parse_faults
+    from yak.local.chaos.report import draw
     from yak.local.chaos.run import ChaosRun, ChaosSettings
-    from yak.local.chaos.timeline import draw
+    from yak.local.chaos.schedule import parse_faults
     from yak.server.options import METADATA
 
     if metadata not in METADATA:
@@ -535,7 +535,7 @@ def attack(
 @chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))
 def faults(g: Globals) -> None:
     """List the faults of yak chaos run."""
-    from yak.local.chaos.faults import KINDS
+    from yak.local.chaos.schedule import KINDS
 
     rows: list[dict[str, Any]] = [
         {

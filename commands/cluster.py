@@ -380,7 +380,7 @@ def look(admin: "Admin") -> dict[str, Any]:
 
 def _quorum(admin: "Admin") -> dict[str, Any] | None:
     """The leader, epoch and voters of the metadata quorum; None when it has no leader now."""
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
     from yak.errors import YakError
 
     try:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader, Window
     from yak.client.filters import Filter
-    from yak.client.groups.reading import CommitEvery, GroupReader
-    from yak.client.groups.starting import Started
+    from yak.client.groups.reading import CommitEvery, GroupReader, Started
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Range
     from yak.client.received import Received

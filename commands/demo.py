@@ -443,7 +443,7 @@ def election(
     Three brokers keep the metadata themselves, without Redis. The demo shows the election, and that partitions without
     a replica on the killed broker go on. Returns 4 if an acknowledged record is lost, duplicated or reordered.
     """
-    from yak.local.demo.election import ElectionScenario
+    from yak.local.demo.failover import ElectionScenario
 
     return play(g, ElectionScenario, _settings(duration, data_dir, fast=fast, keep=keep))
 
@@ -458,7 +458,7 @@ def restart(
     keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
-    from yak.local.demo.restart import RestartScenario
+    from yak.local.demo.failover import RestartScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
     return play(g, RestartScenario, settings)

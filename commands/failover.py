@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from yak.client.leadership import Plan
     from yak.client.replica_offsets import ClusterReplicas
     from yak.local.cluster import LocalCluster
-    from yak.local.failover import Failover, Moved
-    from yak.local.failover_timeline import Timeline
+    from yak.local.failover import Failover, Moved, Timeline
     from yak.local.status import ClusterStatus
     from yak.view.partition_replicas import PartitionReplicas
 

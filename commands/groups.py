@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
     from yak.client.groups.describing import Group, Member
     from yak.client.groups.lag import Marks, PartitionLag
-    from yak.client.groups.reset import Step, Target
-    from yak.client.groups.resetting import ResetPlan
+    from yak.client.groups.reset import ResetPlan, Step, Target
 
 VERBS = {
     "--list": "list",
@@ -542,7 +541,7 @@ def reset(
 
     A dry run without --execute. --execute needs a group without members. Offsets outside the log are clamped to it.
     """
-    from yak.client.groups.resetting import look_at, move
+    from yak.client.groups.reset import look_at, move
 
     target = _target(
         g, name, {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current},

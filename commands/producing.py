@@ -140,7 +140,7 @@ def _send_in_transaction(
     g: "Globals", request: Request, source: Source, sender: "RecordSender", producer: Any, started: float
 ) -> int:
     """Send all rows in one transaction; commit it if every one was acknowledged, else abort it."""
-    from yak.client.producer_transaction import ProducerTransaction
+    from yak.client.produce import ProducerTransaction
 
     transaction = ProducerTransaction(producer, timeout_s=_delivery_timeout_ms(g) / 1000)
     try:
@@ -170,7 +170,7 @@ def _send_in_transaction(
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
     """Ensure that the topic exists: create the default topic, and with --create any topic."""
     from yak.client.admin import Admin
-    from yak.client.produce_target import require_target
+    from yak.client.produce import require_target
     from yak.client.reach import require_advertised
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
@@ -199,8 +199,7 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
 
 
 def _open_producer(g: "Globals", request: Request) -> Any:
-    from yak.client.produce import open_producer, producer_settings
-    from yak.client.producer_transaction import transaction_settings
+    from yak.client.produce import open_producer, producer_settings, transaction_settings
 
     settings = producer_settings(
         g.bootstrap_servers,

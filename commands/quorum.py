@@ -10,7 +10,7 @@ from yak.commands.options import Globals
 if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.metadata import ClusterMetadata
-    from yak.client.quorum_changes import QuorumReplica, QuorumState
+    from yak.client.quorum import QuorumReplica, QuorumState
     from yak.errors import YakError
 
 quorum = CommandGroup(
@@ -38,7 +38,7 @@ def describe(
 
     A voter takes part in elections and commits; an observer only copies the metadata log.
     """
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
 
     admin, metadata = _look(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
@@ -57,7 +57,7 @@ def add(g: Globals, node_id: NodeId) -> None:
 
     The broker must run and have caught up. Its directory id and address are those that it reports to the cluster.
     """
-    from yak.client.quorum_changes import add_voter, describe_quorum
+    from yak.client.quorum import add_voter, describe_quorum
 
     g.must_not_be_readonly(f"adding voter {node_id}")
     admin, metadata = _look(g)
@@ -82,7 +82,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
 
     A broker that runs goes on as an observer.
     """
-    from yak.client.quorum_changes import describe_quorum, remove_voter
+    from yak.client.quorum import describe_quorum, remove_voter
 
     g.must_not_be_readonly(f"removing voter {node_id}")
     admin, metadata = _look(g)
@@ -186,7 +186,7 @@ def _ids(replicas: "tuple[QuorumReplica, ...]") -> str:
 
 def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     """Say what was done, and what the voters tolerate now."""
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
 
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     if g.output in ("json", "yaml"):

@@ -255,7 +255,7 @@ def _settings(
     from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
-    from yak.tui.screens.table import SCREENS
+    from yak.tui.screens.base import SCREENS
     from yak.tui.settings import UiSettings
     from yak.tui.themes import NAMES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 from versus.brokers import free_port, tail
 
-from yak.client.bench.cpu import process_cpu_seconds
+from yak.local.bench.fleet import process_cpu_seconds
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
 from yak.local.redis_server import EmbeddedRedis

@@ -6,8 +6,7 @@ from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
 from yak.client.consume import PartitionReader, Window, check_ranges, resolve_windows, tail_starts
-from yak.client.groups.reading import GroupReader
-from yak.client.groups.starting import Started
+from yak.client.groups.reading import GroupReader, Started
 from yak.client.metadata import Topic
 from yak.client.offset_spec import Range
 from yak.errors import UsageError

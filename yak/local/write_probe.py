@@ -12,7 +12,7 @@ from typing import Any, Final
 from yak.client.connection import IMPATIENT, base_config
 from yak.errors import NothingInTime
 from yak.ids import TopicPartition
-from yak.local.bench.pauses import longest_pause
+from yak.local.bench.ledger_load import longest_pause
 
 KEY: Final = b"yak-failover-probe"
 EVERY_SECONDS: Final = 0.01

@@ -29,8 +29,7 @@ from pyspark.sql.types import (
 from yak.spark.source import json_columns
 from yak.spark.source.errors import SourceError
 from yak.spark.source.json_columns import JsonParser
-from yak.spark.source.json_options import JsonOptions, json_options, nested_schema
-from yak.spark.source.json_values import JsonDecoding
+from yak.spark.source.json_values import JsonDecoding, JsonOptions, json_options, nested_schema
 
 SIMPLE = StructType(
     [

@@ -5,8 +5,7 @@ import signal
 
 import pytest
 
-from yak.client.groups.reading import CommitEvery
-from yak.client.groups.starting import Started
+from yak.client.groups.reading import CommitEvery, Started
 from yak.commands import interrupts
 from yak.commands.consuming import Request, parse_commit_every, tell_start
 from yak.errors import UsageError

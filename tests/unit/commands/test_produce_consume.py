@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka import Producer
 
-from yak.client.produce import Outgoing
-from yak.client.producer_transaction import ProducerTransaction
+from yak.client.produce import Outgoing, ProducerTransaction
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,10 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 from yak.client.api.failures import explaining, translated, with_notes
-from yak.client.api.message import Message
+from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.places import OffsetReset, Places, Where
 from yak.client.api.reading import BATCH, POLL_S, SLICE_S, Reading
 from yak.client.api.rebalancing import Callbacks, OnRebalance
-from yak.client.api.serde import JSON, TEXT, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.errors import name_of
 from yak.errors import UsageError

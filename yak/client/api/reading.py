@@ -9,9 +9,8 @@ from typing import Any
 
 from yak.client.api.failures import closed, explaining, translated
 from yak.client.api.inbox import Inbox
-from yak.client.api.message import Message
+from yak.client.api.message import Message, Serde
 from yak.client.api.rebalancing import Callbacks, Rebalancing
-from yak.client.api.serde import Serde
 from yak.client.errors import is_transient
 from yak.client.received import Received
 from yak.errors import YakError

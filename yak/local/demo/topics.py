@@ -9,9 +9,8 @@ from yak.errors import NothingInTime
 from yak.ids import TopicPartition
 from yak.local.chaos.readers import read_everything
 from yak.local.demo.delivery import Delivery, deliveries
-from yak.local.demo.load import CsvFile, Processes, ServerMetrics
+from yak.local.demo.load import CsvFile, Processes, ServerMetrics, write_file_list
 from yak.local.demo.scenario import FINISH_SECONDS, Reporter, Result, Row, Scenario, Settings
-from yak.local.demo.sources import write_file_list
 
 CSV_ROWS_PER_SECOND: Final = 500
 BEGIN_SECONDS: Final = 20.0

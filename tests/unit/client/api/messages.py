@@ -1,7 +1,6 @@
 """Messages for tests, without a broker."""
 
-from yak.client.api.message import Message
-from yak.client.api.serde import JSON, TEXT
+from yak.client.api.message import JSON, TEXT, Message
 from yak.client.received import Received
 
 
