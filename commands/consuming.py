@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader, Window
+    from yak.client.consumer import Received
     from yak.client.filters import Filter
     from yak.client.groups.reading import CommitEvery, GroupReader, Started
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Range
-    from yak.client.received import Received
     from yak.commands.options import Globals
     from yak.commands.record_output import Decoder, RecordPrinter
     from yak.ids import Offset, TopicPartition

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from uuid import UUID
 
-from yak.client import members
 from yak.client.admin import EARLIEST, LATEST, Admin, ConfigValue
 from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
+from yak.client.consumer import Received
 from yak.client.errors import from_kafka, kafka_exceptions
 from yak.client.groups.asking import GroupBrokers
 from yak.client.groups.describing import Group, Member, active_group, describe_groups, list_groups, require_groups
@@ -23,11 +23,12 @@ from yak.client.groups.offsets import committed_offsets, delete_groups, delete_o
 from yak.client.groups.reset import ResetPlan, Target, look_at, move
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.log_dirs import replica_sizes
+from yak.client.members import Member as BrokerMember
+from yak.client.members import list_members
 from yak.client.metadata import Broker, unknown_topic
 from yak.client.quorum import Controller, read_controller
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import split_address
-from yak.client.received import Received
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
@@ -234,11 +235,11 @@ def _topics(found: ClusterReplicas, number: int) -> dict[str, TopicInfo]:
 def _brokers(found: ClusterReplicas, addresses: Sequence[str]) -> dict[NodeId, BrokerInfo]:
     """All brokers that are known, with the fenced and the stopped ones."""
     holders = {node for each in found.partitions for node in each.replicas}
-    members = members.list_members(found.brokers, holders, addresses, timeout_s=ANSWER_SECONDS)
+    members = list_members(found.brokers, holders, addresses, timeout_s=ANSWER_SECONDS)
     return {node: _info(member) for node, member in members.items()}
 
 
-def _info(member: members.Member) -> BrokerInfo:
+def _info(member: BrokerMember) -> BrokerInfo:
     host, port = ("", 0) if member.address is None else split_address(member.address)
     state = BrokerState.FENCED if member.state == "DOWN" else BrokerState(member.state)
     return BrokerInfo(member.node_id, _NO_EPOCH, "", (), host, port, member.rack, _ROLE, state)

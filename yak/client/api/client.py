@@ -5,10 +5,9 @@ from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from yak.client.admin import Admin
-from yak.client.api.consumer import Assignor, Consumer, GroupProtocol
+from yak.client.api.consumer import Assignor, Consumer, GroupProtocol, OffsetReset
 from yak.client.api.failures import closed, explaining
 from yak.client.api.message import Serde
-from yak.client.api.places import OffsetReset
 from yak.client.api.producer import Acks, Compression, Producer
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap
 from yak.client.errors import KafkaFailure

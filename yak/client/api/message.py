@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.api.failures import with_notes
-from yak.client.received import Received
+from yak.client.consumer import Received
 from yak.errors import UsageError, YakError
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 
