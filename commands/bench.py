@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.bench_options import (
     Acks,
@@ -25,6 +23,7 @@ from yak.commands.bench_options import (
     WarmUp,
 )
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.commands.units import parse_duration_ms, parse_size_bytes
 
 if TYPE_CHECKING:
@@ -246,30 +245,18 @@ def e2e(
 )
 def replication(
     g: Globals,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the load: half a minute.", rich_help_panel=WHAT)
-    ] = False,
+    quick: Annotated[bool, option("--quick", "A tenth of the load: half a minute.", WHAT)] = False,
     idle_partitions: Annotated[
-        int,
-        typer.Option("--idle-partitions", min=0, help="Partitions of the idle topic; 0: none.", rich_help_panel=WHAT),
+        int, option("--idle-partitions", "Partitions of the idle topic; 0: none.", WHAT, min=0)
     ] = 1000,
     away: Annotated[
-        str,
-        typer.Option(
-            "--away", metavar="SIZE", help="Data that the stopped follower misses; 0: none.", rich_help_panel=WHAT
-        ),
+        str, option("--away", "Data that the stopped follower misses; 0: none.", WHAT, metavar="SIZE")
     ] = "1GB",
     ack_time: Annotated[
-        str,
-        typer.Option(
-            "--ack-time", metavar="DURATION", help="Duration of the acknowledgement measurement.", rich_help_panel=STOP
-        ),
+        str, option("--ack-time", "Duration of the acknowledgement measurement.", STOP, metavar="DURATION")
     ] = DURATION,
     idle_time: Annotated[
-        str,
-        typer.Option(
-            "--idle-time", metavar="DURATION", help="Duration of the idle CPU measurement.", rich_help_panel=STOP
-        ),
+        str, option("--idle-time", "Duration of the idle CPU measurement.", STOP, metavar="DURATION")
     ] = DURATION,
 ) -> None:
     """Measure the cost of three replicas: throughput, CPU, acknowledgements, idle partitions, catch-up of a follower.
@@ -305,16 +292,11 @@ def replication(
 def failover(
     g: Globals,
     mode: Annotated[
-        Literal["kill", "pause"],
-        typer.Option("--mode", help="SIGKILL, or SIGSTOP until another leads.", rich_help_panel=WHAT),
+        Literal["kill", "pause"], option("--mode", "SIGKILL, or SIGSTOP until another leads.", WHAT)
     ] = "kill",
-    rate: Annotated[
-        float, typer.Option("--throughput", min=1.0, metavar="N", help="Records a second.", rich_help_panel=WHAT)
-    ] = RATE,
+    rate: Annotated[float, option("--throughput", "Records a second.", WHAT, min=1.0, metavar="N")] = RATE,
     size: Size = SIZE,
-    kills: Annotated[
-        int, typer.Option("--kills", min=1, metavar="N", help="Stop after N kills.", rich_help_panel=STOP)
-    ] = FAILOVER_KILLS,
+    kills: Annotated[int, option("--kills", "Stop after N kills.", STOP, min=1, metavar="N")] = FAILOVER_KILLS,
     progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,

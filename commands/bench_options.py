@@ -3,74 +3,36 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from yak.commands.app import OUTPUT, STOP, WHAT
+from yak.commands.parameters import option
 
 CLIENT = "Client"
 
-Topic = Annotated[
-    str, typer.Option("--topic", "-t", help="The topic to use; created if it does not exist.", rich_help_panel=WHAT)
-]
-Partitions = Annotated[
-    int | None,
-    typer.Option("--partitions", min=1, help="Create the topic with N partitions.", rich_help_panel=WHAT),
-]
-Clients = Annotated[int, typer.Option("--clients", min=1, help="Client processes.", rich_help_panel=WHAT)]
-Size = Annotated[
-    str, typer.Option("--size", "--record-size", metavar="SIZE", help="Bytes of each value.", rich_help_panel=WHAT)
-]
+Topic = Annotated[str, option("--topic, -t", "The topic to use; created if it does not exist.", WHAT)]
+Partitions = Annotated[int | None, option("--partitions", "Create the topic with N partitions.", WHAT, min=1)]
+Clients = Annotated[int, option("--clients", "Client processes.", WHAT, min=1)]
+Size = Annotated[str, option("--size, --record-size", "Bytes of each value.", WHAT, metavar="SIZE")]
 Throughput = Annotated[
-    float | None,
-    typer.Option(
-        "--throughput", min=0.001, metavar="N", help="Records a second over all clients.", rich_help_panel=WHAT
-    ),
+    float | None, option("--throughput", "Records a second over all clients.", WHAT, min=0.001, metavar="N")
 ]
-Messages = Annotated[
-    int | None,
-    typer.Option("--msgs", "--num-records", min=1, help="Records over all clients.", rich_help_panel=STOP),
-]
-Duration = Annotated[
-    str | None, typer.Option("--duration", metavar="DURATION", help="Stop after this time.", rich_help_panel=STOP)
-]
-WarmUp = Annotated[
-    str,
-    typer.Option("--warm-up", metavar="DURATION", help="Load before the measurement.", rich_help_panel=WHAT),
-]
-Acks = Annotated[
-    Literal["0", "1", "all", "-1"], typer.Option("--acks", help="Acknowledgements to wait for.", rich_help_panel=CLIENT)
-]
-Linger = Annotated[
-    str,
-    typer.Option("--linger", metavar="DURATION", help="How long a batch waits for records.", rich_help_panel=CLIENT),
-]
+Messages = Annotated[int | None, option("--msgs, --num-records", "Records over all clients.", STOP, min=1)]
+Duration = Annotated[str | None, option("--duration", "Stop after this time.", STOP, metavar="DURATION")]
+WarmUp = Annotated[str, option("--warm-up", "Load before the measurement.", WHAT, metavar="DURATION")]
+Acks = Annotated[Literal["0", "1", "all", "-1"], option("--acks", "Acknowledgements to wait for.", CLIENT)]
+Linger = Annotated[str, option("--linger", "How long a batch waits for records.", CLIENT, metavar="DURATION")]
 Compression = Annotated[
-    Literal["none", "gzip", "snappy", "lz4", "zstd"],
-    typer.Option("--compression", "-z", help="Codec of the batches.", rich_help_panel=CLIENT),
+    Literal["none", "gzip", "snappy", "lz4", "zstd"], option("--compression, -z", "Codec of the batches.", CLIENT)
 ]
 Properties = Annotated[
-    list[str] | None,
-    typer.Option("-X", "--client-property", metavar="NAME=VALUE", help="librdkafka property.", rich_help_panel=CLIENT),
+    list[str] | None, option("-X, --client-property", "librdkafka property.", CLIENT, metavar="NAME=VALUE")
 ]
-Csv = Annotated[
-    Path | None,
-    typer.Option("--csv", metavar="FILE", help="Write one line for each client and a total.", rich_help_panel=OUTPUT),
-]
-NoProgress = Annotated[bool, typer.Option("--no-progress", help="No progress line.", rich_help_panel=OUTPUT)]
-ProgressJson = Annotated[
-    bool,
-    typer.Option("--progress-json", help="Print progress on stderr as JSON lines.", rich_help_panel=OUTPUT),
-]
+Csv = Annotated[Path | None, option("--csv", "Write one line for each client and a total.", OUTPUT, metavar="FILE")]
+NoProgress = Annotated[bool, option("--no-progress", "No progress line.", OUTPUT)]
+ProgressJson = Annotated[bool, option("--progress-json", "Print progress on stderr as JSON lines.", OUTPUT)]
 Asserts = Annotated[
     list[str] | None,
-    typer.Option(
-        "--assert",
-        metavar="LIMIT",
-        help="Exit with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.",
-        rich_help_panel=OUTPUT,
-    ),
+    option("--assert", "Exit with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.", OUTPUT, metavar="LIMIT"),
 ]
 Baseline = Annotated[
-    Path | None,
-    typer.Option("--baseline", metavar="FILE", help="Compare with the JSON of an earlier run.", rich_help_panel=OUTPUT),
+    Path | None, option("--baseline", "Compare with the JSON of an earlier run.", OUTPUT, metavar="FILE")
 ]

@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -316,53 +315,56 @@ chaos = CommandGroup(
 def run(
     g: Globals,
     duration: Annotated[
-        str,
-        typer.Option("--duration", metavar="DURATION", help="How long clients write: 30s, 5m, 1h.", rich_help_panel=STOP),
+        str, option("--duration", "How long clients write: 30s, 5m, 1h.", STOP, metavar="DURATION")
     ] = "60s",
     seed: Annotated[
         int | None,
-        typer.Option("--seed", min=0, help="Seed of the fault schedule.  [drawn, and printed]", rich_help_panel=WHAT,
-                     show_default=False),
+        option("--seed", "Seed of the fault schedule.  [drawn, and printed]", WHAT, min=0, show_default=False),
     ] = None,
     faults: Annotated[
-        str,
-        typer.Option("--faults", metavar="LIST", help="Kinds from yak chaos faults, all, none, all,-KIND.",
-                     rich_help_panel=WHAT),
+        str, option("--faults", "Kinds from yak chaos faults, all, none, all,-KIND.", WHAT, metavar="LIST")
     ] = "all",
-    brokers: Annotated[
-        int, typer.Option("--brokers", metavar="N", min=_BROKERS[0], max=_BROKERS[1], help="How many.",
-                          rich_help_panel=WHAT)
-    ] = 3,
+    brokers: Annotated[int, option("--brokers", "How many.", WHAT, metavar="N", min=_BROKERS[0], max=_BROKERS[1])] = 3,
     metadata: Annotated[
-        str, typer.Option("--metadata", metavar="STORE", help="Where the metadata are: redis, raft for a quorum of the brokers, or both.",
-                          rich_help_panel=WHAT)
+        str,
+        option(
+            "--metadata",
+            "Where the metadata are: redis, raft for a quorum of the brokers, or both.",
+            WHAT,
+            metavar="STORE",
+        ),
     ] = "redis",
     rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=_RATE[0], max=_RATE[1], help="Records a second; copies of the workers are on top.",
-                            rich_help_panel=WHAT)
+        float,
+        option(
+            "--rate",
+            "Records a second; copies of the workers are on top.",
+            WHAT,
+            metavar="N",
+            min=_RATE[0],
+            max=_RATE[1],
+        ),
     ] = 150.0,
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="ADDRESS", help="Check this Kafka cluster instead of a new one; creates two topics there.",
-                     rich_help_panel=CONNECTION),
+        option(
+            "--bootstrap",
+            "Check this Kafka cluster instead of a new one; creates two topics there.",
+            CONNECTION,
+            metavar="ADDRESS",
+        ),
     ] = None,
     timeline: Annotated[
-        str | None,
-        typer.Option("--timeline", metavar="FILE", help="Draw the run as an SVG file.", rich_help_panel=OUTPUT),
+        str | None, option("--timeline", "Draw the run as an SVG file.", OUTPUT, metavar="FILE")
     ] = None,
     history: Annotated[
-        str | None,
-        typer.Option("--history", metavar="FILE", help="Write the clients' history, for yak chaos check.",
-                     rich_help_panel=OUTPUT),
+        str | None, option("--history", "Write the clients' history, for yak chaos check.", OUTPUT, metavar="FILE")
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Work here.  [a temporary directory]", rich_help_panel=WHAT),
+        str | None, option("--data-dir", "Work here.  [a temporary directory]", WHAT, metavar="DIR")
     ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep logs and data (or the topic) even if all checks pass.", rich_help_panel=STOP)
-    ] = False,
-) -> int | None:  # fmt: skip
+    keep: Annotated[bool, option("--keep", "Keep logs and data (or the topic) even if all checks pass.", STOP)] = False,
+) -> int | None:
     """Start brokers and Redis, inject faults under load by a seed's schedule, and check the clients' history.
 
     Producers are idempotent with acks=all, or transactional. Consumers assign partitions or join a group; workers
@@ -416,7 +418,7 @@ def run(
 @chaos.command("check", examples=("yak chaos check history.jsonl", "yak chaos check history.jsonl -o json"))
 def check(
     g: Globals,
-    file: Annotated[str, typer.Argument(help="File of yak chaos run --history.", metavar="FILE", show_default=False)],
+    file: Annotated[str, argument("FILE", "File of yak chaos run --history.", show_default=False)],
 ) -> int | None:
     """Check a recorded history.
 
@@ -446,34 +448,25 @@ def check(
 )
 def abuse(
     g: Globals,
-    duration: Annotated[
-        str,
-        typer.Option("--duration", metavar="DURATION", help="How long each attack lasts.", rich_help_panel=STOP),
-    ] = "10s",
-    attacks: Annotated[
-        str,
-        typer.Option("--attacks", metavar="LIST", help="Names from the table, or all.", rich_help_panel=WHAT),
-    ] = "all",
+    duration: Annotated[str, option("--duration", "How long each attack lasts.", STOP, metavar="DURATION")] = "10s",
+    attacks: Annotated[str, option("--attacks", "Names from the table, or all.", WHAT, metavar="LIST")] = "all",
     p99: Annotated[
-        str,
-        typer.Option("--p99", metavar="DURATION", help="Largest p99 allowed for the healthy client.",
-                     rich_help_panel=WHAT),
+        str, option("--p99", "Largest p99 allowed for the healthy client.", WHAT, metavar="DURATION")
     ] = "50ms",
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", metavar="ADDRESS", help="Attack this Kafka cluster instead of a new broker; creates topics there.",
-                     rich_help_panel=CONNECTION),
+        option(
+            "--bootstrap",
+            "Attack this Kafka cluster instead of a new broker; creates topics there.",
+            CONNECTION,
+            metavar="ADDRESS",
+        ),
     ] = None,
     http: Annotated[
-        str,
-        typer.Option("--http", metavar="ADDRESS", help="The broker's HTTP address, for HTTP attacks.",
-                     rich_help_panel=CONNECTION),
+        str, option("--http", "The broker's HTTP address, for HTTP attacks.", CONNECTION, metavar="ADDRESS")
     ] = "",
-    remote: Annotated[
-        bool,
-        typer.Option("--remote", help="Allow an address on another machine.", rich_help_panel=CONNECTION),
-    ] = False,
-) -> int | None:  # fmt: skip
+    remote: Annotated[bool, option("--remote", "Allow an address on another machine.", CONNECTION)] = False,
+) -> int | None:
     """Attack a broker with expensive requests, and measure the effect on a healthy client.
 
     Starts one broker and its Redis, measures a producer and a consumer without an attack, then during each attack. The
@@ -505,17 +498,13 @@ def abuse(
 @chaos.command("attack", examples=("yak chaos attack regex --bootstrap localhost:9092 --topics a,b",), hidden=True)
 def attack(
     g: Globals,
-    name: Annotated[str, typer.Argument(help="Of the table of yak chaos abuse.", metavar="NAME", show_default=False)],
-    bootstrap: Annotated[str, typer.Option("--bootstrap", metavar="ADDRESS", help="The broker.",
-                                           rich_help_panel=CONNECTION)],
-    topics: Annotated[str, typer.Option("--topics", metavar="PLAIN,PACKED", help="Write to these.",
-                                        rich_help_panel=WHAT)],
-    duration: Annotated[str, typer.Option("--duration", metavar="DURATION", help="How long.",
-                                          rich_help_panel=STOP)] = "10s",
-    http: Annotated[str, typer.Option("--http", metavar="ADDRESS", help="Its HTTP address.",
-                                      rich_help_panel=CONNECTION)] = "",
-    remote: Annotated[bool, typer.Option("--remote", help="Also another machine.", rich_help_panel=CONNECTION)] = False,
-) -> None:  # fmt: skip
+    name: Annotated[str, argument("NAME", "Of the table of yak chaos abuse.", show_default=False)],
+    bootstrap: Annotated[str, option("--bootstrap", "The broker.", CONNECTION, metavar="ADDRESS")],
+    topics: Annotated[str, option("--topics", "Write to these.", WHAT, metavar="PLAIN,PACKED")],
+    duration: Annotated[str, option("--duration", "How long.", STOP, metavar="DURATION")] = "10s",
+    http: Annotated[str, option("--http", "Its HTTP address.", CONNECTION, metavar="ADDRESS")] = "",
+    remote: Annotated[bool, option("--remote", "Also another machine.", CONNECTION)] = False,
+) -> None:
     """Run the attacker of `yak chaos abuse`: attack for a duration, and print the number of requests."""
     import json
     import os
@@ -553,10 +542,8 @@ def faults(g: Globals) -> None:
 @chaos.command("prove", examples=("yak chaos prove", "yak chaos prove --seed 5 -o json"))
 def prove_(
     g: Globals,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the generated histories.", rich_help_panel=WHAT)] = 1,
-    clean: Annotated[
-        int, typer.Option("--clean", metavar="N", min=1, help="Clean histories to accept.", rich_help_panel=WHAT)
-    ] = 200,
+    seed: Annotated[int, option("--seed", "Seed of the generated histories.", WHAT)] = 1,
+    clean: Annotated[int, option("--clean", "Clean histories to accept.", WHAT, metavar="N", min=1)] = 200,
 ) -> int | None:
     """Self-test the checker: corrupt clean histories in every way, and detect each.
 

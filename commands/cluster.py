@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from yak.commands.app import CONNECTION, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -21,24 +20,17 @@ SHOWN_MAX = 20
 def restore(
     g: Globals,
     accept_loss: Annotated[
-        bool,
-        typer.Option("--accept-loss", help="Restore although brokers may have acted on newer metadata.",
-                     rich_help_panel=WHAT),
+        bool, option("--accept-loss", "Restore although brokers may have acted on newer metadata.", WHAT)
     ] = False,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Forget the offers; the store goes on with its own content.",
-                           rich_help_panel=WHAT)
+        bool, option("--abort", "Forget the offers; the store goes on with its own content.", WHAT)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.", rich_help_panel=WHAT)] = False,
-    redis_url: Annotated[
-        str | None,
-        typer.Option("--redis-url", help="The metadata store.", metavar="URL", rich_help_panel=CONNECTION),
-    ] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Show the plan, change nothing.", WHAT)] = False,
+    redis_url: Annotated[str | None, option("--redis-url", "The metadata store.", CONNECTION, metavar="URL")] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Use the store of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> int:  # fmt: skip
+) -> int:
     """Restore a metadata store that lost its data, from the newest of the brokers' copies.
 
     Each broker that detects the loss offers its copy. The newest copy is complete if all registered brokers have
@@ -167,21 +159,15 @@ MIGRATION_SECONDS = 10.0
 
 def migrate(
     g: Globals,
-    to: Annotated[
-        Literal["redis", "raft"],
-        typer.Option("--to", metavar="redis|raft", help="Where the metadata shall be.", rich_help_panel=WHAT),
-    ],
+    to: Annotated[Literal["redis", "raft"], option("--to", "Where the metadata shall be.", WHAT, metavar="redis|raft")],
     redis_url: Annotated[
         str | None,
-        typer.Option(
-            "--redis-url", metavar="URL", help="With yak up: to this Redis, not to one of its own.", rich_help_panel=CONNECTION
-        ),
+        option("--redis-url", "With yak up: to this Redis, not to one of its own.", CONNECTION, metavar="URL"),
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Move the cluster of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Move the cluster of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Move a running cluster's metadata between Redis and a quorum of its brokers.
 
     A cluster of yak up is restarted broker by broker with both stores, and then with the new one alone. Other brokers

@@ -5,10 +5,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-import typer
-
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.errors import UsageError
 from yak.local.demo.scenario import Reporter, Result, Row, Scenario, Settings
 
@@ -264,24 +263,15 @@ demo = CommandGroup(
     default="failover",
 )
 
-Fast = Annotated[bool, typer.Option("--fast", help="A shorter load: 2.5 s instead of 6.", rich_help_panel=WHAT)]
-Duration = Annotated[
-    str | None,
-    typer.Option("--duration", metavar="DURATION", help="How long the clients send: 10s, 1m.", rich_help_panel=WHAT),
-]
+Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
+Duration = Annotated[str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")]
 DataDir = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir", metavar="DIR", help="Keep the data here.  [a temporary directory]", rich_help_panel=WHAT
-    ),
+    str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
 ]
 Brokers = Annotated[
-    int,
-    typer.Option(
-        "--brokers", metavar="N", min=3, max=_BROKERS_MAX, help="One leader and N-1 followers.", rich_help_panel=WHAT
-    ),
+    int, option("--brokers", "One leader and N-1 followers.", WHAT, metavar="N", min=3, max=_BROKERS_MAX)
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.", rich_help_panel=STOP)]
+Keep = Annotated[bool, option("--keep", "Leave the cluster running at the end.", STOP)]
 
 
 @demo.command(
@@ -327,16 +317,11 @@ def groups(
     g: Globals,
     session_timeout: Annotated[
         str | None,
-        typer.Option(
-            "--session-timeout",
-            metavar="DURATION",
-            help="Session timeout of the consumers.  [6s; 3s with --fast]",
-            rich_help_panel=WHAT,
+        option(
+            "--session-timeout", "Session timeout of the consumers.  [6s; 3s with --fast]", WHAT, metavar="DURATION"
         ),
     ] = None,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="A session timeout of 3 s, and a shorter load.", rich_help_panel=WHAT)
-    ] = False,
+    fast: Annotated[bool, option("--fast", "A session timeout of 3 s, and a shorter load.", WHAT)] = False,
     duration: Duration = None,
     data_dir: DataDir = None,
     keep: Keep = False,
@@ -357,12 +342,11 @@ def groups(
 @demo.command("member", examples=("yak demo member --group g --topic t --name m -b localhost:9092",), hidden=True)
 def member(
     g: Globals,
-    group: Annotated[str, typer.Option("--group", help="Group to join.", rich_help_panel=WHAT)],
-    topic: Annotated[str, typer.Option("--topic", help="Topic to read.", rich_help_panel=WHAT)],
-    name: Annotated[str, typer.Option("--name", help="Client id.", rich_help_panel=WHAT)],
+    group: Annotated[str, option("--group", "Group to join.", WHAT)],
+    topic: Annotated[str, option("--topic", "Topic to read.", WHAT)],
+    name: Annotated[str, option("--name", "Client id.", WHAT)],
     session_timeout: Annotated[
-        str,
-        typer.Option("--session-timeout", metavar="DURATION", help="As in `yak demo groups`.", rich_help_panel=WHAT),
+        str, option("--session-timeout", "As in `yak demo groups`.", WHAT, metavar="DURATION")
     ] = "6s",
 ) -> None:
     """Run one of the consumers of `yak demo groups`.
@@ -380,10 +364,8 @@ def member(
 @demo.command("cluster", examples=("yak demo cluster --data-dir /tmp/demo",), hidden=True)
 def cluster(
     g: Globals,  # noqa: ARG001 - every command has them
-    data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Of its own.", rich_help_panel=WHAT)],
-    brokers: Annotated[
-        int, typer.Option("--brokers", min=1, max=_BROKERS_MAX, help="How many.", rich_help_panel=WHAT)
-    ] = 3,
+    data_dir: Annotated[str, option("--data-dir", "Of its own.", WHAT, metavar="DIR")],
+    brokers: Annotated[int, option("--brokers", "How many.", WHAT, min=1, max=_BROKERS_MAX)] = 3,
     keep: Keep = False,
 ) -> int:
     """Supervise the cluster and the clients of `yak ui --demo`.
@@ -405,9 +387,7 @@ def cluster(
 )
 def spark(
     g: Globals,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="A shorter load: 12 s instead of 36.", rich_help_panel=WHAT)
-    ] = False,
+    fast: Annotated[bool, option("--fast", "A shorter load: 12 s instead of 36.", WHAT)] = False,
     duration: Duration = None,
     data_dir: DataDir = None,
     keep: Keep = False,
@@ -453,7 +433,7 @@ def restart(
     g: Globals,
     fast: Fast = False,
     duration: Duration = None,
-    no_kill: Annotated[bool, typer.Option("--no-kill", help="Leave the broker alone.", rich_help_panel=WHAT)] = False,
+    no_kill: Annotated[bool, option("--no-kill", "Leave the broker alone.", WHAT)] = False,
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:

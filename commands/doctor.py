@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.local.checks.finding import Finding
@@ -22,14 +21,10 @@ _SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port",
 def doctor(
     g: Globals,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Check this directory.  [./yak-data]", rich_help_panel=WHAT),
+        str | None, option("--data-dir", "Check this directory.  [./yak-data]", WHAT, metavar="DIR")
     ] = None,
     bundle: Annotated[
-        str | None,
-        typer.Option(
-            "--bundle", metavar="FILE", help="Write findings, versions and logs into a zip.", rich_help_panel=OUTPUT
-        ),
+        str | None, option("--bundle", "Write findings, versions and logs into a zip.", OUTPUT, metavar="FILE")
     ] = None,
 ) -> int | None:
     """Check that clients can reach and use a cluster."""

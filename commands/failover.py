@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import CONNECTION, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
+from yak.commands.parameters import argument, option
 from yak.errors import UsageError, YakError
 from yak.view.formats import counted
 
@@ -136,38 +135,33 @@ def failover(
     g: Globals,
     topic: Annotated[
         str | None,
-        typer.Argument(help="A topic, or one partition.", metavar="TOPIC[:P]", autocompletion=complete_topic,
-                       show_default=False),
+        argument("TOPIC[:P]", "A topic, or one partition.", autocompletion=complete_topic, show_default=False),
     ] = None,
-    to: Annotated[
-        int | None, typer.Option("--to", help="The new leader.", metavar="NODE",
-                                 rich_help_panel=WHAT)
-    ] = None,
-    from_: Annotated[
-        int | None, typer.Option("--from", help="Only partitions led by this broker.", metavar="NODE", rich_help_panel=WHAT)
-    ] = None,
+    to: Annotated[int | None, option("--to", "The new leader.", WHAT, metavar="NODE")] = None,
+    from_: Annotated[int | None, option("--from", "Only partitions led by this broker.", WHAT, metavar="NODE")] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="All topics; without --to and --from: preferred leader election.",
-                           rich_help_panel=WHAT)
+        bool, option("--all", "All topics; without --to and --from: preferred leader election.", WHAT)
     ] = False,
     controller: Annotated[
-        bool, typer.Option("--controller", help="Restart the controller; another broker is elected.",
-                           rich_help_panel=WHAT)
+        bool, option("--controller", "Restart the controller; another broker is elected.", WHAT)
     ] = False,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Kill the leader (or the controller) with kill -9, on this machine.",
-                           rich_help_panel=WHAT)
+        bool, option("--kill", "Kill the leader (or the controller) with kill -9, on this machine.", WHAT)
     ] = False,
     probe: Annotated[
         bool | None,
-        typer.Option("--probe/--no-probe", help="Write test records to tell the first acknowledged write: with --kill and "
-                     "--controller, the default, to a topic of their own; else to the first moved partition.", rich_help_panel=WHAT, show_default=False),
+        option(
+            "--probe/--no-probe",
+            "Write test records to tell the first acknowledged write: with --kill and "
+            "--controller, the default, to a topic of their own; else to the first moved partition.",
+            WHAT,
+            show_default=False,
+        ),
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Move partitions to other leaders, or kill a leader.
 
     The preferred leader (the first replica) takes over, or if it leads already, the next replica in the ISR.

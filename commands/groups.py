@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.client.groups.places import partitions_text
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
@@ -323,19 +322,13 @@ SHOW = "Show only"
 def list_(
     g: Globals,
     state: Annotated[
-        list[str] | None,
-        typer.Option("--state", help="Groups in this state; repeatable.", metavar="STATE", rich_help_panel=SHOW),
+        list[str] | None, option("--state", "Groups in this state; repeatable.", SHOW, metavar="STATE")
     ] = None,
     type_: Annotated[
-        list[str] | None,
-        typer.Option("--type", help="classic, consumer, share or streams.", metavar="TYPE", rich_help_panel=SHOW),
+        list[str] | None, option("--type", "classic, consumer, share or streams.", SHOW, metavar="TYPE")
     ] = None,
-    lag: Annotated[
-        bool,
-        typer.Option("--lag/--no-lag", help="Read committed and log end offsets, for the lag.",
-                     rich_help_panel=OUTPUT),
-    ] = True,
-) -> int | None:  # fmt: skip
+    lag: Annotated[bool, option("--lag/--no-lag", "Read committed and log end offsets, for the lag.", OUTPUT)] = True,
+) -> int | None:
     """List groups."""
     from yak.client.groups.describing import STATES, TYPES, list_groups
 
@@ -391,13 +384,11 @@ def _rows(
 )
 def describe(
     g: Globals,
-    names: Annotated[list[str], typer.Argument(help="Groups.", metavar="GROUP", autocompletion=complete_group)],
+    names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
     time: Annotated[
-        bool,
-        typer.Option("--time/--no-time", help="Read the first unread record of each partition, for its age.",
-                     rich_help_panel=OUTPUT),
+        bool, option("--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT)
     ] = True,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
     from yak.client.groups.offsets import committed_offsets
@@ -461,7 +452,7 @@ def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> No
 @command(examples=("yak groups members audit", "yak groups members audit -o wide", "yak groups members audit -o json"))
 def members(
     g: Globals,
-    name: Annotated[str, typer.Argument(help="Group.", metavar="GROUP", autocompletion=complete_group)],
+    name: Annotated[str, argument("GROUP", "Group.", autocompletion=complete_group)],
 ) -> None:
     """Show the members of a group and their assignments.
 
@@ -496,47 +487,38 @@ TO = "Where to (exactly one)"
 )
 def reset(
     g: Globals,
-    name: Annotated[str, typer.Argument(help="Group.", metavar="GROUP", autocompletion=complete_group)],
+    name: Annotated[str, argument("GROUP", "Group.", autocompletion=complete_group)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="A topic or some partitions; repeatable.", metavar="TOPIC[:P,...]",
-                     rich_help_panel=WHAT),
+        option("--topic, -t", "A topic or some partitions; repeatable.", WHAT, metavar="TOPIC[:P,...]"),
     ] = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All topics with committed offsets.", rich_help_panel=WHAT)
-    ] = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Change the offsets; without it, only show the plan.", rich_help_panel=WHAT)
-    ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="The first record.", rich_help_panel=TO)
-    ] = False,
-    to_latest: Annotated[
-        bool, typer.Option("--to-latest", help="The end: skip all existing records.", rich_help_panel=TO)
-    ] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", help="This offset.", metavar="N", min=0, rich_help_panel=TO)
-    ] = None,
+    all_topics: Annotated[bool, option("--all-topics", "All topics with committed offsets.", WHAT)] = False,
+    execute: Annotated[bool, option("--execute", "Change the offsets; without it, only show the plan.", WHAT)] = False,
+    to_earliest: Annotated[bool, option("--to-earliest", "The first record.", TO)] = False,
+    to_latest: Annotated[bool, option("--to-latest", "The end: skip all existing records.", TO)] = False,
+    to_offset: Annotated[int | None, option("--to-offset", "This offset.", TO, metavar="N", min=0)] = None,
     to_timestamp: Annotated[
         str | None,
-        typer.Option("--to-timestamp", "--to-datetime", help="The first record at or after a time: ISO-8601, epoch, -15m.",
-                     metavar="TIME", rich_help_panel=TO),
+        option(
+            "--to-timestamp, --to-datetime",
+            "The first record at or after a time: ISO-8601, epoch, -15m.",
+            TO,
+            metavar="TIME",
+        ),
     ] = None,
     shift_by: Annotated[
-        int | None,
-        typer.Option("--shift-by", help="N records forward, or back if N is negative.", metavar="N", rich_help_panel=TO),
+        int | None, option("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
     ] = None,
     to_current: Annotated[
-        bool,
-        typer.Option("--to-current", help="What is committed, brought into the log; the end where nothing is.",
-                     rich_help_panel=TO),
+        bool, option("--to-current", "What is committed, brought into the log; the end where nothing is.", TO)
     ] = False,
     from_file: Annotated[
         str | None,
-        typer.Option("--from-file", help="What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.",
-                     metavar="FILE", rich_help_panel=TO),
+        option(
+            "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
+        ),
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Reset a group's committed offsets.
 
     A dry run without --execute. --execute needs a group without members. Offsets outside the log are clamped to it.
@@ -640,16 +622,18 @@ def _show_plan(
 )
 def delete(
     g: Globals,
-    names: Annotated[list[str], typer.Argument(help="Groups.", metavar="GROUP", autocompletion=complete_group)],
+    names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="Only the offsets of this topic or these partitions; repeatable.",
-                     metavar="TOPIC[:P,...]", rich_help_panel=WHAT),
+        option(
+            "--topic, -t",
+            "Only the offsets of this topic or these partitions; repeatable.",
+            WHAT,
+            metavar="TOPIC[:P,...]",
+        ),
     ] = None,
-    if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing if it does not exist.", rich_help_panel=WHAT)
-    ] = False,
-) -> int:  # fmt: skip
+    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
+) -> int:
     """Delete groups and their committed offsets, or only the offsets of some topics.
 
     A group with members is not deleted. Offsets of a topic are not deleted while a member is subscribed to it.

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Final
 
-import typer
-
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,8 @@ EXIT_CODES = (
 @command(examples=("yak help topics create", "yak help unknown-topic", "yak help exit-codes"))
 def help_(
     g: Globals,
-    words: Annotated[
-        list[str] | None, typer.Argument(help="A command, an error's slug, errors, or exit-codes.", metavar="WHAT")
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="The tree of all commands, for tools.", rich_help_panel=OUTPUT)
-    ] = False,
+    words: Annotated[list[str] | None, argument("WHAT", "A command, an error's slug, errors, or exit-codes.")] = None,
+    json_: Annotated[bool, option("--json", "The tree of all commands, for tools.", OUTPUT)] = False,
 ) -> None:
     """Explain a command, an error or a topic."""
     from yak.commands.overview import overview

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
+from yak.commands.parameters import argument, option
 from yak.commands.units import format_time
 from yak.errors import Unreachable
 from yak.plain_text import one_line
@@ -322,64 +321,34 @@ _FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store inste
 def isr(
     g: Globals,
     topic: Annotated[
-        str | None,
-        typer.Argument(help="Only this topic.", metavar="TOPIC", autocompletion=complete_topic, show_default=False),
+        str | None, argument("TOPIC", "Only this topic.", autocompletion=complete_topic, show_default=False)
     ] = None,
-    under_replicated: Annotated[
-        bool,
-        typer.Option(
-            "--under-replicated",
-            help="Only under-replicated partitions.",
-            rich_help_panel=WHAT,
-        ),
-    ] = False,
-    under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr", help="Only partitions that refuse acks=all.", rich_help_panel=WHAT)
-    ] = False,
+    under_replicated: Annotated[bool, option("--under-replicated", "Only under-replicated partitions.", WHAT)] = False,
+    under_min_isr: Annotated[bool, option("--under-min-isr", "Only partitions that refuse acks=all.", WHAT)] = False,
     at_min_isr: Annotated[
-        bool,
-        typer.Option("--at-min-isr", help="Only partitions with just min.insync.replicas in sync.", rich_help_panel=WHAT),
+        bool, option("--at-min-isr", "Only partitions with just min.insync.replicas in sync.", WHAT)
     ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Only partitions without a leader.", rich_help_panel=WHAT)
-    ] = False,
-    internal: Annotated[
-        bool,
-        typer.Option("--internal", help="Also healthy partitions of internal topics.", rich_help_panel=WHAT),
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Return 4 if a partition is under-replicated.", rich_help_panel=WHAT)
-    ] = False,
+    offline: Annotated[bool, option("--offline", "Only partitions without a leader.", WHAT)] = False,
+    internal: Annotated[bool, option("--internal", "Also healthy partitions of internal topics.", WHAT)] = False,
+    check: Annotated[bool, option("--check", "Return 4 if a partition is under-replicated.", WHAT)] = False,
     max_lag: Annotated[
-        int | None,
-        typer.Option(
-            "--max-lag", help="A larger lag in records counts as out of sync too.", metavar="N", min=0,
-            rich_help_panel=WHAT,
-        ),
+        int | None, option("--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0)
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Update continuously; without a terminal print changes.",
-                           rich_help_panel=OUTPUT)
+        bool, option("--watch, -w", "Update continuously; without a terminal print changes.", OUTPUT)
     ] = False,
-    interval: Annotated[
-        str, typer.Option("--interval", help="Time between updates.", metavar="DURATION", rich_help_panel=OUTPUT)
-    ] = "1s",
-    count: Annotated[
-        int | None, typer.Option("--count", help="Stop after N updates.", metavar="N", rich_help_panel=STOP, min=1)
-    ] = None,
+    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
+    count: Annotated[int | None, option("--count", "Stop after N updates.", STOP, metavar="N", min=1)] = None,
     from_redis: Annotated[
-        bool, typer.Option("--from-redis", help="Read from the metadata store, not the brokers.", rich_help_panel=CONNECTION)
+        bool, option("--from-redis", "Read from the metadata store, not the brokers.", CONNECTION)
     ] = False,
     redis_url: Annotated[
-        str | None,
-        typer.Option("--redis-url", help="The metadata store for --from-redis.", metavar="URL", rich_help_panel=CONNECTION),
+        str | None, option("--redis-url", "The metadata store for --from-redis.", CONNECTION, metavar="URL")
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR",
-                     rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Show leader, in-sync replicas and lag of each partition.
 
     Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are

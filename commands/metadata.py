@@ -3,11 +3,10 @@
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 from yak.commands.app import CONNECTION, START, STOP, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
+from yak.commands.parameters import option
 from yak.commands.units import format_time
 from yak.view.formats import counted
 from yak.view.metadata_sentences import sentence
@@ -221,17 +220,11 @@ metadata = CommandGroup(
 )
 
 RedisUrl: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--redis-url", help="Read from this metadata store.", metavar="URL", rich_help_panel=CONNECTION),
+    str | None, option("--redis-url", "Read from this metadata store.", CONNECTION, metavar="URL")
 ]
 DataDir: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--data-dir",
-        help="Read the store of a yak up directory, or a broker's copy.",
-        metavar="DIR",
-        rich_help_panel=CONNECTION,
-    ),
+    option("--data-dir", "Read the store of a yak up directory, or a broker's copy.", CONNECTION, metavar="DIR"),
 ]
 
 
@@ -241,15 +234,11 @@ DataDir: TypeAlias = Annotated[
 )
 def log(
     g: Globals,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="From this record or time on.", metavar="OFFSET|TIME", rich_help_panel=START),
-    ] = None,
+    from_: Annotated[str | None, option("--from", "From this record or time on.", START, metavar="OFFSET|TIME")] = None,
     to: Annotated[
-        str | None,
-        typer.Option("--to", help="Up to this record or time, included.", metavar="OFFSET|TIME", rich_help_panel=STOP),
+        str | None, option("--to", "Up to this record or time, included.", STOP, metavar="OFFSET|TIME")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records.", rich_help_panel=STOP)] = False,
+    follow: Annotated[bool, option("--follow, -f", "Wait for new records.", STOP)] = False,
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -277,10 +266,7 @@ def log(
 )
 def snapshot(
     g: Globals,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", help="As of this record or time.  [now]", metavar="OFFSET|TIME", rich_help_panel=START),
-    ] = None,
+    at: Annotated[str | None, option("--at", "As of this record or time.  [now]", START, metavar="OFFSET|TIME")] = None,
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:

@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import typer
-
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.local_cluster import local_cluster, print_status
 from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster
@@ -19,10 +18,7 @@ node = CommandGroup(
 )
 
 DataDir: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
-    ),
+    str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
 ]
 
 
@@ -30,12 +26,10 @@ DataDir: TypeAlias = Annotated[
 def add(
     g: Globals,
     role: Annotated[
-        Literal["leader", "follower"],
-        typer.Option("--role", metavar="ROLE", help="leader or follower.", rich_help_panel=WHAT),
+        Literal["leader", "follower"], option("--role", "leader or follower.", WHAT, metavar="ROLE")
     ] = "follower",
     configs: Annotated[
-        list[str] | None,
-        typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+        list[str] | None, option("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -77,9 +71,7 @@ def resume(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
 def restart(
     g: Globals,
     node_id: NodeId,
-    hard: Annotated[
-        bool, typer.Option("--hard", help="SIGKILL instead of SIGTERM first.", rich_help_panel=STOP)
-    ] = False,
+    hard: Annotated[bool, option("--hard", "SIGKILL instead of SIGTERM first.", STOP)] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Restart a broker; start it if it is dead."""

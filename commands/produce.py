@@ -2,19 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import OUTPUT, START, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 from yak.commands.producing import DEFAULT_TOPIC, Request, run
 
 FILE = "From a file"
 SENDING = "How to send"
-
-
-def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, hidden=hidden)
 
 
 @command(
@@ -28,123 +23,80 @@ def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hid
 def produce(
     g: Globals,
     topic: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic, metavar="TOPIC"
-        ),
+        str | None, argument("TOPIC", f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
     ] = None,
-    topic_option: Annotated[str | None, _text("--topic", "-t", help_="Topic, as an option.", metavar="TOPIC")] = None,
-    message: Annotated[list[str] | None, _text("--message", "-m", help_="A value to send; repeatable.")] = None,
-    key: Annotated[str | None, _text("--key", "-k", help_="Key of the records.")] = None,
+    topic_option: Annotated[str | None, option("--topic, -t", "Topic, as an option.", WHAT, metavar="TOPIC")] = None,
+    message: Annotated[list[str] | None, option("--message, -m", "A value to send; repeatable.", WHAT)] = None,
+    key: Annotated[str | None, option("--key, -k", "Key of the records.", WHAT)] = None,
     header: Annotated[
-        list[str] | None, _text("--header", "-H", help_="Header of the records; repeatable.", metavar="NAME=VALUE")
+        list[str] | None, option("--header, -H", "Header of the records; repeatable.", WHAT, metavar="NAME=VALUE")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Send to this partition.", rich_help_panel=WHAT, min=0)
-    ] = None,
+    partition: Annotated[int | None, option("--partition, -p", "Send to this partition.", WHAT, min=0)] = None,
     template: Annotated[
-        bool,
-        typer.Option(
-            "--template",
-            help="Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.",
-            rich_help_panel=WHAT,
-        ),
+        bool, option("--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT)
     ] = False,
     timestamp: Annotated[
-        str | None, _text("--timestamp", help_="Timestamp of the records: ISO-8601, epoch, -15m.", metavar="TIME")
+        str | None, option("--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME")
     ] = None,
     file: Annotated[
-        str | None, _text("--file", "-f", help_="Read records from a file; - is stdin.", panel=FILE, metavar="PATH")
+        str | None, option("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")
     ] = None,
     format_: Annotated[
-        str | None,
-        _text("--format", help_="lines, json or csv; by the file's name if not given.", panel=FILE, metavar="FORMAT"),
+        str | None, option("--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT")
     ] = None,
     key_separator: Annotated[
-        str | None, _text("--key-separator", "-K", help_="Split lines into key and value here.", panel=FILE)
+        str | None, option("--key-separator, -K", "Split lines into key and value here.", FILE)
     ] = None,
-    null_value: Annotated[
-        str | None, _text("--null-value", help_="This text is a null value (a tombstone).", panel=FILE)
-    ] = None,
-    csv_key: Annotated[
-        str | None, _text("--csv-key", help_="Column that becomes the key.", panel=FILE, metavar="COLUMN")
-    ] = None,
+    null_value: Annotated[str | None, option("--null-value", "This text is a null value (a tombstone).", FILE)] = None,
+    csv_key: Annotated[str | None, option("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")] = None,
     csv_value: Annotated[
         str,
-        _text(
-            "--csv-value",
-            help_="Column of the value; json: all other columns; json:A,B: these.",
-            panel=FILE,
-            metavar="COLUMN|json",
+        option(
+            "--csv-value", "Column of the value; json: all other columns; json:A,B: these.", FILE, metavar="COLUMN|json"
         ),
     ] = "json",
     csv_header: Annotated[
         list[str] | None,
-        _text("--csv-header", help_="Column that becomes a header; repeatable.", panel=FILE, metavar="COLUMN=NAME"),
+        option("--csv-header", "Column that becomes a header; repeatable.", FILE, metavar="COLUMN=NAME"),
     ] = None,
     csv_columns: Annotated[
-        str | None, _text("--csv-columns", help_="Names for a file without a header row.", panel=FILE, metavar="A,B,C")
+        str | None, option("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
     ] = None,
     csv_partition: Annotated[
-        str | None, _text("--csv-partition", help_="Column with the partition.", panel=FILE, metavar="COLUMN")
+        str | None, option("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
     ] = None,
     csv_delimiter: Annotated[
-        str | None,
-        _text("--csv-delimiter", help_="One character, or tab; found if not given.", panel=FILE, metavar="CHARACTER"),
+        str | None, option("--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER")
     ] = None,
-    csv_encoding: Annotated[
-        str, _text("--csv-encoding", help_="Encoding of the file.", panel=FILE, metavar="NAME")
-    ] = "utf-8",
+    csv_encoding: Annotated[str, option("--csv-encoding", "Encoding of the file.", FILE, metavar="NAME")] = "utf-8",
     resume: Annotated[
-        str | None,
-        _text("--resume", help_="Checkpoint file: continue from it, and update it.", panel=FILE, metavar="CHECKPOINT"),
+        str | None, option("--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT")
     ] = None,
-    acks: Annotated[str, _text("--acks", help_="Acknowledged by: 0, 1 or all.", panel=SENDING, metavar="ACKS")] = "all",
+    acks: Annotated[str, option("--acks", "Acknowledged by: 0, 1 or all.", SENDING, metavar="ACKS")] = "all",
     compression: Annotated[
-        str,
-        _text("--compression-type", "-z", help_="none, gzip, snappy, lz4 or zstd.", panel=SENDING, metavar="CODEC"),
+        str, option("--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, metavar="CODEC")
     ] = "none",
     batch_size: Annotated[
-        str | None, _text("--batch-size", help_="Largest batch, such as 64KiB.", panel=SENDING, metavar="SIZE")
+        str | None, option("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
     ] = None,
     linger: Annotated[
-        str | None, _text("--linger", help_="Wait this long to fill a batch.", panel=SENDING, metavar="DURATION")
+        str | None, option("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
     ] = None,
     transactional: Annotated[
-        bool,
-        typer.Option(
-            "--transactional",
-            help="All records in one transaction: written together or not at all.",
-            rich_help_panel=SENDING,
-        ),
+        bool, option("--transactional", "All records in one transaction: written together or not at all.", SENDING)
     ] = False,
     transactional_id: Annotated[
         str | None,
-        _text(
-            "--transactional-id",
-            help_="The same with this id; fences an earlier producer of it.",
-            panel=SENDING,
-            metavar="ID",
-        ),
+        option("--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"),
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", help="Records a second, at most.", rich_help_panel=SENDING, min=0.001)
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option("--repeat", help="Send it all N times; 0: until Ctrl+C.", rich_help_panel=SENDING, min=0)
-    ] = 1,
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the topic if it does not exist.", rich_help_panel=START)
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the first 5 records; send nothing.", rich_help_panel=OUTPUT)
-    ] = False,
-    tee: Annotated[
-        bool, typer.Option("--tee", "-T", help="Copy the values to stdout too.", rich_help_panel=OUTPUT)
-    ] = False,
-    request_required_acks: Annotated[str | None, _text("--request-required-acks", help_="", hidden=True)] = None,
-    compression_codec: Annotated[str | None, _text("--compression-codec", help_="", hidden=True)] = None,
-    properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
+    rate: Annotated[float | None, option("--rate", "Records a second, at most.", SENDING, min=0.001)] = None,
+    repeat: Annotated[int, option("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, min=0)] = 1,
+    create: Annotated[bool, option("--create", "Create the topic if it does not exist.", START)] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the first 5 records; send nothing.", OUTPUT)] = False,
+    tee: Annotated[bool, option("--tee, -T", "Copy the values to stdout too.", OUTPUT)] = False,
+    request_required_acks: Annotated[str | None, option("--request-required-acks", "", WHAT, hidden=True)] = None,
+    compression_codec: Annotated[str | None, option("--compression-codec", "", WHAT, hidden=True)] = None,
+    properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
 ) -> int:
     """Write records to a topic.
 

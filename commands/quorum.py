@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -19,7 +18,7 @@ quorum = CommandGroup(
     examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
 )
 
-NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of the broker.")]
+NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 
 _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
 
@@ -30,8 +29,7 @@ _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up
 def describe(
     g: Globals,
     replication: Annotated[
-        bool,
-        typer.Option("--replication", help="Show each node's log end, lag and last fetch.", rich_help_panel=OUTPUT),
+        bool, option("--replication", "Show each node's log end, lag and last fetch.", OUTPUT)
     ] = False,
 ) -> None:
     """Show the quorum's leader, epoch, voters and observers.
@@ -101,10 +99,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
 def secret(
     g: Globals,
     data_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="The secret of the cluster of this broker's data.", rich_help_panel=WHAT
-        ),
+        str | None, option("--data-dir", "The secret of the cluster of this broker's data.", WHAT, metavar="DIR")
     ] = None,
 ) -> None:
     """Print a new secret for yak serve --cluster-secret-file.

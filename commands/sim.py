@@ -14,11 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
 from yak.commands.options import Globals
 from yak.commands.output import layout
+from yak.commands.parameters import option
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,10 +30,7 @@ _GC_THRESHOLDS = (100_000, 20, 50)
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=1, help="Processes [default: the cores there are].", rich_help_panel=OUTPUT),
-]
+Workers = Annotated[int | None, option("--workers", "Processes [default: the cores there are].", OUTPUT, min=1)]
 
 
 def in_order(
@@ -197,71 +193,28 @@ SMALLER = "Smaller than the seed (as --shrink prints it)"
 )
 def run(
     g: Globals,
-    seed: Annotated[int, typer.Option("--seed", help="The first seed.", rich_help_panel=WHAT)] = 1,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.", rich_help_panel=WHAT)] = 1,
-    brokers: Annotated[
-        int,
-        typer.Option(
-            "--brokers",
-            min=1,
-            max=9,
-            help="Number of brokers; more than 1 replicate.",
-            rich_help_panel=WHAT,
-        ),
-    ] = 1,
-    swarm: Annotated[
-        bool,
-        typer.Option("--swarm", help="Each seed also draws the number of brokers, 2 to 5.", rich_help_panel=WHAT),
-    ] = False,
+    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
+    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
+    brokers: Annotated[int, option("--brokers", "Number of brokers; more than 1 replicate.", WHAT, min=1, max=9)] = 1,
+    swarm: Annotated[bool, option("--swarm", "Each seed also draws the number of brokers, 2 to 5.", WHAT)] = False,
     metadata: Annotated[
         str,
-        typer.Option(
-            "--metadata",
-            metavar="STORE",
-            help="Where the metadata are: redis, raft, or both (moved to and fro).",
-            rich_help_panel=WHAT,
-        ),
+        option("--metadata", "Where the metadata are: redis, raft, or both (moved to and fro).", WHAT, metavar="STORE"),
     ] = "redis",
-    mutant: Annotated[
-        str,
-        typer.Option("--mutant", help="Apply a mutant first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
-    ] = "",
+    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
     faults: Annotated[
-        str | None,
-        typer.Option(
-            "--faults",
-            help="Only these classes of faults, or none.",
-            metavar="NAMES",
-            rich_help_panel=SMALLER,
-        ),
+        str | None, option("--faults", "Only these classes of faults, or none.", SMALLER, metavar="NAMES")
     ] = None,
     keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep",
-            help="Only the faults with these numbers, or none.",
-            metavar="NUMBERS",
-            rich_help_panel=SMALLER,
-        ),
+        str | None, option("--keep", "Only the faults with these numbers, or none.", SMALLER, metavar="NUMBERS")
     ] = None,
-    without: Annotated[
-        str, typer.Option("--without", help="Leave out topics or clients.", metavar="NAMES", rich_help_panel=SMALLER)
-    ] = "",
-    producers: Annotated[
-        int | None,
-        typer.Option("--producers", min=0, help="At most N producers.", metavar="N", rich_help_panel=SMALLER),
-    ] = None,
+    without: Annotated[str, option("--without", "Leave out topics or clients.", SMALLER, metavar="NAMES")] = "",
+    producers: Annotated[int | None, option("--producers", "At most N producers.", SMALLER, min=0, metavar="N")] = None,
     values: Annotated[
-        int | None,
-        typer.Option("--values", min=1, help="At most N values per producer.", metavar="N", rich_help_panel=SMALLER),
+        int | None, option("--values", "At most N values per producer.", SMALLER, min=1, metavar="N")
     ] = None,
-    shrink: Annotated[
-        bool,
-        typer.Option("--shrink", help="Minimize a failing seed, and print its command.", rich_help_panel=OUTPUT),
-    ] = False,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Print the events (one seed).", rich_help_panel=OUTPUT)
-    ] = False,
+    shrink: Annotated[bool, option("--shrink", "Minimize a failing seed, and print its command.", OUTPUT)] = False,
+    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
     workers: Workers = None,
 ) -> int:
     """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
@@ -401,28 +354,15 @@ HUNT_WALKS = 30_000
 )
 def model(
     g: Globals,
-    records: Annotated[int, typer.Option("--records", min=0, help="Records written.", rich_help_panel=BOUNDS)] = 1,
-    crashes: Annotated[
-        int, typer.Option("--crashes", min=0, help="Kills, and losses of power.", rich_help_panel=BOUNDS)
-    ] = 1,
-    outages: Annotated[int, typer.Option("--outages", min=0, help="Outages of the store.", rich_help_panel=BOUNDS)] = 0,
-    elections: Annotated[
-        int, typer.Option("--elections", min=0, help="Elections and fencings.", rich_help_panel=BOUNDS)
-    ] = 1,
-    changes: Annotated[
-        int, typer.Option("--changes", min=0, help="Changes of the ISR by leaders.", rich_help_panel=BOUNDS)
-    ] = 0,
-    states: Annotated[
-        int | None,
-        typer.Option("--states", min=1, help="Stop after N states.", metavar="N", rich_help_panel=BOUNDS),
-    ] = None,
-    walks: Annotated[
-        int, typer.Option("--walks", min=0, help="Random walks after the search.", rich_help_panel=WHAT)
-    ] = 2_000,
-    lacks: Annotated[str, typer.Option("--lacks", help="Remove this rule.", metavar="RULE", rich_help_panel=WHAT)] = "",
-    mutants: Annotated[
-        bool, typer.Option("--mutants", help="Remove each rule, and walk until a check fails.", rich_help_panel=OUTPUT)
-    ] = False,
+    records: Annotated[int, option("--records", "Records written.", BOUNDS, min=0)] = 1,
+    crashes: Annotated[int, option("--crashes", "Kills, and losses of power.", BOUNDS, min=0)] = 1,
+    outages: Annotated[int, option("--outages", "Outages of the store.", BOUNDS, min=0)] = 0,
+    elections: Annotated[int, option("--elections", "Elections and fencings.", BOUNDS, min=0)] = 1,
+    changes: Annotated[int, option("--changes", "Changes of the ISR by leaders.", BOUNDS, min=0)] = 0,
+    states: Annotated[int | None, option("--states", "Stop after N states.", BOUNDS, min=1, metavar="N")] = None,
+    walks: Annotated[int, option("--walks", "Random walks after the search.", WHAT, min=0)] = 2_000,
+    lacks: Annotated[str, option("--lacks", "Remove this rule.", WHAT, metavar="RULE")] = "",
+    mutants: Annotated[bool, option("--mutants", "Remove each rule, and walk until a check fails.", OUTPUT)] = False,
 ) -> int:
     """Visit all states of a small replication model within bounds, then walk farther with the broker's real partitions."""
     from yak.sim.model.rules import RULES, SPARE
@@ -491,25 +431,16 @@ def _hunt(g: Globals) -> int:
 )
 def quorum(
     g: Globals,
-    seed: Annotated[int, typer.Option("--seed", help="The first seed.", rich_help_panel=WHAT)] = 1,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.", rich_help_panel=WHAT)] = 1,
-    mutant: Annotated[
-        str,
-        typer.Option("--mutant", help="Apply a mutant first (yak sim mutants).", metavar="NAME", rich_help_panel=WHAT),
-    ] = "",
+    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
+    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
+    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
     faults: Annotated[
-        str | None,
-        typer.Option("--faults", help="Only these classes of faults, or none.", metavar="NAMES", rich_help_panel=WHAT),
+        str | None, option("--faults", "Only these classes of faults, or none.", WHAT, metavar="NAMES")
     ] = None,
     keep: Annotated[
-        str | None,
-        typer.Option(
-            "--keep", help="Only the faults with these numbers, or none.", metavar="NUMBERS", rich_help_panel=WHAT
-        ),
+        str | None, option("--keep", "Only the faults with these numbers, or none.", WHAT, metavar="NUMBERS")
     ] = None,
-    lines: Annotated[
-        bool, typer.Option("--lines", help="Print the events (one seed).", rich_help_panel=OUTPUT)
-    ] = False,
+    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
     workers: Workers = None,
 ) -> int:
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
@@ -561,17 +492,11 @@ COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_remove
 @command(examples=("yak sim mutants", "yak sim mutants --name ack-before-replication", "yak sim mutants -o json"))
 def mutants(
     g: Globals,
-    name: Annotated[
-        list[str] | None,
-        typer.Option("--name", help="Only this mutant; repeatable.", metavar="NAME", rich_help_panel=WHAT),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The first seed to try.", rich_help_panel=WHAT)] = 1,
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", min=1, help="Try at most N seeds per mutant.", rich_help_panel=WHAT),
-    ] = None,
+    name: Annotated[list[str] | None, option("--name", "Only this mutant; repeatable.", WHAT, metavar="NAME")] = None,
+    seed: Annotated[int, option("--seed", "The first seed to try.", WHAT)] = 1,
+    seeds: Annotated[int | None, option("--seeds", "Try at most N seeds per mutant.", WHAT, min=1)] = None,
     workers: Workers = None,
-    listed: Annotated[bool, typer.Option("--list", help="Only list the mutants.", rich_help_panel=OUTPUT)] = False,
+    listed: Annotated[bool, option("--list", "Only list the mutants.", OUTPUT)] = False,
 ) -> int:
     """Mutation-test the simulator's checks: exit code 4 if a mutant is not detected."""
     from yak.errors import UsageError

@@ -12,10 +12,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import OUTPUT, START, STOP, WHAT, CommandGroup, command
 from yak.commands.options import OPTIONS, Globals
+from yak.commands.parameters import argument, option
 from yak.errors import YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONF, CONNECTOR, DRIVER_MEMORY, JARS, MASTER, PACKAGES, SHIP, key_values
@@ -133,14 +132,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 )
 def run(
     g: Globals,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="One of yak spark jobs.")],
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="OPTIONS", help="Options of the job: yak spark run JOB --help.")
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", "-f", help="Follow its output; Ctrl+C stops it.", rich_help_panel=STOP),
-    ] = False,
+    job: Annotated[str, argument("JOB", "One of yak spark jobs.")],
+    words: Annotated[list[str] | None, argument("OPTIONS", "Options of the job: yak spark run JOB --help.")] = None,
+    follow: Annotated[bool, option("--follow, -f", "Follow its output; Ctrl+C stops it.", STOP)] = False,
 ) -> int | None:
     """Run a job over topics, in the background or with --follow.
 
@@ -301,10 +295,9 @@ _STOP_S = 90.0
 def status(
     g: Globals,
     job: Annotated[
-        str | None,
-        typer.Argument(metavar="ID", help="One job, with its queries and its last error.", show_default=False),
+        str | None, argument("ID", "One job, with its queries and its last error.", show_default=False)
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="Include ended jobs.", rich_help_panel=WHAT)] = False,
+    all_: Annotated[bool, option("--all, -a", "Include ended jobs.", WHAT)] = False,
 ) -> int | None:
     """Show the Spark jobs started here, and their progress."""
     from yak.local.spark_runs import all_runs, find_run
@@ -323,12 +316,9 @@ def status(
 @command(examples=("yak spark stop counts-1", "yak spark stop --all", "yak spark stop counts-1 --now"))
 def stop(
     g: Globals,
-    jobs: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Job ids of yak spark status.")] = None,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="All that run.", rich_help_panel=WHAT)] = False,
-    now: Annotated[
-        bool,
-        typer.Option("--now", help="kill -9: the active batch is repeated at the next start.", rich_help_panel=STOP),
-    ] = False,
+    jobs: Annotated[list[str] | None, argument("ID", "Job ids of yak spark status.")] = None,
+    all_: Annotated[bool, option("--all, -a", "All that run.", WHAT)] = False,
+    now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
 ) -> int | None:
     """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
     from yak.errors import UsageError
@@ -593,45 +583,25 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/
 )
 def sql(
     g: Globals,
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="One query; - reads it from stdin.")] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="The query is in this file.", rich_help_panel=WHAT)
-    ] = None,
+    query: Annotated[str | None, argument("QUERY", "One query; - reads it from stdin.")] = None,
+    file: Annotated[str | None, option("--file, -f", "The query is in this file.", WHAT, metavar="FILE")] = None,
     schema: Annotated[
         list[str] | None,
-        typer.Option(
-            "--schema", metavar="TABLE=COLUMNS", rich_help_panel=WHAT,
-            help="Values of a topic are JSON with these columns; repeatable.",
-        ),
+        option("--schema", "Values of a topic are JSON with these columns; repeatable.", WHAT, metavar="TABLE=COLUMNS"),
     ] = None,
     mode: Annotated[
         str,
-        typer.Option(
-            "--mode", metavar="MODE", rich_help_panel=WHAT,
-            help="Values that are not such JSON: permissive, dropmalformed or failfast.",
-        ),
+        option("--mode", "Values that are not such JSON: permissive, dropmalformed or failfast.", WHAT, metavar="MODE"),
     ] = "permissive",
     from_: Annotated[
-        str,
-        typer.Option("--from", metavar="WHERE", help="earliest, a time (-15m), or offsets as JSON.", rich_help_panel=START),
+        str, option("--from", "earliest, a time (-15m), or offsets as JSON.", START, metavar="WHERE")
     ] = "earliest",
-    to: Annotated[
-        str, typer.Option("--to", metavar="WHERE", help="latest, a time, or offsets as JSON.", rich_help_panel=STOP)
-    ] = "latest",
-    max_rows: Annotated[
-        int | None,
-        typer.Option("--max-rows", "-n", metavar="N", min=1, help="Stop after N rows.", rich_help_panel=OUTPUT),
-    ] = None,
-    isolation: Annotated[
-        str,
-        typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.", rich_help_panel=WHAT),
-    ] = "read_uncommitted",
+    to: Annotated[str, option("--to", "latest, a time, or offsets as JSON.", STOP, metavar="WHERE")] = "latest",
+    max_rows: Annotated[int | None, option("--max-rows, -n", "Stop after N rows.", OUTPUT, metavar="N", min=1)] = None,
+    isolation: Annotated[str, option("--isolation", "Or read_committed.", WHAT, metavar="LEVEL")] = "read_uncommitted",
     option: Annotated[
         list[str] | None,
-        typer.Option(
-            "--option", metavar="NAME=VALUE", rich_help_panel=WHAT,
-            help="Of the data source, kafka.… of the client; repeatable.",
-        ),
+        option("--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"),
     ] = None,
     connector: Connector = "yak",
     master: Master = None,
@@ -640,7 +610,7 @@ def sql(
     jars: Jars = None,
     packages: Packages = None,
     ship: Ship = "package",
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Run one SQL query over topics as tables.
 
     Each topic in the query is a table with the columns key, value (both text), json (the value as a VARIANT,
@@ -770,9 +740,7 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
 )
 def shell(
     g: Globals,
-    code: Annotated[
-        str | None, typer.Option("--command", "-c", metavar="CODE", help="Run this and end.", rich_help_panel=WHAT)
-    ] = None,
+    code: Annotated[str | None, option("--command, -c", "Run this and end.", WHAT, metavar="CODE")] = None,
     connector: Connector = "yak",
     master: Master = None,
     conf: Conf = None,
@@ -820,36 +788,34 @@ def shell(
 )
 def submit(
     g: Globals,
-    file: Annotated[str, typer.Argument(metavar="FILE.py", help="A PySpark program.")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Its own arguments, after --.")] = None,
+    file: Annotated[str, argument("FILE.py", "A PySpark program.")],
+    words: Annotated[list[str] | None, argument("ARGS", "Its own arguments, after --.")] = None,
     background: Annotated[
-        bool, typer.Option("--background", "-d", help="Leave it running; yak spark status shows it.", rich_help_panel=STOP)
+        bool, option("--background, -d", "Leave it running; yak spark status shows it.", STOP)
     ] = False,
     py_files: Annotated[
-        list[str] | None,
-        typer.Option("--py-files", metavar="PATH", help="More Python to send along; repeatable.", rich_help_panel=WHAT),
+        list[str] | None, option("--py-files", "More Python to send along; repeatable.", WHAT, metavar="PATH")
     ] = None,
     archives: Annotated[
         list[str] | None,
-        typer.Option(
-            "--archives", metavar="PATH[#NAME]", rich_help_panel=WHAT,
-            help="Archives to unpack on executors, such as a packed environment; repeatable.",
+        option(
+            "--archives",
+            "Archives to unpack on executors, such as a packed environment; repeatable.",
+            WHAT,
+            metavar="PATH[#NAME]",
         ),
     ] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Option("--files", metavar="PATH", help="Files to send along; repeatable.", rich_help_panel=WHAT),
+        list[str] | None, option("--files", "Files to send along; repeatable.", WHAT, metavar="PATH")
     ] = None,
-    deploy_mode: Annotated[
-        str, typer.Option("--deploy-mode", metavar="MODE", help="client, or cluster.", rich_help_panel=SPARK)
-    ] = "client",
+    deploy_mode: Annotated[str, option("--deploy-mode", "client, or cluster.", SPARK, metavar="MODE")] = "client",
     master: Master = None,
     conf: Conf = None,
     driver_memory: DriverMemory = None,
     jars: Jars = None,
     packages: Packages = None,
     ship: Ship = "package",
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Run a PySpark program with spark-submit, with format("yak") registered and the package shipped to executors.
 
     The program creates its session as usual (SparkSession.builder.getOrCreate()). In client mode, yak spark status shows

@@ -8,6 +8,7 @@ import typer
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
@@ -294,15 +295,10 @@ def _only(name: str, what: str) -> object:
     return typer.Option(f"--{name}", help=what, rich_help_panel=SHOW)
 
 
-Names = Annotated[list[str], typer.Argument(help="Topics.", autocompletion=complete_topic, metavar="TOPIC")]
-Name = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic, metavar="TOPIC")]
-Configs = Annotated[
-    list[str] | None,
-    typer.Option("--config", "-c", help="A topic config; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
-]
+Names = Annotated[list[str], argument("TOPIC", "Topics.", autocompletion=complete_topic)]
+Name = Annotated[str, argument("TOPIC", "Topic.", autocompletion=complete_topic)]
+Configs = Annotated[list[str] | None, option("--config, -c", "A topic config; repeatable.", WHAT, metavar="NAME=VALUE")]
+DryRun = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
 
 
 @topics.command("list", examples=("yak topics list", "yak topics list --sort records -o wide"))
@@ -315,9 +311,7 @@ def list_topics(
     under_min_isr: Annotated[bool, _only("under-min-isr-partitions", "Topics that refuse acks=all.")] = False,
     at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics with an ISR of min.insync.replicas.")] = False,
     unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with an offline partition.")] = False,
-    sort: Annotated[
-        str, typer.Option("--sort", help="name, partitions, records or size.", rich_help_panel=OUTPUT, metavar="COLUMN")
-    ] = "name",
+    sort: Annotated[str, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
 ) -> None:
     """List topics."""
     from yak.view.partition_state import Conditions
@@ -341,9 +335,7 @@ def list_topics(
 def describe(
     g: Globals,
     names: Names,
-    all_configs: Annotated[
-        bool, typer.Option("--all-configs", help="Also configs at their default.", rich_help_panel=OUTPUT)
-    ] = False,
+    all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
 ) -> None:
     """Show partitions, replicas and configs of topics."""
 
@@ -371,28 +363,16 @@ def create(
     names: Names,
     partitions: Annotated[
         int,
-        typer.Option(
-            "--partitions",
-            "-p",
-            help="Number of partitions; the broker's default if not given.",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, show_default=False
         ),
     ] = -1,
     replication_factor: Annotated[
         int,
-        typer.Option(
-            "--replication-factor",
-            "-r",
-            help="Replicas; the broker's default if not given.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, show_default=False),
     ] = -1,
     config: Configs = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do nothing if it exists.", rich_help_panel=WHAT)
-    ] = False,
+    if_not_exists: Annotated[bool, option("--if-not-exists", "Do nothing if it exists.", WHAT)] = False,
     dry_run: DryRun = False,
 ) -> int:
     """Create topics."""
@@ -415,13 +395,10 @@ def create(
 def alter(
     g: Globals,
     name: Name,
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="Grow to this many.", rich_help_panel=WHAT, min=1)
-    ] = None,
+    partitions: Annotated[int | None, option("--partitions, -p", "Grow to this many.", WHAT, min=1)] = None,
     config: Configs = None,
     delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", help="Reset to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+        list[str] | None, option("--delete-config", "Reset to the default; repeatable.", WHAT, metavar="NAME")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -450,9 +427,7 @@ def alter(
 def delete(
     g: Globals,
     names: Names,
-    if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing if it does not exist.", rich_help_panel=WHAT)
-    ] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
 ) -> int:
     """Delete topics and all their records."""
     g.must_not_be_readonly(f"deleting {', '.join(names)}")
@@ -480,16 +455,11 @@ def trim(
     name: Name,
     before: Annotated[
         str,
-        typer.Option(
-            "--before", help="Delete records below this offset, or older than this time.", rich_help_panel=WHAT,
-            metavar="OFFSET|TIME",
-        ),
+        option("--before", "Delete records below this offset, or older than this time.", WHAT, metavar="OFFSET|TIME"),
     ],
-    partitions: Annotated[
-        str | None, typer.Option("--partitions", help="Only these.", rich_help_panel=WHAT, metavar="0,2")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the records to delete.", rich_help_panel=WHAT)] = False,
-) -> int:  # fmt: skip
+    partitions: Annotated[str | None, option("--partitions", "Only these.", WHAT, metavar="0,2")] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Show the records to delete.", WHAT)] = False,
+) -> int:
     """Delete a topic's oldest records."""
 
     if not dry_run:
@@ -510,7 +480,7 @@ def trim(
 def clone(
     g: Globals,
     source: Name,
-    target: Annotated[str, typer.Argument(help="The new topic.", metavar="NEW")],
+    target: Annotated[str, argument("NEW", "The new topic.")],
     dry_run: DryRun = False,
 ) -> None:
     """Create an empty topic with another's partitions and configs."""

@@ -11,6 +11,7 @@ import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
 from yak.commands.options import Globals, words_of
+from yak.commands.parameters import argument, option
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -148,61 +149,40 @@ _EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "t
 def ui(
     g: Globals,
     screen: Annotated[
-        str | None,
-        typer.Argument(metavar="SCREEN", help="First screen: topics, messages, groups, ...", show_default=False),
+        str | None, argument("SCREEN", "First screen: topics, messages, groups, ...", show_default=False)
     ] = None,
-    what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="Open this topic or group.", show_default=False)
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Start a demo cluster under load.", rich_help_panel=START)
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="With --demo: leave the cluster running.", rich_help_panel=START)
-    ] = False,
+    what: Annotated[str | None, argument("WHAT", "Open this topic or group.", show_default=False)] = None,
+    demo: Annotated[bool, option("--demo", "Start a demo cluster under load.", START)] = False,
+    keep: Annotated[bool, option("--keep", "With --demo: leave the cluster running.", START)] = False,
     theme: Annotated[
         str | None,
-        typer.Option(
-            "--theme", metavar="NAME", help="yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", rich_help_panel=OUTPUT
-        ),
+        option("--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"),
     ] = None,
-    ascii_: Annotated[
-        bool, typer.Option("--ascii", help="ASCII characters only.", rich_help_panel=OUTPUT)
-    ] = False,
-    no_motion: Annotated[
-        bool, typer.Option("--no-motion", help="Nothing blinks or moves.", rich_help_panel=OUTPUT)
-    ] = False,
+    ascii_: Annotated[bool, option("--ascii", "ASCII characters only.", OUTPUT)] = False,
+    no_motion: Annotated[bool, option("--no-motion", "Nothing blinks or moves.", OUTPUT)] = False,
     fps: Annotated[
-        float, typer.Option("--fps", metavar="N", min=0.2, max=10, help="Largest number of updates a second.", rich_help_panel=OUTPUT)
+        float, option("--fps", "Largest number of updates a second.", OUTPUT, metavar="N", min=0.2, max=10)
     ] = 4.0,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="A line for each change, for screen readers and pipes.", rich_help_panel=OUTPUT)
-    ] = False,
-    self_test: Annotated[
-        bool, typer.Option("--self-test", help="Test all screens without a terminal, and exit.", rich_help_panel=WHAT)
-    ] = False,
+    plain: Annotated[bool, option("--plain", "A line for each change, for screen readers and pipes.", OUTPUT)] = False,
+    self_test: Annotated[bool, option("--self-test", "Test all screens without a terminal, and exit.", WHAT)] = False,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="The yak up directory whose brokers can be killed.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR")
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve the UI to browsers.", rich_help_panel=_WEB)] = False,
+    web: Annotated[bool, option("--web", "Serve the UI to browsers.", _WEB)] = False,
     host: Annotated[
-        str | None,
-        typer.Option("--host", metavar="HOST", help="Address to listen on; 127.0.0.1 if not given.", rich_help_panel=_WEB),
+        str | None, option("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="N", min=0, max=65_535, help="8090 or the next free one if not given; 0: any.", rich_help_panel=_WEB),
+        option("--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535),
     ] = None,
     token: Annotated[
-        str | None,
-        typer.Option("--token", metavar="SECRET", help="Token that browsers need; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
+        str | None, option("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET")
     ] = None,
     certificate: Annotated[
-        str | None,
-        typer.Option("--certificate", metavar="FILE", help="Serve HTTPS; private key and certificate in PEM.", rich_help_panel=_WEB),
+        str | None, option("--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Monitor and test a cluster in a terminal or browser."""
     require_extra("web" if web else "ui")
     from yak.tui import launch
