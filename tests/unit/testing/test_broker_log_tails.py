@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from yak.testing import cluster
 from yak.testing.cluster import BrokerLogs, last_lines
 
 
