@@ -7,7 +7,7 @@ import pytest
 
 from yak.client.groups.reading import CommitEvery, Started
 from yak.commands import interrupts
-from yak.commands.consuming import Request, parse_commit_every, tell_start
+from yak.commands.consume import Request, parse_commit_every, tell_start
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 
