@@ -32,7 +32,7 @@ from versus.table import Row, write_json
 from versus.yak_broker import YakBroker
 from versus.yak_cluster import YakCluster
 
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import machine, machine_line
 from yak.errors import YakError
 from yak.local.bench.replication import Shape
 

@@ -32,8 +32,8 @@ import psutil
 from versus.table import short
 
 from yak.client.admin import Admin
-from yak.client.bench.cpu import process_cpu_seconds
-from yak.client.bench.machine import machine, machine_line, usable_cores
+from yak.client.bench.result import machine, machine_line, usable_cores
+from yak.local.bench.fleet import process_cpu_seconds
 from yak.local.spawn import yak_argv
 from yak.sim.wire import record_batch
 

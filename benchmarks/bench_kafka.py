@@ -25,7 +25,7 @@ from versus.table import Row, table_lines, write_json
 from versus.yak_broker import YakBroker
 from versus.yak_cluster import YakCluster
 
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import machine, machine_line
 from yak.local.bench.ledger_load import IMPATIENT, READER
 from yak.local.bench.replication import shapes
 

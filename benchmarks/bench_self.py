@@ -24,7 +24,7 @@ from versus.brokers import Watched, free_port, spawn, start_and_wait, stop_proce
 from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import Goal, Table, Turns, table_lines
 
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import machine, machine_line
 from yak.local.redis_server import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,6 +9,7 @@ import typer
 
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
@@ -40,32 +41,25 @@ Tokens: TypeAlias = Annotated[list[str] | None, _names("--delegation-token", "Th
 Users: TypeAlias = Annotated[
     list[str] | None, _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
 ]
-Cluster: TypeAlias = Annotated[bool, typer.Option("--cluster", help="The cluster itself.", rich_help_panel=WHICH)]
-Prefixed: TypeAlias = Annotated[
-    bool, typer.Option("--prefixed", help="All resources whose name begins so.", rich_help_panel=WHICH)
-]
+Cluster: TypeAlias = Annotated[bool, option("--cluster", "The cluster itself.", WHICH)]
+Prefixed: TypeAlias = Annotated[bool, option("--prefixed", "All resources whose name begins so.", WHICH)]
 Allow: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow", help="User:ann, or ann; * is everyone. Repeatable.", metavar="PRINCIPAL", rich_help_panel=WHO
-    ),
+    list[str] | None, option("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
 ]
 Deny: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--deny", help="As --allow: may not; wins. Repeatable.", metavar="PRINCIPAL", rich_help_panel=WHO),
+    list[str] | None, option("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
 ]
 Hosts: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--host", help="From this IP address only. Repeatable.", metavar="IP", rich_help_panel=WHO),
+    list[str] | None, option("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")
 ]
 Operations: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--operation",
-        help="read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
+        "read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
         "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
+        WHAT,
         metavar="OPERATION",
-        rich_help_panel=WHAT,
     ),
 ]
 _COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", "pattern")
@@ -83,10 +77,7 @@ def list_acls(
     user_principal: Users = None,
     cluster: Cluster = False,
     prefixed: Prefixed = False,
-    principal: Annotated[
-        str | None,
-        typer.Option("--principal", help="Of User:ann, or ann.", metavar="PRINCIPAL", rich_help_panel=WHO),
-    ] = None,
+    principal: Annotated[str | None, option("--principal", "Of User:ann, or ann.", WHO, metavar="PRINCIPAL")] = None,
 ) -> None:
     """List ACLs; those that apply to a resource if one is named, patterns included.
 
@@ -129,13 +120,9 @@ def add(
     deny: Deny = None,
     host: Hosts = None,
     operation: Operations = None,
-    producer: Annotated[
-        bool,
-        typer.Option("--producer", help="All that a producer to the topics needs.", rich_help_panel=WHAT),
-    ] = False,
+    producer: Annotated[bool, option("--producer", "All that a producer to the topics needs.", WHAT)] = False,
     consumer: Annotated[
-        bool,
-        typer.Option("--consumer", help="All that a consumer of the topics in the groups needs.", rich_help_panel=WHAT),
+        bool, option("--consumer", "All that a consumer of the topics in the groups needs.", WHAT)
     ] = False,
 ) -> None:
     """Add ACLs: for each principal, host, operation and resource one.

@@ -1,34 +1,47 @@
 """`yak bench produce|consume|latency|e2e|workload|replication|failover`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from yak.commands.app import STOP, WHAT, CommandGroup
-from yak.commands.bench_options import (
-    Acks,
-    Asserts,
-    Baseline,
-    Clients,
-    Compression,
-    Csv,
-    Duration,
-    Linger,
-    Messages,
-    NoProgress,
-    Partitions,
-    ProgressJson,
-    Properties,
-    Size,
-    Throughput,
-    Topic,
-    WarmUp,
-)
+from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 from yak.commands.units import parse_duration_ms, parse_size_bytes
 
 if TYPE_CHECKING:
     from yak.client.bench.load import Kind, Load
+
+CLIENT = "Client"
+
+Topic = Annotated[str, option("--topic, -t", "The topic to use; created if it does not exist.", WHAT)]
+Partitions = Annotated[int | None, option("--partitions", "Create the topic with N partitions.", WHAT, min=1)]
+Clients = Annotated[int, option("--clients", "Client processes.", WHAT, min=1)]
+Size = Annotated[str, option("--size, --record-size", "Bytes of each value.", WHAT, metavar="SIZE")]
+Throughput = Annotated[
+    float | None, option("--throughput", "Records a second over all clients.", WHAT, min=0.001, metavar="N")
+]
+Messages = Annotated[int | None, option("--msgs, --num-records", "Records over all clients.", STOP, min=1)]
+Duration = Annotated[str | None, option("--duration", "Stop after this time.", STOP, metavar="DURATION")]
+WarmUp = Annotated[str, option("--warm-up", "Load before the measurement.", WHAT, metavar="DURATION")]
+Acks = Annotated[Literal["0", "1", "all", "-1"], option("--acks", "Acknowledgements to wait for.", CLIENT)]
+Linger = Annotated[str, option("--linger", "How long a batch waits for records.", CLIENT, metavar="DURATION")]
+Compression = Annotated[
+    Literal["none", "gzip", "snappy", "lz4", "zstd"], option("--compression, -z", "Codec of the batches.", CLIENT)
+]
+Properties = Annotated[
+    list[str] | None, option("-X, --client-property", "librdkafka property.", CLIENT, metavar="NAME=VALUE")
+]
+Csv = Annotated[Path | None, option("--csv", "Write one line for each client and a total.", OUTPUT, metavar="FILE")]
+NoProgress = Annotated[bool, option("--no-progress", "No progress line.", OUTPUT)]
+ProgressJson = Annotated[bool, option("--progress-json", "Print progress on stderr as JSON lines.", OUTPUT)]
+Asserts = Annotated[
+    list[str] | None,
+    option("--assert", "Exit with code 4 unless this holds: p99<20ms, rate>=500k, p50<=1.1x.", OUTPUT, metavar="LIMIT"),
+]
+Baseline = Annotated[
+    Path | None, option("--baseline", "Compare with the JSON of an earlier run.", OUTPUT, metavar="FILE")
+]
+
 
 TOPIC = "yak-bench"
 MESSAGES = 1_000_000
@@ -256,10 +269,8 @@ def e2e(
 )
 def run_workload(
     g: Globals,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The workload; list: print all.")],
-    topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="The topic to use; default: yak-bench-NAME.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "The workload; list: print all.")],
+    topic: Annotated[str | None, option("--topic, -t", "The topic to use; default: yak-bench-NAME.")] = None,
     duration: Duration = "1m",
     warm_up: WarmUp = "5s",
     acks: Acks = "all",
@@ -314,30 +325,18 @@ def run_workload(
 )
 def replication(
     g: Globals,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the load: half a minute.", rich_help_panel=WHAT)
-    ] = False,
+    quick: Annotated[bool, option("--quick", "A tenth of the load: half a minute.", WHAT)] = False,
     idle_partitions: Annotated[
-        int,
-        typer.Option("--idle-partitions", min=0, help="Partitions of the idle topic; 0: none.", rich_help_panel=WHAT),
+        int, option("--idle-partitions", "Partitions of the idle topic; 0: none.", WHAT, min=0)
     ] = 1000,
     away: Annotated[
-        str,
-        typer.Option(
-            "--away", metavar="SIZE", help="Data that the stopped follower misses; 0: none.", rich_help_panel=WHAT
-        ),
+        str, option("--away", "Data that the stopped follower misses; 0: none.", WHAT, metavar="SIZE")
     ] = "1GB",
     ack_time: Annotated[
-        str,
-        typer.Option(
-            "--ack-time", metavar="DURATION", help="Duration of the acknowledgement measurement.", rich_help_panel=STOP
-        ),
+        str, option("--ack-time", "Duration of the acknowledgement measurement.", STOP, metavar="DURATION")
     ] = DURATION,
     idle_time: Annotated[
-        str,
-        typer.Option(
-            "--idle-time", metavar="DURATION", help="Duration of the idle CPU measurement.", rich_help_panel=STOP
-        ),
+        str, option("--idle-time", "Duration of the idle CPU measurement.", STOP, metavar="DURATION")
     ] = DURATION,
 ) -> None:
     """Measure the cost of three replicas: throughput, CPU, acknowledgements, idle partitions, catch-up of a follower.
@@ -373,16 +372,11 @@ def replication(
 def failover(
     g: Globals,
     mode: Annotated[
-        Literal["kill", "pause"],
-        typer.Option("--mode", help="SIGKILL, or SIGSTOP until another leads.", rich_help_panel=WHAT),
+        Literal["kill", "pause"], option("--mode", "SIGKILL, or SIGSTOP until another leads.", WHAT)
     ] = "kill",
-    rate: Annotated[
-        float, typer.Option("--throughput", min=1.0, metavar="N", help="Records a second.", rich_help_panel=WHAT)
-    ] = RATE,
+    rate: Annotated[float, option("--throughput", "Records a second.", WHAT, min=1.0, metavar="N")] = RATE,
     size: Size = SIZE,
-    kills: Annotated[
-        int, typer.Option("--kills", min=1, metavar="N", help="Stop after N kills.", rich_help_panel=STOP)
-    ] = FAILOVER_KILLS,
+    kills: Annotated[int, option("--kills", "Stop after N kills.", STOP, min=1, metavar="N")] = FAILOVER_KILLS,
     progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,
@@ -395,7 +389,7 @@ def failover(
     """
     from yak.commands.bench_failover import refuse_others_cluster
     from yak.commands.bench_failover import run as run_failover
-    from yak.local.bench.failover_result import FailoverSettings
+    from yak.local.bench.failover import FailoverSettings
 
     refuse_others_cluster(g)
     g.must_not_be_readonly("starting and killing brokers")

@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yak.client.bench.checks import check_against_baseline, parse_check, read_baseline, verdicts
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import check_against_baseline, machine, machine_line, parse_check, read_baseline, verdicts
 from yak.commands.bench_run import broken_checks, check_line, tell
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError
-from yak.local.bench.failover import run_failover
-from yak.local.bench.failover_result import PAUSES, FailoverResult, FailoverSettings, Kill, document
+from yak.local.bench.failover import PAUSES, FailoverResult, FailoverSettings, Kill, document, run_failover
 from yak.local.bench.fleet import LocalFleet
 from yak.view.formats import counted, group_digits
 

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from yak.client.bench.machine import machine, machine_line
+from yak.client.bench.result import machine, machine_line
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.local.bench.fleet import Fleet, LocalFleet

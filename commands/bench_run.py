@@ -7,19 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from yak.client.bench.checks import (
+from yak.client.bench.clients import Moment, run_benchmark
+from yak.client.bench.load import Load
+from yak.client.bench.result import (
+    CSV_COLUMNS,
     Check,
+    Result,
     check_against_baseline,
+    client_row,
     comparison,
+    document,
+    machine,
+    machine_line,
     parse_check,
     read_baseline,
+    spread,
     verdicts,
+    write_csv,
 )
-from yak.client.bench.load import Load
-from yak.client.bench.machine import machine, machine_line
-from yak.client.bench.recent import Moment
-from yak.client.bench.result import CSV_COLUMNS, Result, client_row, document, spread, write_csv
-from yak.client.bench.run import run_benchmark
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError

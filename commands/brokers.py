@@ -6,7 +6,7 @@ import typer
 
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
-from yak.commands.topic_arguments import key_values
+from yak.commands.topics import key_values
 
 brokers = CommandGroup(
     "brokers",

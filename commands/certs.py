@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 certs = CommandGroup(
     "certs",
@@ -26,23 +25,15 @@ _HOSTS_DEFAULT = "localhost,127.0.0.1,::1"
 )
 def create(
     g: Globals,
-    directory: Annotated[str, typer.Argument(help="Folder of the files.", metavar="DIR")],
+    directory: Annotated[str, argument("DIR", "Folder of the files.")],
     hosts: Annotated[
-        str,
-        typer.Option(
-            "--hosts", metavar="HOST,...", help="Names and addresses that clients connect to.", rich_help_panel=WHAT
-        ),
+        str, option("--hosts", "Names and addresses that clients connect to.", WHAT, metavar="HOST,...")
     ] = _HOSTS_DEFAULT,
-    days: Annotated[
-        int, typer.Option("--days", metavar="N", min=1, max=3650, help="Days until they expire.", rich_help_panel=WHAT)
-    ] = 365,
+    days: Annotated[int, option("--days", "Days until they expire.", WHAT, metavar="N", min=1, max=3650)] = 365,
     client: Annotated[
-        list[str] | None,
-        typer.Option("--client", metavar="NAME", help="Also a client's certificate; repeatable.", rich_help_panel=WHAT),
+        list[str] | None, option("--client", "Also a client's certificate; repeatable.", WHAT, metavar="NAME")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace certificates that are there.", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, option("--force", "Replace certificates that are there.", OUTPUT)] = False,
 ) -> None:
     """Create a private authority, and certificates of the cluster and of clients.
 
@@ -104,7 +95,7 @@ def _client_lines(directory: str, clients: list[str]) -> list[str]:
 
 
 @certs.command("show", examples=("yak certs show certs/broker.pem", "yak certs show certs/ca.pem -o json"))
-def show(g: Globals, file: Annotated[str, typer.Argument(help="File in PEM.", metavar="FILE")]) -> None:
+def show(g: Globals, file: Annotated[str, argument("FILE", "File in PEM.")]) -> None:
     """Show subject, names, dates, issuer and fingerprint of each certificate in a file."""
     from yak.security.certificates import read_certificates
 

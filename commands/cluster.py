@@ -1,14 +1,271 @@
-"""`yak cluster`."""
+"""`yak cluster`: what the metadata store says; move it, and restore it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from yak.commands.app import CommandGroup
-from yak.commands.cluster_migrate import migrate
-from yak.commands.cluster_restore import restore
+from yak.commands.app import CONNECTION, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
+    from yak.client.store_moves import BrokerStores
+    from yak.cluster.restore import RestorePlan
+    from yak.errors import YakError
+    from yak.local.metadata_restore import Found
+
+SHOWN_MAX = 20
+"""How many partitions are printed; JSON has all."""
+
+
+def restore(
+    g: Globals,
+    accept_loss: Annotated[
+        bool, option("--accept-loss", "Restore although brokers may have acted on newer metadata.", WHAT)
+    ] = False,
+    abort: Annotated[
+        bool, option("--abort", "Forget the offers; the store goes on with its own content.", WHAT)
+    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the plan, change nothing.", WHAT)] = False,
+    redis_url: Annotated[str | None, option("--redis-url", "The metadata store.", CONNECTION, metavar="URL")] = None,
+    data_dir: Annotated[
+        str | None, option("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR")
+    ] = None,
+) -> int:
+    """Restore a metadata store that lost its data, from the newest of the brokers' copies.
+
+    Each broker that detects the loss offers its copy. The newest copy is complete if all registered brokers have
+    offered and each other copy is the beginning of it. Otherwise the command refuses, and names the brokers:
+    --accept-loss restores without what they may know.
+    """
+    from yak.commands.local_cluster import find_local, known_redis
+    from yak.local.metadata_restore import RestoreStore
+
+    url = known_redis(g, redis_url, find_local(g, data_dir)) or str(g.settings.value("redis_url"))
+    with RestoreStore(url, timeout_s=min(5.0, g.timeout_ms / 1000)) as store:
+        found = store.look()
+        if found.state != "SEEDING" or not found.offers:
+            return _nothing_to_do(g, store.name, found)
+        if abort:
+            g.must_not_be_readonly("giving up a restore")
+            g.confirm(f"Let cluster {found.cluster_id} go on with the store as it is?")
+            store.abort(found)
+            g.out.note("The offers are forgotten. Brokers that still miss their history offer again.")
+            return 0
+        plan = found.plan()
+        document = describe(found, plan)
+        if dry_run or (g.out.for_people and not g.out.quiet):
+            _print_restored(g, document)
+        if dry_run:
+            return 0
+        if not accept_loss:
+            _refuse_unsafe(plan)
+        g.must_not_be_readonly("restoring the metadata store")
+        g.confirm(_question(found, plan))
+        store.commit(found, plan)
+        if not g.out.for_people:
+            g.out.object(document | {"committed": True})
+        g.out.note(f"Restored as incarnation {plan.image.incarnation}. The brokers take it over within 3 s.")
+        return 0
+
+
+def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
+    """The restore plan as a document."""
+    return {
+        "cluster_id": found.cluster_id,
+        "incarnation": plan.image.incarnation,
+        "answered": [
+            {"id": node_id, "metadata_offset": position[0]} for node_id, position in sorted(plan.took_part.items())
+        ],
+        "newest": plan.newest.node_id,
+        "unknown": [{"id": node_id, "reason": words} for node_id, words in plan.unknown.items()],
+        "topics": len(plan.image.topics),
+        "partitions": sum(len(topic.partitions) for topic in plan.image.topics.values()),
+        "at_risk": [{"topic": topic, "partition": partition} for topic, partition in plan.at_risk],
+        "safe": plan.is_safe,
+        "committed": False,
+    }
+
+
+def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
+    from yak.errors import YakError
+
+    if found.state == "LIVE":
+        g.out.note(f"The metadata store at {name} holds cluster {found.cluster_id}; there is nothing to restore.")
+        return 0
+    if found.state not in ("EMPTY", "SEEDING"):
+        g.out.note(
+            f"The metadata store at {name} is {found.state}: yak cluster migrate moves, or moved, its metadata; "
+            "there is nothing to restore."
+        )
+        return 0
+    raise YakError(
+        "no-offers",
+        f"no broker has offered its metadata to the metadata store at {name}",
+        why="it is empty, and no broker of a cluster is connected to it"
+        if found.state == "EMPTY"
+        else "brokers offer within 3 s of detecting the loss; those that run may use another store",
+        try_=("yak cluster", "start the brokers with this --redis-url"),
+    )
+
+
+def _refuse_unsafe(plan: "RestorePlan") -> None:
+    from yak.errors import YakError
+
+    if not plan.is_safe:
+        raise YakError(
+            "restore-unsafe",
+            "brokers may have acted on newer metadata than any offer has; nothing was written",
+            why="; ".join(f"broker {node_id}: {words}" for node_id, words in plan.unknown.items()),
+            try_=(
+                "start the brokers that did not answer, and run the command again",
+                "yak cluster restore --accept-loss   acknowledged records may be lost",
+            ),
+        )
+
+
+def _question(found: "Found", plan: "RestorePlan") -> str:
+    question = f"Restore cluster {found.cluster_id} from the metadata of broker {plan.newest.node_id}"
+    if not plan.is_safe:
+        question += f", accepting that acknowledged records of {len(plan.at_risk)} partitions may be lost"
+    return question + "?"
+
+
+def _print_restored(g: Globals, document: dict[str, Any]) -> None:
+    from yak.view.formats import counted
+
+    out = g.out
+    if not out.for_people:
+        out.object(document)
+        return
+    out.line(f"cluster      {document['cluster_id']}, to become incarnation {document['incarnation']}")
+    out.line(f"holds        {counted(document['topics'], 'topic')}, {counted(document['partitions'], 'partition')}")
+    for each in document["answered"]:
+        newest = ", the newest" if each["id"] == document["newest"] else ""
+        out.line(f"answered     broker {each['id']}: metadata up to record {each['metadata_offset']}{newest}")
+    for each in document["unknown"]:
+        out.line(f"unknown      broker {each['id']}: {each['reason']}")
+    for each in document["at_risk"][:SHOWN_MAX]:
+        out.line(f"may lose     {each['topic']}-{each['partition']}")
+    if len(document["at_risk"]) > SHOWN_MAX:
+        out.line(f"may lose     and {len(document['at_risk']) - SHOWN_MAX} more partitions")
+    if document["safe"]:
+        out.note("The newest copy has every record that any broker acted on: nothing is lost.")
+
+
+STORE_NAMES = {"redis": "Redis", "raft": "a quorum of the brokers"}
+MOVE_SECONDS_MIN = 60.0
+MIGRATION_SECONDS = 10.0
+
+
+def migrate(
+    g: Globals,
+    to: Annotated[Literal["redis", "raft"], option("--to", "Where the metadata shall be.", WHAT, metavar="redis|raft")],
+    redis_url: Annotated[
+        str | None,
+        option("--redis-url", "With yak up: to this Redis, not to one of its own.", CONNECTION, metavar="URL"),
+    ] = None,
+    data_dir: Annotated[
+        str | None, option("--data-dir", "Move the cluster of this yak up directory.", CONNECTION, metavar="DIR")
+    ] = None,
+) -> None:
+    """Move a running cluster's metadata between Redis and a quorum of its brokers.
+
+    A cluster of yak up is restarted broker by broker with both stores, and then with the new one alone. Other brokers
+    must run with --metadata both before; restart them with --metadata raft or redis afterwards. No record is lost, and
+    partitions with replicas are served throughout. The command can be repeated after it was interrupted.
+    """
+    from yak.commands.local_cluster import find_local
+    from yak.errors import UsageError
+
+    g.must_not_be_readonly("moving the metadata")
+    local = find_local(g, data_dir)
+    if redis_url is not None and (to == "raft" or local is None):
+        why = "a quorum needs no Redis" if to == "raft" else "the brokers were started with their --redis-url"
+        raise UsageError("usage", "--redis-url goes with --to redis and a cluster of yak up", why=why)
+    if local is not None:
+        g.servers_of_local(local)
+        _migrate_local(g, local.data_dir, to, redis_url)
+    else:
+        _migrate_others(g, to)
+
+
+def _migrate_local(g: Globals, data_dir: str, to: str, redis_url: str | None) -> None:
+    """A cluster of `yak up`: everything."""
+    from yak.local.cluster import LocalCluster
+
+    cluster = LocalCluster(data_dir)
+    has_moved = cluster.migrate(to, redis_url=redis_url, say=g.out.note)
+    status = cluster.status()
+    _report(g, to, status.cluster_id, has_moved=has_moved)
+
+
+def _migrate_others(g: Globals, to: str) -> None:
+    """Brokers that were started by other means: the move alone, between their two restarts."""
+    from yak.client.admin import Admin
+    from yak.client.members import list_members
+    from yak.client.store_moves import read_stores, set_target, wait_for_quorum, wait_for_store
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    metadata = admin.metadata()
+    holders = {node for topic in metadata.topics.values() for each in topic.partitions for node in each.replicas}
+    members = list_members(metadata.brokers, holders, [admin.answered], timeout_s=admin.timeout_s)
+    addresses = {node_id: broker.address for node_id, broker in metadata.brokers.items()}
+    found = read_stores(addresses, timeout_s=admin.timeout_s)
+    if all(each.uses(to) and each.stores == to for each in found):
+        _report(g, to, metadata.cluster_id, has_moved=False)
+        return
+    absent = [node_id for node_id, member in members.items() if node_id not in addresses or member.state != "ACTIVE"]
+    check_ready(found, absent, to)
+    has_moved = not all(each.uses(to) for each in found)
+    if has_moved:
+        state = wait_for_quorum(addresses, timeout_s=max(MIGRATION_SECONDS, admin.timeout_s))
+        g.out.note(f"node {state.leader_id} leads the quorum, and its voters have caught up")
+        set_target(addresses, to, timeout_s=max(MIGRATION_SECONDS, admin.timeout_s))
+        wait_for_store(addresses, to, timeout_s=max(MOVE_SECONDS_MIN, admin.timeout_s))
+    _report(g, to, metadata.cluster_id, has_moved=has_moved)
+    g.out.note(f"next: restart the brokers one by one with --metadata {to}; wait for their ISRs in between")
+
+
+def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None:
+    """Check that every broker runs, with both stores or the new one. Raises YakError (`migrate-not-both`)."""
+    from yak.client.store_moves import BOTH
+
+    if absent:
+        raise _not_both(
+            f"{_nodes(absent)} {'does' if len(absent) == 1 else 'do'} not run",
+            "a broker that is away during the move would look for the metadata in the old store",
+            ("start it with --metadata both", "yak brokers unregister NODE          one that is lost for good"),
+        )
+    others = [each for each in found if each.stores != BOTH and not (each.stores == to and each.uses(to))]
+    if others:
+        flags = "--metadata both --redis-url URL --voters ID@HOST:PORT,..."
+        raise _not_both(
+            f"{_nodes([each.node_id for each in others])} cannot use both metadata stores",
+            "; ".join(f"broker {each.node_id} has {each.stores or 'given no answer'}" for each in others),
+            (
+                f"restart each of them with {flags}",
+                "yak quorum secret --data-dir DIR          for a new broker's --cluster-secret-file",
+            ),
+        )
+
+
+def _not_both(message: str, why: str, try_: tuple[str, ...]) -> "YakError":
+    from yak.errors import YakError
+
+    return YakError("migrate-not-both", f"the metadata were not moved: {message}", why=why, try_=try_)
+
+
+def _nodes(node_ids: list[int]) -> str:
+    return f"{'broker' if len(node_ids) == 1 else 'brokers'} {', '.join(map(str, node_ids))}"
+
+
+def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> None:
+    document: dict[str, Any] = {"cluster_id": cluster_id, "metadata": to, "moved": has_moved}
+    if g.output in ("json", "yaml"):
+        g.out.object(document)
+    name = STORE_NAMES[to]
+    g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
+
 
 GOOD_STATE = "ACTIVE"
 QUORUM = "quorum"
@@ -109,7 +366,7 @@ def look(admin: "Admin") -> dict[str, Any]:
 
 def _quorum(admin: "Admin") -> dict[str, Any] | None:
     """The leader, epoch and voters of the metadata quorum; None when it has no leader now."""
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
     from yak.errors import YakError
 
     try:

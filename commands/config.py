@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import OUTPUT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 config = CommandGroup(
     "config",
@@ -17,9 +16,7 @@ config = CommandGroup(
 @config.command("show", examples=("yak config show", "yak config show --origin"))
 def show(
     g: Globals,
-    origin: Annotated[
-        bool, typer.Option("--origin", help="Also show the origin of each value.", rich_help_panel=OUTPUT)
-    ] = False,
+    origin: Annotated[bool, option("--origin", "Also show the origin of each value.", OUTPUT)] = False,
 ) -> None:
     """Show every setting.
 

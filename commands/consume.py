@@ -1,25 +1,558 @@
-"""`yak consume`: its options; `consuming.py` implements it."""
+"""`yak consume`."""
 
-from typing import Annotated
+import re
+import select
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
-import typer
-
+from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, STOP, WHAT, command
 from yak.commands.completing import complete_group, complete_topic
-from yak.commands.consuming import Request, run
 from yak.commands.options import Globals
-from yak.errors import UsageError
+from yak.commands.parameters import argument, option
+from yak.commands.produce import DEFAULT_TOPIC, ensure_topic
+from yak.commands.units import parse_duration_ms, parse_time_ms
+from yak.errors import NothingInTime, UsageError
+from yak.view.formats import counted, format_duration, format_size, group_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yak.client.admin import Admin
+    from yak.client.consume import PartitionReader, Window
+    from yak.client.consumer import Received
+    from yak.client.filters import Filter
+    from yak.client.groups.reading import CommitEvery, GroupReader, Started
+    from yak.client.metadata import ClusterMetadata, Topic
+    from yak.client.offset_spec import Range
+    from yak.commands.record_output import Decoder, RecordPrinter
+    from yak.ids import Offset, TopicPartition
+
+APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
+"""The field order of Apache's console consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one `yak consume`, as typed."""
+
+    topics: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    partitions: str | None = None
+    filters: tuple[str, ...] = ()
+    read_committed: bool = False
+    from_beginning: bool = False
+    offsets: tuple[str, ...] = ()
+    from_time: str | None = None
+    to_time: str | None = None
+    tail: int | None = None
+    exit_at_end: bool = False
+    max_messages: int | None = None
+    idle_ms: int | None = None
+    fields: str | None = None
+    format: str | None = None
+    json_value: bool = False
+    decoder: str | None = None
+    skip_errors: bool = False
+    stats: bool = False
+    separator: str = "\t"
+    with_value: bool = True
+    group: str | None = None
+    commit_every: str | None = None
+    no_commit: bool = False
+
+    def with_properties(self, properties: tuple[str, ...]) -> "Request":
+        """Translate Apache's `--property print.key=true` and similar ones to options of yak."""
+        shown: list[str] = []
+        changed = self
+        for text in properties:
+            name, equals, value = text.partition("=")
+            field = name.removeprefix("print.")
+            if equals and name == "key.separator":
+                changed = replace(changed, separator=value.encode().decode("unicode_escape"))
+            elif equals and name == "print.value":
+                changed = replace(changed, with_value=value.lower() == "true")
+            elif equals and name.startswith("print.") and field in APACHE_FIELDS:
+                if value.lower() == "true":
+                    shown.append(field)
+            else:
+                raise UsageError(
+                    "bad-property",
+                    f'"{text}" is not a property of consume',
+                    why=f"known are print.value, key.separator, {', '.join('print.' + each for each in APACHE_FIELDS)}",
+                    try_=("--print key,timestamp",),
+                )
+        if shown:
+            changed = replace(changed, fields=",".join(each for each in APACHE_FIELDS if each in shown))
+        return changed
+
+    def check(self) -> None:
+        """Raise UsageError for several start positions, or formats that exclude each other."""
+        starts = {
+            "--from-beginning": self.from_beginning,
+            "--offset": bool(self.offsets),
+            "--from": self.from_time is not None,
+            "--tail": self.tail is not None,
+        }
+        given = [name for name, is_given in starts.items() if is_given]
+        if len(given) > 1:
+            raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
+        self._check_group()
+
+    def _check_group(self) -> None:
+        if self.group is None:
+            for name, is_given in (("--commit-every", self.commit_every is not None), ("--no-commit", self.no_commit)):
+                if is_given:
+                    raise UsageError("usage", f"{name} needs --group", why="without a group nothing is committed")
+        elif not self.group:
+            raise UsageError("bad-group-id", "a group needs a name", try_=("--group audit",))
+        elif self.partitions is not None:
+            raise UsageError(
+                "usage",
+                "--group and --partitions exclude each other",
+                why="the group shares the partitions among its members",
+                try_=("leave out --partitions", "leave out --group, to read without committing"),
+            )
+        elif self.no_commit and self.commit_every is not None:
+            raise UsageError("usage", "--commit-every and --no-commit exclude each other")
+
+
+def run(g: "Globals", request: Request) -> int:
+    """Consume; return the exit code. Raises YakError."""
+    from yak.client.admin import Admin
+    from yak.client.consume import PartitionReader
+    from yak.client.filters import parse_filter
+    from yak.client.reach import require_advertised
+    from yak.commands.record_output import Decoder, RecordPrinter
+
+    request.check()
+    every = _commits(g, request)
+    wanted = _range(g, request)
+    filters = [parse_filter(text) for text in request.filters]
+    printer = RecordPrinter(
+        g, request.fields, request.format, request.json_value, request.separator, with_value=request.with_value
+    )
+    decoder = Decoder(request.decoder, skip_errors=request.skip_errors) if request.decoder else None
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    topics = _topics(g, request, admin)
+    require_advertised(admin.metadata().leaders_of(topics), admin.answered)
+    windows = _windows(g, request, admin, topics, wanted)
+    if request.group is not None:
+        member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted), every)
+        return run_member(member, printer, filters, decoder)
+    reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
+    reading = Reading(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
+    try:
+        return reading.run()
+    finally:
+        reader.close()
+
+
+def _commits(g: "Globals", request: Request) -> "CommitEvery | None":
+    """When to commit; None means never."""
+    if request.group is None:
+        return None
+
+    g.must_not_be_readonly(f'joining group "{request.group}"')
+    return None if request.no_commit else parse_commit_every(request.commit_every or COMMIT_EVERY)
+
+
+def _range(g: "Globals", request: Request) -> "Range":
+    from yak.client.offset_spec import END, START, Range, parse_edge, parse_range
+
+    def parse_time(text: str) -> int:
+        return parse_time_ms(text, now_ms=g.now_ms(), zone=g.zone)
+
+    if request.offsets:
+        wanted = parse_range(list(request.offsets), parse_time)
+    elif request.from_time is not None:
+        wanted = Range(parse_edge(request.from_time, parse_time))
+    else:
+        wanted = Range(START if request.from_beginning else END)
+    if request.to_time is not None:
+        wanted = replace(wanted, stop=parse_edge(request.to_time, parse_time))
+    return wanted
+
+
+def _until_ms(wanted: "Range") -> int | None:
+    return wanted.stop.number if wanted.stop is not None and wanted.stop.kind == "time" else None
+
+
+def _topics(g: "Globals", request: Request, admin: "Admin") -> "list[Topic]":
+    metadata = admin.metadata()
+    if request.patterns:
+        return _matching(request.patterns, metadata)
+    names = request.topics or (DEFAULT_TOPIC,)
+    if DEFAULT_TOPIC in names and DEFAULT_TOPIC not in metadata.topics and not g.readonly:
+        ensure_topic(g, admin, DEFAULT_TOPIC)
+        metadata = admin.metadata()
+    return [metadata.require_topic(name) for name in dict.fromkeys(names)]
+
+
+def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[Topic]":
+    try:
+        compiled = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise UsageError("usage", f"{patterns[0]} is not a regular expression", why=str(error)) from None
+    found = [
+        topic
+        for name, topic in metadata.topics.items()
+        if not topic.is_internal and any(pattern.search(name) for pattern in compiled)
+    ]
+    if not found:
+        raise UsageError(
+            "no-topic-matches", f"no topic matches {', '.join(patterns)}", why="topics were looked up once, at the start",
+            try_=("yak topics list",),
+        )  # fmt: skip
+    return found
+
+
+def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition]":
+    from yak.ids import TopicPartition
+
+    every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
+    if request.partitions is None:
+        return every
+    try:
+        numbers = {int(part) for part in request.partitions.split(",")}
+    except ValueError:
+        raise UsageError(
+            "usage", f'"{request.partitions}" is not a list of partitions', try_=("--partitions 0,2",)
+        ) from None
+    missing = sorted(numbers - {each.partition for each in every})
+    if missing:
+        most = max((each.partition for each in every), default=-1)
+        raise UsageError(
+            "unknown-partition",
+            f"{', '.join(topic.name for topic in topics)}: no partition {missing[0]}",
+            why=f"partitions are 0 to {most}",
+            try_=(f"--partitions 0,{most}" if most > 0 else "--partitions 0",),
+        )
+    return [each for each in every if each.partition in numbers]
+
+
+def _windows(
+    g: "Globals", request: Request, admin: "Admin", topics: "list[Topic]", wanted: "Range"
+) -> "dict[TopicPartition, Window]":
+    from yak.client.consume import check_ranges, resolve_windows, tail_starts
+
+    partitions = _partitions(request, topics)
+    windows = resolve_windows(
+        admin,
+        partitions,
+        wanted,
+        exit_at_end=request.exit_at_end,
+        read_committed=request.read_committed,
+        now_ms=g.now_ms(),
+    )
+    marks = admin.watermarks(partitions, read_committed=request.read_committed)
+    if request.tail:
+        starts = tail_starts(
+            g.bootstrap_servers,
+            marks,
+            request.tail,
+            read_committed=request.read_committed,
+            timeout_s=g.timeout_ms / 1000,
+        )
+        for each, start in starts.items():
+            windows[each].start = start
+    for note in check_ranges(windows, marks):
+        g.out.note(note)
+    return windows
+
+
+def is_closed(stream: TextIO) -> bool:
+    """Whether the other end of a pipe was closed: a write would fail."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+    except (OSError, ValueError):  # not a file, as in tests
+        return False
+    return any(found & select.POLLERR for _file, found in poll.poll(0))
+
+
+class Reading:
+    """The read loop of one `yak consume`, with its counters."""
+
+    def __init__(
+        self,
+        g: "Globals",
+        request: Request,
+        reader: "PartitionReader | GroupReader",
+        printer: "RecordPrinter",
+        filters: "list[Filter]",
+        decoder: "Decoder | None",
+        partitions: int | None,
+        until_ms: int | None,
+    ) -> None:
+        self._g = g
+        self._request = request
+        self._reader = reader
+        self._printer = printer
+        self._filters = filters
+        self._decoder = decoder
+        self._partitions = partitions
+        self._until_ms = until_ms
+        self.read = 0
+        self.shown = 0
+        self._bytes = 0
+        self._started = time.monotonic()
+        self._last_record = self._started
+        self._stats_at = self._started
+        self._why = ""
+        self._has_told = False
+
+    def run(self) -> int:
+        """Read until a stop condition holds; return the exit code. Raises NothingInTime."""
+        code = 0
+        try:
+            for record in self._reader.records(more=self._more):
+                if record is None:
+                    self._printer.flush()
+                    self._wait()
+                else:
+                    self._take(record)
+                self._tell_stats()
+            self._why = self._why or "reached end"
+        except (KeyboardInterrupt, SystemError) as stop:
+            if isinstance(stop, SystemError) and not interrupts.seen():
+                raise
+            self._why, code = "interrupted", 130
+        self._printer.flush()
+        self._end()
+        took = format_duration((time.monotonic() - self._started) * 1000)
+        shown = f", {group_digits(self.shown)} shown" if self.shown != self.read else ""
+        self._g.out.note(
+            f"read {counted(self.read, 'record')} ({self._where()}){shown} in {took}; stopped: {self._why}"
+        )
+        if self._decoder is not None and self._decoder.failed:
+            self._g.out.warn(f"{counted(self._decoder.failed, 'record')} skipped: the decoder failed")
+            code = code or 1
+        if self._why == "timeout" and not self.shown:
+            raise NothingInTime(
+                "nothing-in-time",
+                f"no record came in {self._request.idle_ms} ms",
+                why="the topics are empty from there on" if not self.read else "the filters let none through",
+                try_=("--from-beginning", "a longer --timeout-ms"),
+            )
+        return code
+
+    def _wait(self) -> None:
+        """No record is there: say so once on a terminal, and end when the reader of a pipe is gone."""
+        out = self._g.out
+        if is_closed(out.stdout):
+            raise BrokenPipeError
+        if not self._has_told and not self._request.exit_at_end and out.stderr.isatty():
+            self._has_told = True
+            out.note("waiting for records; Ctrl+C ends")
+
+    def _end(self) -> None:
+        """Called after the last record is written; does nothing without a group."""
+
+    def _where(self) -> str:
+        return counted(self._partitions or 0, "partition")
+
+    def _more(self) -> bool:
+        request, now = self._request, time.monotonic()
+        if request.max_messages is not None and self.shown >= request.max_messages:
+            self._why = counted(request.max_messages, "record")
+        elif request.idle_ms is not None and (now - self._last_record) * 1000 >= request.idle_ms:
+            self._why = "timeout"
+        elif self._until_ms is not None and self._is_past_until(now):
+            self._why = "reached time"
+        return not self._why
+
+    def _is_past_until(self, now: float) -> bool:
+        """Whether a `--to` in the future is reached: the time has passed, and no record arrived for a moment."""
+        assert self._until_ms is not None
+        return self._g.now_ms() > self._until_ms + 500 and now - self._last_record > 0.5
+
+    def _take(self, record: "Received") -> None:
+        self._last_record = time.monotonic()
+        if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
+            return
+        self.read += 1
+        self._bytes += len(record.value or b"") + len(record.key or b"")
+        if not all(holds(record) for holds in self._filters):
+            return
+        if self._decoder is not None and record.value is not None:
+            decoded = self._decoder.decode(record)
+            if decoded is None:
+                return
+            record.value = decoded
+        self.shown += 1
+        self._printer.show(record)
+
+    def _tell_stats(self) -> None:
+        now = time.monotonic()
+        if not self._request.stats or now - self._stats_at < 1.0:
+            return
+        self._stats_at = now
+        took_s = now - self._started
+        self._g.out.note(
+            f"{group_digits(self.read)} records, {group_digits(round(self.read / took_s))}/s, "
+            f"{format_size(self._bytes / took_s)}/s"
+        )
+
+
+COMMIT_EVERY = "1s"
+WAITING_S = 5.0
+"""After this time without an assignment, a note tells what the member waits for."""
+_SIGNALS = {130: "interrupted", 143: "terminated"}
+
+
+def parse_commit_every(text: str) -> "CommitEvery":
+    """`1000`, `5s`, or both as `1000,5s`. Raises UsageError (`usage`)."""
+    from yak.client.groups.reading import CommitEvery
+
+    records: int | None = None
+    interval_ms: int | None = None
+    for part in (each.strip() for each in text.split(",")):
+        if part.isdigit() and int(part) > 0 and records is None:
+            records = int(part)
+            continue
+        try:
+            found_ms = parse_duration_ms(part)
+        except UsageError:
+            found_ms = 0
+        if found_ms <= 0 or interval_ms is not None:
+            raise UsageError(
+                "usage",
+                f'--commit-every "{text}" is neither a number of records, nor a duration, nor one of each',
+                try_=("--commit-every 1000", "--commit-every 5s", "--commit-every 1000,5s"),
+            )
+        interval_ms = found_ms
+    return CommitEvery(records, interval_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Settings of one group member: `windows` for all partitions of its topics; `every` None disables commits."""
+
+    g: "Globals"
+    request: Request
+    admin: "Admin"
+    topics: "Sequence[str]"
+    windows: "dict[TopicPartition, Window]"
+    until_ms: int | None
+    every: "CommitEvery | None"
+
+
+def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]", decoder: "Decoder | None") -> int:
+    """Join, read, commit, leave; return the exit code. Raises YakError."""
+    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.reading import GroupReader
+
+    g, request = member.g, member.request
+    assert request.group is not None
+    with GroupBrokers(member.admin) as brokers:
+        brokers.coordinators([request.group])
+
+    def marks(partitions: "Sequence[TopicPartition]") -> "dict[TopicPartition, tuple[Offset, Offset]]":
+        return member.admin.watermarks(partitions)
+
+    with interrupts.held() as held:
+        reader = GroupReader(
+            g.bootstrap_servers, request.group, member.topics, member.windows,
+            marks=marks, flush=printer.flush, every=member.every, warn=g.out.warn, until_ms=member.until_ms,
+            tell=lambda started: tell_start(g, request, started), timeout_s=g.timeout_ms / 1000,
+            read_committed=request.read_committed, verbose=g.verbose,
+        )  # fmt: skip
+        try:
+            return GroupReading(g, request, reader, printer, filters, decoder, None, member.until_ms, held=held).run()
+        finally:
+            reader.close()
+
+
+class GroupReading(Reading):
+    """The read loop of a member: a signal stops it gracefully, and it commits at its end."""
+
+    def __init__(self, *arguments: Any, held: interrupts.Held) -> None:
+        super().__init__(*arguments)
+        self._held = held
+        self._joining_since: float | None = None
+        self._most_partitions = 0
+
+    def run(self) -> int:
+        """Read until a stop condition holds; return the exit code."""
+        return super().run() or self._held.exit_code
+
+    def _more(self) -> bool:
+        now = time.monotonic()
+        reader: GroupReader = self._reader  # type: ignore[assignment]
+        if self._held.signal is not None:
+            self._why = _SIGNALS[self._held.exit_code]
+            return False
+        if reader.is_joining:
+            # Waiting for an assignment does not count as idle time.
+            self._last_record = now
+            if self._joining_since is None:
+                self._joining_since = now
+            elif 0 < self._joining_since < now - WAITING_S:
+                self._joining_since = 0.0
+                self._g.out.note(
+                    f'waiting for group "{reader.group}": it is gathering its members; '
+                    "one that was killed is given up after its session"
+                )
+            return True
+        self._joining_since = None
+        return super()._more()
+
+    def _end(self) -> None:
+        reader: GroupReader = self._reader  # type: ignore[assignment]
+        reader.finish()
+
+    def _where(self) -> str:
+        return f'group "{self._request.group}"'
+
+
+def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
+    """Print a line about an assignment, and a warning for each committed offset outside its partition's log."""
+    from yak.client.groups.places import partitions_text
+
+    if not started:
+        g.out.note(f'group "{request.group}": no partition for this member; the others have them all')
+        return
+    first = [each.partition for each in started if each.committed is None]
+    goes_on = len(started) - len(first)
+    words = []
+    if goes_on:
+        words.append(f"{group_digits(goes_on)} from the committed offset" if first else "from the committed offset")
+    if first:
+        words.append(f"{group_digits(len(first)) + ' ' if goes_on else ''}{_start_words(request)}")
+    g.out.note(
+        f'group "{request.group}": {counted(len(started), "partition")} '
+        f"({partitions_text(each.partition for each in started)}): {', '.join(words)}"
+    )
+    given = _start_option(request)
+    if goes_on and given is not None:
+        g.out.note(
+            f"{given} counts only where nothing is committed; yak groups reset {request.group} moves committed offsets"
+        )
+    for each in started:
+        if each.trouble:
+            g.out.warn(f"{each.partition}: {each.trouble}")
+
+
+def _start_option(request: Request) -> str | None:
+    """The option for the start position, if one is set."""
+    given = {
+        "--from-beginning": request.from_beginning,
+        "--offset": bool(request.offsets),
+        "--from": request.from_time is not None,
+        "--tail": request.tail is not None,
+    }
+    return next((name for name, is_given in given.items() if is_given), None)
+
+
+def _start_words(request: Request) -> str:
+    given = _start_option(request)
+    return "from the end, nothing being committed" if given is None else f"by {given}, nothing being committed"
+
 
 GROUP = "As a group"
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-
-
-def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, hidden=hidden)
-
-
-def _switch(*names: str, help_: str, panel: str = WHAT, hidden: bool = False) -> object:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, hidden=hidden)
 
 
 def _is_read_committed(level: str) -> bool:
@@ -41,79 +574,81 @@ def _is_read_committed(level: str) -> bool:
 def consume(
     g: Globals,
     topics: Annotated[
-        list[str] | None,
-        typer.Argument(help="Topics; yak when none is given.", autocompletion=complete_topic, metavar="TOPIC"),
+        list[str] | None, argument("TOPIC", "Topics; yak when none is given.", autocompletion=complete_topic)
     ] = None,
     topic: Annotated[
-        list[str] | None, _text("--topic", "-t", help_="Topic, as an option; repeatable.", metavar="TOPIC")
+        list[str] | None, option("--topic, -t", "Topic, as an option; repeatable.", WHAT, metavar="TOPIC")
     ] = None,
-    regex: Annotated[bool, _switch("--regex", "-r", help_="The topics are regular expressions.")] = False,
-    partitions: Annotated[str | None, _text("--partitions", help_="Only these partitions.", metavar="0,2")] = None,
+    regex: Annotated[bool, option("--regex, -r", "The topics are regular expressions.", WHAT)] = False,
+    partitions: Annotated[str | None, option("--partitions", "Only these partitions.", WHAT, metavar="0,2")] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", "-g", help="Read as a member of this group, and commit what is printed.",
-                     rich_help_panel=GROUP, metavar="GROUP", autocompletion=complete_group),
+        option(
+            "--group, -g",
+            "Read as a member of this group, and commit what is printed.",
+            GROUP,
+            metavar="GROUP",
+            autocompletion=complete_group,
+        ),
     ] = None,
     commit_every: Annotated[
         str | None,
-        _text("--commit-every", help_="After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
-              "1s if not given. At the end too.", panel=GROUP, metavar="N|DURATION"),
+        option(
+            "--commit-every",
+            "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
+            "1s if not given. At the end too.",
+            GROUP,
+            metavar="N|DURATION",
+        ),
     ] = None,
-    no_commit: Annotated[
-        bool, _switch("--no-commit", help_="Take part in the group, and commit nothing.", panel=GROUP)
-    ] = False,
+    no_commit: Annotated[bool, option("--no-commit", "Take part in the group, and commit nothing.", GROUP)] = False,
     filters: Annotated[
         list[str] | None,
-        _text("--filter", help_="Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", metavar="EXPR"),
+        option("--filter", "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", WHAT, metavar="EXPR"),
     ] = None,
     isolation: Annotated[
         str | None,
-        _text("--isolation", help_="read_committed leaves out records of open and aborted transactions; "
-              "read_uncommitted if not given.", metavar="LEVEL"),
+        option(
+            "--isolation",
+            "read_committed leaves out records of open and aborted transactions; read_uncommitted if not given.",
+            WHAT,
+            metavar="LEVEL",
+        ),
     ] = None,
-    from_beginning: Annotated[bool, _switch("--from-beginning", help_="From the first record.", panel=START)] = False,
+    from_beginning: Annotated[bool, option("--from-beginning", "From the first record.", START)] = False,
     offset: Annotated[
-        list[str] | None,
-        _text("--offset", help_="start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", panel=START, metavar="SPEC"),
+        list[str] | None, option("--offset", "start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", START, metavar="SPEC")
     ] = None,
     from_: Annotated[
-        str | None, _text("--from", help_="From this time on: ISO-8601, epoch, -15m.", panel=START, metavar="TIME")
+        str | None, option("--from", "From this time on: ISO-8601, epoch, -15m.", START, metavar="TIME")
     ] = None,
-    tail: Annotated[
-        int | None, typer.Option("--tail", help="The last N records of each partition.", rich_help_panel=START, min=0)
-    ] = None,
-    exit_: Annotated[bool, _switch("--exit", "-e", help_="Stop at the current end.", panel=STOP)] = False,
-    to: Annotated[str | None, _text("--to", help_="Stop at this time, or at end.", panel=STOP, metavar="TIME")] = None,
-    max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", help="Stop after N records.", rich_help_panel=STOP, min=1)
-    ] = None,
+    tail: Annotated[int | None, option("--tail", "The last N records of each partition.", START, min=0)] = None,
+    exit_: Annotated[bool, option("--exit, -e", "Stop at the current end.", STOP)] = False,
+    to: Annotated[str | None, option("--to", "Stop at this time, or at end.", STOP, metavar="TIME")] = None,
+    max_messages: Annotated[int | None, option("--max-messages, -n", "Stop after N records.", STOP, min=1)] = None,
     timeout_ms: Annotated[
-        int | None,
-        typer.Option("--timeout-ms", help="Stop when nothing came for this long.", rich_help_panel=STOP, min=1),
+        int | None, option("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)
     ] = None,
     print_: Annotated[
-        str | None,
-        _text("--print", help_="Also: topic,partition,offset,timestamp,key,headers.", panel=OUTPUT, metavar="FIELDS"),
+        str | None, option("--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS")
     ] = None,
     format_: Annotated[
-        str | None, _text("--format", help_="kcat's: %t %p %o %T %k %v %h %K %S, \\n.", panel=OUTPUT, metavar="FORMAT")
+        str | None, option("--format", "kcat's: %t %p %o %T %k %v %h %K %S, \\n.", OUTPUT, metavar="FORMAT")
     ] = None,
-    json_value: Annotated[
-        bool, _switch("--json-value", help_="Embed values that are JSON in -o json.", panel=OUTPUT)
-    ] = False,
+    json_value: Annotated[bool, option("--json-value", "Embed values that are JSON in -o json.", OUTPUT)] = False,
     decoder: Annotated[
-        str | None, _text("--decoder", help_="Pass each value through this program.", panel=OUTPUT, metavar="COMMAND")
+        str | None, option("--decoder", "Pass each value through this program.", OUTPUT, metavar="COMMAND")
     ] = None,
     skip_message_on_error: Annotated[
-        bool, _switch("--skip-message-on-error", help_="Continue when the decoder fails.", panel=OUTPUT)
+        bool, option("--skip-message-on-error", "Continue when the decoder fails.", OUTPUT)
     ] = False,
-    stats: Annotated[bool, _switch("--stats", help_="Count records on stderr every second.", panel=OUTPUT)] = False,
-    read_committed: Annotated[bool, _switch("--read-committed", help_="", hidden=True)] = False,
-    isolation_level: Annotated[str | None, _text("--isolation-level", help_="", hidden=True)] = None,
-    properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
-    partition_alias: Annotated[str | None, _text("--partition", help_="", hidden=True)] = None,
-    include: Annotated[str | None, _text("--include", help_="", hidden=True)] = None,
-) -> int:  # fmt: skip
+    stats: Annotated[bool, option("--stats", "Count records on stderr every second.", OUTPUT)] = False,
+    read_committed: Annotated[bool, option("--read-committed", "", WHAT, hidden=True)] = False,
+    isolation_level: Annotated[str | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
+    properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
+    partition_alias: Annotated[str | None, option("--partition", "", WHAT, hidden=True)] = None,
+    include: Annotated[str | None, option("--include", "", WHAT, hidden=True)] = None,
+) -> int:
     """Read records from topics.
 
     Without --group, offsets are not committed. By default it starts at the end and runs until Ctrl+C.

@@ -7,6 +7,7 @@ import typer
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.completing import complete_context
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 context = CommandGroup(
     "context",
@@ -16,7 +17,7 @@ context = CommandGroup(
 
 _PASSWORDS = {"sasl_password": "--login USER", "ssl_key_password": "export YAK_SSL_KEY_PASSWORD=..."}
 """Settings that no command line may have, and what to use instead."""
-Name = Annotated[str, typer.Argument(help="Context.", autocompletion=complete_context, metavar="NAME")]
+Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_context)]
 
 
 @context.command(
@@ -29,35 +30,26 @@ Name = Annotated[str, typer.Argument(help="Context.", autocompletion=complete_co
 )
 def add(
     g: Globals,
-    name: Annotated[str, typer.Argument(help="Its name.", metavar="NAME")],
+    name: Annotated[str, argument("NAME", "Its name.")],
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Another setting; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
+        list[str] | None, option("--set", "Another setting; repeatable.", WHAT, metavar="NAME=VALUE")
     ] = None,
     login: Annotated[
         str | None,
-        typer.Option(
-            "--login",
-            help="Log in as this user, or client id of OAUTHBEARER; asks for the password.",
-            metavar="USER",
-            rich_help_panel=WHAT,
+        option(
+            "--login", "Log in as this user, or client id of OAUTHBEARER; asks for the password.", WHAT, metavar="USER"
         ),
     ] = None,
     password_file: Annotated[
         str | None,
-        typer.Option(
-            "--password-file",
-            metavar="FILE",
-            help="Read the password from this file; - is the standard input.",
-            rich_help_panel=WHAT,
-        ),
+        option("--password-file", "Read the password from this file; - is the standard input.", WHAT, metavar="FILE"),
     ] = None,
-    use: Annotated[bool, typer.Option("--use", help="Make it the current context.", rich_help_panel=WHAT)] = False,
+    use: Annotated[bool, option("--use", "Make it the current context.", WHAT)] = False,
 ) -> None:
     """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context
     from yak.commands.settings import BY_NAME, closest
-    from yak.commands.topic_arguments import key_values
+    from yak.commands.topics import key_values
     from yak.commands.users import read_password
     from yak.errors import UsageError
 
@@ -107,9 +99,9 @@ def list_contexts(g: Globals) -> None:
 
 @context.command("use", examples=("yak context use staging", "yak context use -"))
 def use_context(
-    g: Globals, name: Annotated[str, typer.Argument(help="Context; - is the previous one.", metavar="NAME|-",
-                                                    autocompletion=complete_context)]
-) -> None:  # fmt: skip
+    g: Globals,
+    name: Annotated[str, argument("NAME|-", "Context; - is the previous one.", autocompletion=complete_context)],
+) -> None:
     """Switch to a context."""
     from yak.client.contexts import use_context as use_from_now_on
 

@@ -1,16 +1,258 @@
 """`yak demo`: the guarantees of YAK on real brokers, step by step."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.errors import UsageError
+from yak.local.demo.scenario import Reporter, Result, Row, Scenario, Settings
 
 if TYPE_CHECKING:
-    from yak.local.demo.scenario import Settings
+    from yak.local.failover import Failover
+    from yak.spark.demo.scenario import Look
+
+
+class Terminal(Reporter):
+    """Reports a scenario's steps on stderr, with a live count on a terminal."""
+
+    def __init__(self, g: Globals) -> None:
+        self._out = g.out
+        self._live = g.out.stderr.isatty() and not g.quiet and not os.environ.get("CI")
+        self._counting = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End a display of its own."""
+
+    def step(self, number: int, steps: int, title: str) -> None:
+        """Report the start of a step."""
+        self._clear_count()
+        self._out.note(self._out.paint(f"{number}/{steps}", "1;36") + "   " + self._out.paint(title, "1"))
+
+    def say(self, text: str) -> None:
+        """Print a line under the step."""
+        self._clear_count()
+        self._out.note(f"      {text}")
+
+    def table(self, rows: Sequence[Row], is_good: Sequence[bool]) -> None:
+        """Print a table under the step; rows that are not as they should be are red."""
+        from yak.commands.isr import BAD, GOOD
+        from yak.commands.output import layout
+
+        if not rows:
+            return
+        colours = [GOOD, *(GOOD if each else BAD for each in is_good)]
+        for line, colour in zip(layout(rows, list(rows[0])), colours, strict=True):
+            self.say(self._out.paint(line, colour) if colour else line)
+
+    def timeline(self, failover: "Failover") -> None:
+        """Print the timeline after a kill."""
+        from yak.commands.failover import timeline_lines
+
+        for line in timeline_lines(failover.timeline, "killed"):
+            self.say(line)
+
+    def progress(self, text: str, state: object = None) -> None:  # noqa: ARG002 - for a display of its own
+        """Print the running counts on a terminal, on the same line."""
+        if self._live:
+            self._out.stderr.write(f"\r      {text}")
+            self._out.stderr.flush()
+            self._counting = True
+
+    def _clear_count(self) -> None:
+        if self._counting:
+            self._out.stderr.write("\r" + " " * 40 + "\r")
+            self._counting = False
+
+
+def play(g: Globals, scenario: type[Scenario], settings: Settings, terminal: type[Terminal] = Terminal) -> int | None:
+    """Run a demo and print its result in the chosen format; return 4 when a guarantee did not hold."""
+    g.out.note(scenario.SUMMARY)
+    g.out.note("")
+    with terminal(g) as shown:
+        result = scenario(settings, shown).run()
+    show_result(g, result)
+    return None if result.holds else 4
+
+
+def show_result(g: Globals, result: Result) -> None:
+    """Print a result."""
+    out = g.out
+    columns = tuple(result.rows[0]) if result.rows else ()
+    if out.format in {"json", "yaml"} and not out.for_people:
+        out.object(result.as_json())
+    elif not out.for_people:
+        out.table(result.rows, columns)
+    elif not (g.quiet and result.holds):
+        out.note("")
+        out.table(result.rows, columns)
+        out.stdout.flush()
+        out.note("")
+        if result.holds:
+            out.note(out.paint(f"OK    {result.promise}", "1;32"))
+        else:
+            out.note(out.paint("FAIL  the check did not hold", "1;31"))
+        for line in result.notes:
+            out.note(f"      {line}")
+        out.note("")
+        out.note(out.paint("What to type next", "1"))
+        for line in aligned(result.next_commands):
+            out.note(f"  {line}")
+
+
+def aligned(commands: Sequence[tuple[str, str]]) -> list[str]:
+    """Commands with their descriptions, and first the command that puts yak on PATH, if it is not."""
+    reach = _reach_yak()
+    shown = commands if reach is None else [(reach, "so that the shell finds yak"), *commands]
+    return [f"{command:<37} {why}".rstrip() for command, why in shown]
+
+
+def _reach_yak() -> str | None:
+    """The command that puts this `yak` on PATH; None when it is on PATH, as after `pip install`."""
+    import shlex
+    import shutil
+    import sys
+
+    if shutil.which("yak") is not None:
+        return None
+    folder = os.path.dirname(os.path.realpath(sys.executable) if getattr(sys, "frozen", False) else sys.executable)
+    activate = os.path.join(folder, "activate")
+    if not os.path.exists(activate):
+        return f"export PATH={shlex.quote(folder)}:$PATH"
+    nearby = os.path.relpath(activate)
+    return ". " + shlex.quote(activate if nearby.startswith("..") else nearby)
+
+
+_HEIGHT: Final = 13
+_WINDOWS_SHOWN: Final = 24
+_LINES_EVERY_S: Final = 5.0
+"""Interval of progress lines without a terminal."""
+_COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "red", "white")
+
+
+class SparkTerminal(Terminal):
+    """Reports the steps; on a terminal, a live panel is below them while this context is open."""
+
+    def __init__(self, g: "Globals") -> None:
+        super().__init__(g)
+        self._view: Any = None
+        self._told_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(file=self._out.stderr, no_color=not self._out.color, highlight=False)
+            self._view = Live(console=console, auto_refresh=False, transient=False)
+            self._view.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._view is not None:
+            self._view.stop()
+
+    def step(self, number: int, steps: int, title: str) -> None:
+        """Report the start of a step."""
+        if self._view is None:
+            super().step(number, steps, title)
+        else:
+            self._view.console.print(f"[bold cyan]{number}/{steps}[/]   [bold]{_plain(title)}[/]")
+
+    def say(self, text: str) -> None:
+        """Print a line under the step."""
+        if self._view is None:
+            super().say(text)
+        else:
+            self._view.console.print(f"      {_plain(text)}")
+
+    def progress(self, text: str, state: Any = None) -> None:
+        """Redraw the panel; without a terminal, print a progress line at intervals."""
+        if self._view is not None:
+            self._view.update(panel(state, self._view.console.width), refresh=True)
+        elif time.monotonic() - self._told_at >= _LINES_EVERY_S:
+            self._told_at = time.monotonic()
+            self.say(text)
+
+
+def panel(look: "Look", width: int) -> Any:
+    """The panel: the state of all parts, a plot of each metric's mean, and a table of the latest windows."""
+    from rich.panel import Panel
+    from rich.table import Table
+
+    grid = Table.grid(expand=True, padding=(0, 1))
+    wide = width >= 78
+    plot_width = max(30, width - 46) if wide else max(30, width - 6)
+    grid.add_column(ratio=1)
+    if wide:
+        grid.add_column(width=38)
+        grid.add_row(plot(look, plot_width), latest(look))
+    else:
+        grid.add_row(plot(look, plot_width))
+    totals = f" sent {look.sent}   counted {look.counted}   in stats {look.in_stats} "
+    return Panel(
+        grid, title=_state(look), title_align="left", subtitle=totals, subtitle_align="left", border_style="cyan"
+    )
+
+
+def _state(look: "Look") -> str:
+    spark = {
+        "": "Spark comes next",
+        "starting": "[yellow]◐ Spark starting[/]",
+        "running": f"[green]● Spark[/] batch {look.batch}, {look.records_per_second:.0f} records/s",
+        "killed": "[bold red]○ Spark killed[/]",
+    }[look.spark]
+    brokers = " ".join(
+        f"[green]●{node}[/]" if is_up else f"[bold red]○{node} killed[/]" for node, is_up in look.brokers
+    )
+    return f" {spark}   brokers {brokers} "
+
+
+def plot(look: "Look", width: int) -> Any:
+    """A plot of each metric's mean per window, from the `stats` topic."""
+    import plotext
+    from rich.text import Text
+
+    plotext.clear_figure()
+    plotext.plotsize(width, _HEIGHT)
+    plotext.theme("clear")
+    plotext.ylim(0, 100)
+    windows = sorted({start for _, start in look.stats})[-_WINDOWS_SHOWN:]
+    metrics = sorted({metric for metric, _ in look.stats})
+    for number, metric in enumerate(metrics):
+        points = [(start, look.stats[metric, start]["mean"]) for start in windows if (metric, start) in look.stats]
+        xs = [(start - windows[0]) / 1000.0 for start, _ in points]
+        plotext.plot(xs, [mean for _, mean in points], label=metric, color=_COLOURS[number % len(_COLOURS)])
+    plotext.title("mean of each window, % (topic metric_stats)")
+    return Text.from_ansi(plotext.build())
+
+
+def latest(look: "Look") -> Any:
+    """The counts of the newest windows: one row per window, one column per metric."""
+    from rich.table import Table
+
+    table = Table(box=None, title="records (topic metric_counts)", title_style="", pad_edge=False)
+    metrics = sorted({metric for metric, _ in look.counts})[:4] or ["nothing yet"]
+    table.add_column("window", style="dim")
+    for metric in metrics:
+        table.add_column(metric, justify="right")
+    for start in sorted({start for _, start in look.counts}, reverse=True)[: _HEIGHT - 3]:
+        clock = time.strftime("%H:%M:%S", time.localtime(start / 1000))
+        table.add_row(clock, *[str(look.counts.get((metric, start), "")) for metric in metrics])
+    return table
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
 
 _BROKERS_MAX = 9
 
@@ -21,24 +263,15 @@ demo = CommandGroup(
     default="failover",
 )
 
-Fast = Annotated[bool, typer.Option("--fast", help="A shorter load: 2.5 s instead of 6.", rich_help_panel=WHAT)]
-Duration = Annotated[
-    str | None,
-    typer.Option("--duration", metavar="DURATION", help="How long the clients send: 10s, 1m.", rich_help_panel=WHAT),
-]
+Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
+Duration = Annotated[str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")]
 DataDir = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir", metavar="DIR", help="Keep the data here.  [a temporary directory]", rich_help_panel=WHAT
-    ),
+    str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
 ]
 Brokers = Annotated[
-    int,
-    typer.Option(
-        "--brokers", metavar="N", min=3, max=_BROKERS_MAX, help="One leader and N-1 followers.", rich_help_panel=WHAT
-    ),
+    int, option("--brokers", "One leader and N-1 followers.", WHAT, metavar="N", min=3, max=_BROKERS_MAX)
 ]
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the cluster running at the end.", rich_help_panel=STOP)]
+Keep = Annotated[bool, option("--keep", "Leave the cluster running at the end.", STOP)]
 
 
 @demo.command(
@@ -64,7 +297,6 @@ def failover(
     idempotence, and all clients look for a new leader within 5 to 20 ms. Returns 4 if an acknowledged record is lost,
     duplicated or reordered.
     """
-    from yak.commands.demo_view import play
     from yak.local.demo.failover import FailoverScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, brokers=brokers)
@@ -85,16 +317,11 @@ def groups(
     g: Globals,
     session_timeout: Annotated[
         str | None,
-        typer.Option(
-            "--session-timeout",
-            metavar="DURATION",
-            help="Session timeout of the consumers.  [6s; 3s with --fast]",
-            rich_help_panel=WHAT,
+        option(
+            "--session-timeout", "Session timeout of the consumers.  [6s; 3s with --fast]", WHAT, metavar="DURATION"
         ),
     ] = None,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="A session timeout of 3 s, and a shorter load.", rich_help_panel=WHAT)
-    ] = False,
+    fast: Annotated[bool, option("--fast", "A session timeout of 3 s, and a shorter load.", WHAT)] = False,
     duration: Duration = None,
     data_dir: DataDir = None,
     keep: Keep = False,
@@ -105,7 +332,6 @@ def groups(
     Returns 4 if a record was not read, a committed record was read again, or a commit was lost. Records that were read
     but not committed are read again; the demo counts them.
     """
-    from yak.commands.demo_view import play
     from yak.local.demo.groups import GroupsScenario
 
     session_ms = _session_ms(session_timeout, fast=fast)
@@ -116,12 +342,11 @@ def groups(
 @demo.command("member", examples=("yak demo member --group g --topic t --name m -b localhost:9092",), hidden=True)
 def member(
     g: Globals,
-    group: Annotated[str, typer.Option("--group", help="Group to join.", rich_help_panel=WHAT)],
-    topic: Annotated[str, typer.Option("--topic", help="Topic to read.", rich_help_panel=WHAT)],
-    name: Annotated[str, typer.Option("--name", help="Client id.", rich_help_panel=WHAT)],
+    group: Annotated[str, option("--group", "Group to join.", WHAT)],
+    topic: Annotated[str, option("--topic", "Topic to read.", WHAT)],
+    name: Annotated[str, option("--name", "Client id.", WHAT)],
     session_timeout: Annotated[
-        str,
-        typer.Option("--session-timeout", metavar="DURATION", help="As in `yak demo groups`.", rich_help_panel=WHAT),
+        str, option("--session-timeout", "As in `yak demo groups`.", WHAT, metavar="DURATION")
     ] = "6s",
 ) -> None:
     """Run one of the consumers of `yak demo groups`.
@@ -139,10 +364,8 @@ def member(
 @demo.command("cluster", examples=("yak demo cluster --data-dir /tmp/demo",), hidden=True)
 def cluster(
     g: Globals,  # noqa: ARG001 - every command has them
-    data_dir: Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Of its own.", rich_help_panel=WHAT)],
-    brokers: Annotated[
-        int, typer.Option("--brokers", min=1, max=_BROKERS_MAX, help="How many.", rich_help_panel=WHAT)
-    ] = 3,
+    data_dir: Annotated[str, option("--data-dir", "Of its own.", WHAT, metavar="DIR")],
+    brokers: Annotated[int, option("--brokers", "How many.", WHAT, min=1, max=_BROKERS_MAX)] = 3,
     keep: Keep = False,
 ) -> int:
     """Supervise the cluster and the clients of `yak ui --demo`.
@@ -164,9 +387,7 @@ def cluster(
 )
 def spark(
     g: Globals,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="A shorter load: 12 s instead of 36.", rich_help_panel=WHAT)
-    ] = False,
+    fast: Annotated[bool, option("--fast", "A shorter load: 12 s instead of 36.", WHAT)] = False,
     duration: Duration = None,
     data_dir: DataDir = None,
     keep: Keep = False,
@@ -176,8 +397,6 @@ def spark(
     Two jobs of yak spark aggregate this machine's metrics into topics. The demo kills and restarts Spark, and kills a
     broker meanwhile. Returns 4 if a window's result differs from the producer's own count.
     """
-    from yak.commands.demo_spark_view import SparkTerminal
-    from yak.commands.demo_view import play
     from yak.commands.spark_python import hand_over
     from yak.spark.demo.scenario import SparkScenario
 
@@ -204,8 +423,7 @@ def election(
     Three brokers keep the metadata themselves, without Redis. The demo shows the election, and that partitions without
     a replica on the killed broker go on. Returns 4 if an acknowledged record is lost, duplicated or reordered.
     """
-    from yak.commands.demo_view import play
-    from yak.local.demo.election import ElectionScenario
+    from yak.local.demo.failover import ElectionScenario
 
     return play(g, ElectionScenario, _settings(duration, data_dir, fast=fast, keep=keep))
 
@@ -215,13 +433,12 @@ def restart(
     g: Globals,
     fast: Fast = False,
     duration: Duration = None,
-    no_kill: Annotated[bool, typer.Option("--no-kill", help="Leave the broker alone.", rich_help_panel=WHAT)] = False,
+    no_kill: Annotated[bool, option("--no-kill", "Leave the broker alone.", WHAT)] = False,
     data_dir: DataDir = None,
     keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
-    from yak.commands.demo_view import play
-    from yak.local.demo.restart import RestartScenario
+    from yak.local.demo.failover import RestartScenario
 
     settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
     return play(g, RestartScenario, settings)

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.local.checks.finding import Finding
@@ -22,14 +21,10 @@ _SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port",
 def doctor(
     g: Globals,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Check this directory.  [./yak-data]", rich_help_panel=WHAT),
+        str | None, option("--data-dir", "Check this directory.  [./yak-data]", WHAT, metavar="DIR")
     ] = None,
     bundle: Annotated[
-        str | None,
-        typer.Option(
-            "--bundle", metavar="FILE", help="Write findings, versions and logs into a zip.", rich_help_panel=OUTPUT
-        ),
+        str | None, option("--bundle", "Write findings, versions and logs into a zip.", OUTPUT, metavar="FILE")
     ] = None,
 ) -> int | None:
     """Check that clients can reach and use a cluster."""
@@ -60,11 +55,11 @@ def doctor(
 
 
 def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
-    from yak.local.checks import faults, local_cluster, machine, network, quorum, store, terminal
+    from yak.local.checks import machine, network, store
     from yak.server.options import usual_renew_ms
 
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
-    local = local_cluster.read_status(data_dir)
+    local = machine.read_status(data_dir)
     servers = g.settings.get("bootstrap_servers")
     asked = g.servers_of_local(local) if local is not None and servers.origin == "default" else g.bootstrap_servers
     redis = g.settings.get("redis_url")
@@ -75,22 +70,22 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     host, port = str(g.settings.value("host")), int(g.settings.value("port"))
 
     def check_metadata() -> "list[Finding]":
-        found = quorum.check_quorum(asked, timeout_s=timeout_s) if redis.origin == "default" else None
+        found = store.check_quorum(asked, timeout_s=timeout_s) if redis.origin == "default" else None
         if found is not None:
             return [found]
         return store.check_store(redis_url, is_configured=own_redis or redis.origin != "default", timeout_s=timeout_s)
 
     return [
         lambda: network.check_network(asked, timeout_s),
-        lambda: [local_cluster.check_local_cluster(data_dir)],
+        lambda: [machine.check_local_cluster(data_dir)],
         check_metadata,
-        lambda: faults.check_faults(asked, timeout_s=timeout_s),
+        lambda: network.check_faults(asked, timeout_s=timeout_s),
         lambda: [machine.check_lease(lease, renew)],
         lambda: [machine.check_port(host, port)],
         lambda: [machine.check_disk(data_dir)],
         lambda: [machine.check_fsync(data_dir)],
         lambda: [machine.check_open_files()],
-        lambda: [terminal.check_terminal()],
+        lambda: [machine.check_terminal()],
     ]
 
 

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import STOP, WHAT, command
 from yak.commands.local_cluster import local_cluster
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.errors import UsageError
 
 
@@ -14,15 +13,10 @@ from yak.errors import UsageError
 def down(
     g: Globals,
     data_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
-        ),
+        str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
     ] = None,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its data too.", rich_help_panel=STOP)] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the data, also of an --ephemeral cluster.", rich_help_panel=STOP)
-    ] = False,
+    purge: Annotated[bool, option("--purge", "Delete its data too.", STOP)] = False,
+    keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", STOP)] = False,
 ) -> None:
     """Stop a cluster on this machine."""
     if keep and purge:

@@ -1,19 +1,125 @@
 """`yak failover`."""
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, WHAT, command
 from yak.commands.completing import complete_topic
+from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
+from yak.commands.output import layout
+from yak.commands.parameters import argument, option
 from yak.errors import UsageError, YakError
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
+    from yak.client.leadership import Plan
     from yak.client.replica_offsets import ClusterReplicas
     from yak.local.cluster import LocalCluster
+    from yak.local.failover import Failover, Moved, Timeline
     from yak.local.status import ClusterStatus
     from yak.view.partition_replicas import PartitionReplicas
+
+MOVE_COLUMNS = ("topic", "partition", "from", "to", "result")
+LONG_MS = 1000.0
+
+
+def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> None:
+    """Print the result of a killed or restarted broker."""
+    out = g.out
+    if out.format in ("json", "yaml"):
+        out.object({"action": "kill" if hard else "restart", **result.as_json()})
+        return
+    if not out.for_people:
+        out.table(_steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step"))
+        return
+    office = " and was the controller" if result.was_controller else ""
+    how = "killed with kill -9" if hard else "stopped and started again"
+    out.line(
+        f"broker {result.node_id} (pid {result.pid}) {how}; it led {counted(len(result.led), 'partition')}{office}"
+    )
+    for line in timeline_lines(result.timeline, "killed" if hard else "told to stop", out="fenced" if hard else "left"):
+        out.line(f"  {line}")
+    out.stdout.flush()
+    for line in probe_lines(result):
+        out.note(line)
+    if result.led and result.timeline.elected_ms is None:
+        out.warn("not every partition has a new leader yet: yak isr --offline")
+    if hard:
+        out.note(f"bring it back: yak node restart {result.node_id}{data_dir_flag(data_dir)}")
+
+
+def probe_lines(result: "Failover") -> list[str]:
+    """The result of the probe, in words."""
+    if result.probed is None:
+        return []
+    pause = (
+        "no write came through" if result.pause_ms is None else f"writes stood still for {_ms(result.pause_ms)} at most"
+    )
+    errors = f"{counted(len(result.errors), 'error')}" + (f": {result.errors[0]}" if result.errors else "")
+    return [f"test topic with the same leader: {pause}; {result.acknowledged} records acknowledged, {errors}"]
+
+
+def timeline_lines(timeline: "Timeline", begin: str, *, out: str = "fenced") -> list[str]:
+    """Lines such as ` 31 ms detected`; `out` is the word for a broker that left the cluster."""
+    rows = _steps(timeline, begin)
+    for row in rows:
+        row["step"] = out if row["step"] == "fenced" else row["step"]
+    return layout([{"ms": _ms(row["ms"]).rjust(8), "step": row["step"]} for row in rows], ("ms", "step"), headers=False)
+
+
+def _steps(timeline: "Timeline", begin: str) -> list[dict[str, Any]]:
+    return [
+        {"ms": 0.0, "step": begin},
+        *({"ms": round(at, 1), "step": name} for name, at in timeline.steps()),
+    ]
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f} ms" if value < LONG_MS * 10 else f"{value / 1000:.1f} s"
+
+
+def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
+    """Print the result of planned leadership moves."""
+    out = g.out
+    rows = _move_rows(plan, moved)
+    if out.format in ("json", "yaml"):
+        out.object({"action": "move", "moves": rows, **moved.as_json()})
+        return
+    out.table(rows, MOVE_COLUMNS)
+    if not out.for_people:
+        return
+    out.stdout.flush()
+    count = len(plan.moves) - len(moved.failed)
+    if not plan.moves and not plan.refused:
+        out.note("nothing to move: every partition is led by the broker it should be led by")
+        return
+    out.note(f"{counted(count, 'leader')} moved in {_ms(moved.took_ms)}")
+    for line in timeline_lines(moved.timeline, "asked") if moved.timeline.steps() else ():
+        out.note(f"  {line}")
+    if moved.probed is not None:
+        out.note(
+            f"{moved.probed}: writes stood still for {_ms(moved.pause_ms or 0.0)} at most; "
+            f"{moved.acknowledged} test records acknowledged, {counted(len(moved.errors), 'error')}"
+        )
+
+
+def _move_rows(plan: "Plan", moved: "Moved") -> list[dict[str, Any]]:
+    rows = [
+        {
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "from": each.leader,
+            "to": each.to,
+            "result": f"failed: {moved.failed[each.partition]}" if each.partition in moved.failed else "moved",
+        }
+        for each in plan.moves
+    ]
+    for others, word in ((plan.refused, "not moved"), (plan.stays, "stays")):
+        rows += [
+            {"topic": key.topic, "partition": key.partition, "from": None, "to": None, "result": f"{word}: {reason}"}
+            for key, reason in others.items()
+        ]
+    return sorted(rows, key=lambda row: (str(row["topic"]), int(str(row["partition"]))))
 
 
 @command(
@@ -29,38 +135,33 @@ def failover(
     g: Globals,
     topic: Annotated[
         str | None,
-        typer.Argument(help="A topic, or one partition.", metavar="TOPIC[:P]", autocompletion=complete_topic,
-                       show_default=False),
+        argument("TOPIC[:P]", "A topic, or one partition.", autocompletion=complete_topic, show_default=False),
     ] = None,
-    to: Annotated[
-        int | None, typer.Option("--to", help="The new leader.", metavar="NODE",
-                                 rich_help_panel=WHAT)
-    ] = None,
-    from_: Annotated[
-        int | None, typer.Option("--from", help="Only partitions led by this broker.", metavar="NODE", rich_help_panel=WHAT)
-    ] = None,
+    to: Annotated[int | None, option("--to", "The new leader.", WHAT, metavar="NODE")] = None,
+    from_: Annotated[int | None, option("--from", "Only partitions led by this broker.", WHAT, metavar="NODE")] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="All topics; without --to and --from: preferred leader election.",
-                           rich_help_panel=WHAT)
+        bool, option("--all", "All topics; without --to and --from: preferred leader election.", WHAT)
     ] = False,
     controller: Annotated[
-        bool, typer.Option("--controller", help="Restart the controller; another broker is elected.",
-                           rich_help_panel=WHAT)
+        bool, option("--controller", "Restart the controller; another broker is elected.", WHAT)
     ] = False,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Kill the leader (or the controller) with kill -9, on this machine.",
-                           rich_help_panel=WHAT)
+        bool, option("--kill", "Kill the leader (or the controller) with kill -9, on this machine.", WHAT)
     ] = False,
     probe: Annotated[
         bool | None,
-        typer.Option("--probe/--no-probe", help="Write test records to tell the first acknowledged write: with --kill and "
-                     "--controller, the default, to a topic of their own; else to the first moved partition.", rich_help_panel=WHAT, show_default=False),
+        option(
+            "--probe/--no-probe",
+            "Write test records to tell the first acknowledged write: with --kill and "
+            "--controller, the default, to a topic of their own; else to the first moved partition.",
+            WHAT,
+            show_default=False,
+        ),
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Move partitions to other leaders, or kill a leader.
 
     The preferred leader (the first replica) takes over, or if it leads already, the next replica in the ISR.
@@ -186,7 +287,6 @@ def _end(
     probe: bool,
 ) -> int:
     """Kill or restart a broker of the local cluster, and print the timeline; return the exit code."""
-    from yak.commands.failover_view import show_end
     from yak.local.failover import end_and_watch, led_by
 
     led = led_by(found.partitions, node)
@@ -213,7 +313,6 @@ def _move(
 ) -> int | None:
     from yak.client.admin import Admin
     from yak.client.leadership import plan_moves
-    from yak.commands.failover_view import show_moves
     from yak.local.failover import move_and_watch
 
     plan = plan_moves(selected, to=to, only_preferred=only_preferred)

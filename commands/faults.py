@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +35,7 @@ _COLUMNS = ("node_id", "id", "fault", "api", "error", "delay_ms", "client_id", "
 _WIDE = ("broker", "times", "on_call", "after")
 NARROWED = "Which requests"
 
-Broker: TypeAlias = Annotated[
-    int | None, typer.Option("--broker", metavar="ID", help="This broker alone.  [all]", rich_help_panel=WHAT)
-]
+Broker: TypeAlias = Annotated[int | None, option("--broker", "This broker alone.  [all]", WHAT, metavar="ID")]
 
 
 def _of_requests(flag: str, metavar: str, help_: str) -> Any:
@@ -74,13 +73,13 @@ def add(
     g: Globals,
     fault: Annotated[
         str,
-        typer.Argument(
-            help="inject_error API ERROR, disconnect_on API, delay_on API MS, blackhole_client CLIENT_ID, lag_replica "
+        argument(
+            "FAULT",
+            "inject_error API ERROR, disconnect_on API, delay_on API MS, blackhole_client CLIENT_ID, lag_replica "
             "TOPIC PARTITION BROKER, or freeze_isr TOPIC [PARTITION].",
-            metavar="FAULT",
         ),
     ],
-    arguments: Annotated[list[str], typer.Argument(help="What the fault takes.", metavar="ARGUMENT")],
+    arguments: Annotated[list[str], argument("ARGUMENT", "What the fault takes.")],
     client_id: Annotated[
         str | None, _of_requests("--client-id", "ID", "Of this client id; with * at the end, of all that begin so.")
     ] = None,
@@ -90,10 +89,7 @@ def add(
     on_call: Annotated[
         int | None, _of_requests("--on-call", "N", "From the N-th on; without --times that one alone.")
     ] = None,
-    after: Annotated[
-        bool,
-        typer.Option("--after", help="After the request had its effect.", rich_help_panel=NARROWED),
-    ] = False,
+    after: Annotated[bool, option("--after", "After the request had its effect.", NARROWED)] = False,
     broker: Broker = None,
 ) -> None:
     """Add a fault to all brokers, until it is cleared or they restart.
@@ -126,7 +122,7 @@ def add(
 @faults.command("clear", examples=("yak faults clear", "yak faults clear 5f0c21ab", "yak faults clear --broker 2"))
 def clear(
     g: Globals,
-    rule_id: Annotated[str | None, typer.Argument(help="The fault's id.  [all faults]", metavar="ID")] = None,
+    rule_id: Annotated[str | None, argument("ID", "The fault's id.  [all faults]")] = None,
     broker: Broker = None,
 ) -> None:
     """Clear one fault, or all, on all brokers."""

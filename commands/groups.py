@@ -1,12 +1,753 @@
-"""`yak groups`: list, describe, members, reset, delete. Each has a file of its own."""
+"""`yak groups list|describe|members|reset|delete`."""
 
-from yak.commands.app import CommandGroup
-from yak.commands.group_arguments import rewrite
-from yak.commands.groups_delete import delete
-from yak.commands.groups_describe import describe
-from yak.commands.groups_list import list_
-from yak.commands.groups_members import members
-from yak.commands.groups_reset import reset
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from yak.client.groups.places import partitions_text
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
+from yak.commands.completing import complete_group
+from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
+from yak.commands.units import format_time
+from yak.errors import UsageError, YakError
+from yak.ids import Offset, TopicPartition
+from yak.view.formats import counted, format_duration, group_digits
+
+if TYPE_CHECKING:
+    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.describing import Group, Member
+    from yak.client.groups.lag import Marks, PartitionLag
+    from yak.client.groups.reset import ResetPlan, Step, Target
+
+VERBS = {
+    "--list": "list",
+    "--describe": "describe",
+    "--members": "members",
+    "--reset-offsets": "reset",
+    "--delete-offsets": "delete",
+    "--delete": "delete",
+}
+ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"}
+
+
+def rewrite(words: list[str]) -> list[str]:
+    """Translate `--describe --group audit` of kafka-consumer-groups.sh to `describe audit`; keep other arguments."""
+    if words and words[0] in ALIASES:
+        return [ALIASES[words[0]], *words[1:]]
+    if not words or not words[0].startswith("--"):
+        return words
+    verb = next((word for word in words if word in VERBS), None)
+    if verb is None:
+        return words
+    rest: list[str] = []
+    groups: list[str] = []
+    following = iter(words)
+    for word in following:
+        if word == verb:
+            continue
+        if word in ("--group", "-g"):
+            name = next(following, None)
+            if name is None:
+                raise UsageError("usage", f"{word} needs a value", try_=(f"yak groups {VERBS[verb]} GROUP",))
+            groups.append(name)
+        elif word.startswith("--group="):
+            groups.append(word.removeprefix("--group="))
+        elif word == "--members" and verb == "--describe":
+            verb = word
+        else:
+            rest.append(word)
+    return [VERBS[verb], *groups, *rest]
+
+
+def connect(g: "Globals") -> "GroupBrokers":
+    """A context manager with a connection to the cluster. Raises YakError when it cannot be reached."""
+    from yak.client.admin import Admin
+    from yak.client.groups.asking import GroupBrokers
+
+    return GroupBrokers(Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose))
+
+
+def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
+    """Values in Kafka's spelling, from repeated or comma-separated ones in any case. Raises UsageError (`usage`)."""
+    spelt = {each.lower(): each for each in known}
+    words = [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
+    for word in words:
+        if word.lower() not in spelt:
+            raise UsageError("usage", f'"{word}" is not a {what} of {whose}', why=f"{what}s are {', '.join(known)}")
+    return tuple(dict.fromkeys(spelt[word.lower()] for word in words))
+
+
+LIST_COLUMNS = ("group", "type", "state", "members", "coordinator", "lag")
+LIST_WIDE = ("protocol_type", "assignor", "partitions", "coordinator_address")
+LAG_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "behind", "member", "client", "host")
+LAG_FLAT = (
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "log_start_offset",
+    "log_end_offset",
+    "lag",
+    "lag_ms",
+    "oldest_unread",
+    "member_id",
+    "client_id",
+    "host",
+)
+MEMBER_COLUMNS = ("member_id", "instance_id", "client_id", "host", "partitions", "assignment")
+MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
+RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
+
+
+def total_lag(committed: Mapping[TopicPartition, Offset], marks: "Mapping[TopicPartition, Marks]") -> int | None:
+    """Unread records over all partitions with a known lag; None when there is none."""
+    known = [max(0, marks[each].end - offset) for each, offset in committed.items() if each in marks]
+    return sum(known) if known else None
+
+
+def list_row(
+    group: "Group", committed: Mapping[TopicPartition, Offset] | None, marks: "Mapping[TopicPartition, Marks]"
+) -> dict[str, Any]:
+    """One row of `yak groups list`; `committed` is None if offsets were not requested."""
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "members": None if group.members is None else len(group.members),
+        "coordinator": group.coordinator.node_id,
+        "lag": None if committed is None else total_lag(committed, marks),
+        "protocol_type": group.protocol_type or None,
+        "assignor": group.assignor,
+        "partitions": None if committed is None else len(committed),
+        "coordinator_address": group.coordinator.address,
+    }
+
+
+def group_document(
+    group: "Group", lags: "Sequence[PartitionLag]", *, now_ms: int, when: Callable[[int], str]
+) -> dict[str, Any]:
+    """A whole group, as `yak groups describe -o json` prints it."""
+    ages = [age for each in lags if (age := each.age_ms(now_ms)) is not None]
+    known = [each.lag for each in lags if each.lag is not None]
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol_type": group.protocol_type or None,
+        "assignor": group.assignor,
+        "epoch": group.epoch,
+        "coordinator": group.coordinator.node_id,
+        "coordinator_address": group.coordinator.address,
+        "members": len(group.members or ()),
+        "lag": sum(known) if known else None,
+        "lag_ms": max(ages, default=None),
+        "partitions": [_lag_row(each, now_ms=now_ms, when=when) for each in lags],
+    }
+
+
+def _lag_row(each: "PartitionLag", *, now_ms: int, when: Callable[[int], str]) -> dict[str, Any]:
+    member = each.member
+    return {
+        "topic": each.partition.topic,
+        "partition": each.partition.partition,
+        "committed_offset": each.committed,
+        "log_start_offset": None if each.marks is None else each.marks.start,
+        "log_end_offset": None if each.marks is None else each.marks.end,
+        "lag": each.lag,
+        "lag_ms": each.age_ms(now_ms),
+        "oldest_unread": None if each.oldest_unread_ms is None else when(each.oldest_unread_ms),
+        "member_id": None if member is None else member.member_id,
+        "client_id": None if member is None else member.client_id,
+        "host": None if member is None else member.host,
+        "trouble": each.trouble,
+    }
+
+
+def flat_rows(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row per partition, with its group, for csv and raw."""
+    return [{"group": each["group"], **row} for each in documents for row in each["partitions"]]
+
+
+def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: bool = True) -> list[str]:
+    """A group for people: header, partitions, and totals."""
+    from yak.commands.output import layout
+
+    kind = ", ".join(part for part in (document["type"], document["protocol_type"]) if part)
+    assignor = f", assignor {document['assignor']}" if document["assignor"] else ""
+    lines = [
+        f"group        {document['group']}",
+        f"state        {document['state']} ({kind}{assignor})",
+        f"coordinator  {document['coordinator']} at {document['coordinator_address']}",
+        f"members      {document['members']}",
+        "",
+    ]
+    rows = [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "committed": row["committed_offset"],
+            "log_end": row["log_end_offset"],
+            "lag": row["lag"],
+            "behind": None if row["lag_ms"] is None else format_duration(row["lag_ms"]) if row["lag"] else "0",
+            "member": row["member_id"],
+            "client": row["client_id"],
+            "host": None if row["host"] is None else row["host"].lstrip("/"),
+        }
+        for row in document["partitions"]
+    ]
+    if not rows:
+        return [*lines, "nothing is committed, and no member has a partition"]
+    columns = [each for each in LAG_COLUMNS if with_time or each != "behind"]
+    return [*lines, *layout(rows, columns, headers=headers), "", _totals(document)]
+
+
+def _totals(document: Mapping[str, Any]) -> str:
+    partitions = document["partitions"]
+    count = counted(len(partitions), "partition")
+    if document["lag"] is None:
+        return f"{count}, nothing is committed"
+    if not document["lag"]:
+        words = f"all read: {count}"
+    else:
+        age = f"; the oldest unread record is {format_duration(document['lag_ms'])} old" if document["lag_ms"] else ""
+        words = f"lag {counted(document['lag'], 'record')} in {count}{age}"
+    untold = sum(each["lag"] is None for each in partitions)
+    return words + (f"; {group_digits(untold)} without a committed offset that can be compared" if untold else "")
+
+
+def troubles(document: Mapping[str, Any]) -> list[str]:
+    """A sentence for each committed offset outside its partition's log."""
+    return [
+        f"{each['topic']}-{each['partition']}: {each['committed_offset']} is committed; {each['trouble']}"
+        for each in document["partitions"]
+        if each["trouble"]
+    ]
+
+
+def member_rows(group: "Group") -> list[dict[str, Any]]:
+    """One row per member, for people and csv; unknown assignments are empty cells."""
+    return [
+        {
+            "member_id": each.member_id,
+            "instance_id": each.instance_id,
+            "client_id": each.client_id,
+            "host": each.host.lstrip("/"),
+            "partitions": None if each.assigned is None else len(each.assigned),
+            "assignment": (partitions_text(each.assigned) or None) if each.assigned is not None else None,
+            "subscription": _subscription(each),
+            "assignor": group.assignor,
+            "member_epoch": each.epoch,
+        }
+        for each in group.members or ()
+    ]
+
+
+def _subscription(member: "Member") -> str | None:
+    parts = [*(member.topics or ()), *([f"~{member.pattern}"] if member.pattern else [])]
+    return ",".join(parts) or None
+
+
+def member_documents(group: "Group") -> list[dict[str, Any]]:
+    """The members, as `-o json` prints them."""
+    return [
+        {
+            "group": group.group_id,
+            "member_id": each.member_id,
+            "instance_id": each.instance_id,
+            "client_id": each.client_id,
+            "host": each.host,
+            "assignment": _partition_documents(each.assigned),
+            "target_assignment": _partition_documents(each.target),
+            "subscription": None if each.topics is None else list(each.topics),
+            "subscription_regex": each.pattern,
+            "assignor": group.assignor,
+            "member_epoch": each.epoch,
+        }
+        for each in group.members or ()
+    ]
+
+
+def _partition_documents(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
+    if partitions is None:
+        return None
+    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
+
+
+def reset_rows(
+    group: str, steps: "Iterable[Step]", results: Mapping[TopicPartition, YakError | None] | None
+) -> list[dict[str, Any]]:
+    """One row per partition of `yak groups reset`; `results` is None for a dry run."""
+    return [
+        {
+            "group": group,
+            "topic": each.partition.topic,
+            "partition": each.partition.partition,
+            "before": each.before,
+            "after": each.before if each.after is None else each.after,
+            "change": None if each.before is None or each.after is None else each.after - each.before,
+            "result": _reset_result(each, results),
+            "note": each.note or None,
+        }
+        for each in steps
+    ]
+
+
+def _reset_result(step: "Step", results: Mapping[TopicPartition, YakError | None] | None) -> str:
+    if step.after is None:
+        words = "left alone"
+    elif not step.is_change:
+        words = "unchanged"
+    elif results is None:
+        words = "would be set"
+    else:
+        error = results.get(step.partition)
+        words = "set" if error is None else f"failed: {error.code}"
+    return words
+
+
+def with_notes(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows for people and csv: a note is appended to the result."""
+    return [{**row, "result": f"{row['result']} ({row['note']})" if row["note"] else row["result"]} for row in rows]
+
+
+def time_text(zone: Any) -> Callable[[int], str]:
+    """A function that formats a time in the chosen zone."""
+    return lambda timestamp_ms: format_time(timestamp_ms, zone)
+
+
+SHOW = "Show only"
+
+
+@command(examples=("yak groups list", "yak groups list --state empty,dead", "yak groups list --no-lag -o json"))
+def list_(
+    g: Globals,
+    state: Annotated[
+        list[str] | None, option("--state", "Groups in this state; repeatable.", SHOW, metavar="STATE")
+    ] = None,
+    type_: Annotated[
+        list[str] | None, option("--type", "classic, consumer, share or streams.", SHOW, metavar="TYPE")
+    ] = None,
+    lag: Annotated[bool, option("--lag/--no-lag", "Read committed and log end offsets, for the lag.", OUTPUT)] = True,
+) -> int | None:
+    """List groups."""
+    from yak.client.groups.describing import STATES, TYPES, list_groups
+
+    states, types = chosen(state, STATES, "state"), chosen(type_, TYPES, "type")
+    with connect(g) as brokers:
+        known, silent = list_groups(brokers, states=states, types=types)
+        rows, failed = _rows(g, brokers, known, with_lag=lag)
+    empty = (
+        "No such groups." if states or types else "No groups. A group is there as soon as a consumer joins or commits."
+    )
+    g.out.table(rows, [each for each in LIST_COLUMNS if lag or each != "lag"], LIST_WIDE, empty=empty)
+    for broker, reason in silent.items():
+        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its groups are missing: {reason}")
+    return 1 if silent or failed else None
+
+
+def _rows(
+    g: Globals, brokers: "GroupBrokers", known: "dict[str, Group]", *, with_lag: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """One row per group, and the number of groups with missing data."""
+    from yak.client.groups.describing import describe_groups
+    from yak.client.groups.lag import read_marks
+    from yak.client.groups.offsets import committed_offsets
+    from yak.errors import YakError
+
+    described = describe_groups(brokers, known.values())
+    committed = committed_offsets(brokers, list(known)) if with_lag else {}
+    failed = 0
+    for error in [*described.values(), *committed.values()]:
+        # A group that was deleted after it was listed is not a failure, but has no data.
+        if isinstance(error, YakError) and error.code != "unknown-group":
+            g.out.error(error)
+            failed += 1
+    marks = read_marks(
+        brokers.admin, {each for found in committed.values() if isinstance(found, dict) for each in found}
+    )
+    rows = []
+    for name, listed in known.items():
+        found, offsets = described[name], committed.get(name)
+        if isinstance(found, YakError) and found.code == "unknown-group":
+            continue
+        group = listed if isinstance(found, YakError) else found
+        rows.append(list_row(group, offsets if isinstance(offsets, dict) else None, marks))
+    return rows, failed
+
+
+@command(
+    examples=(
+        "yak groups describe audit",
+        "yak groups describe audit billing -o json",
+        "yak groups describe audit --no-time      # without reading any record",
+    )
+)
+def describe(
+    g: Globals,
+    names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
+    time: Annotated[
+        bool, option("--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT)
+    ] = True,
+) -> int | None:
+    """Show the lag of groups in records and in time, and their assignments."""
+    from yak.client.groups.describing import require_groups
+    from yak.client.groups.offsets import committed_offsets
+    from yak.errors import YakError
+
+    with connect(g) as brokers:
+        found = require_groups(brokers, names)
+        committed = committed_offsets(brokers, [name for name, each in found.items() if not isinstance(each, YakError)])
+        documents, errors = [], []
+        for name, group in found.items():
+            offsets = committed.get(name, {})
+            error = group if isinstance(group, YakError) else offsets
+            if isinstance(error, YakError):
+                errors.append(error)
+            elif not isinstance(group, YakError):
+                documents.append(_document(g, brokers, group, error, with_time=time))
+    if not documents and len(errors) == 1:
+        raise errors[0]
+    _show(g, documents, with_time=time)
+    g.out.stdout.flush()
+    for failed in errors:
+        g.out.error(failed)
+    return 1 if errors else None
+
+
+def _document(
+    g: Globals, brokers: "GroupBrokers", group: "Group", committed: "dict[TopicPartition, Offset]", *, with_time: bool
+) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from yak.client.groups.lag import lags_of, oldest_unread, read_marks
+
+    admin = brokers.admin
+    assigned = {each for member in group.members or () for each in member.assigned or ()}
+    lags = lags_of(committed, group.members or (), read_marks(admin, assigned | set(committed)))
+    if with_time:
+        ages = oldest_unread(admin.servers, lags, timeout_s=admin.timeout_s, verbose=g.verbose)
+        lags = [replace(each, oldest_unread_ms=ages.get(each.partition)) for each in lags]
+    return group_document(group, lags, now_ms=g.now_ms(), when=time_text(g.zone))
+
+
+def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
+
+    out = g.out
+    if out.format in ("csv", "raw"):
+        out.table(flat_rows(documents), LAG_FLAT)
+    elif not out.for_people:
+        out.object(documents)
+    else:
+        for index, each in enumerate(documents):
+            if index:
+                out.line()
+            for line in description_lines(each, with_time=with_time, headers=out.headers):
+                out.line(line)
+        out.stdout.flush()
+        for each in documents:
+            for sentence in troubles(each):
+                out.warn(sentence)
+
+
+@command(examples=("yak groups members audit", "yak groups members audit -o wide", "yak groups members audit -o json"))
+def members(
+    g: Globals,
+    name: Annotated[str, argument("GROUP", "Group.", autocompletion=complete_group)],
+) -> None:
+    """Show the members of a group and their assignments.
+
+    -v or -o wide: also their subscriptions and the assignor.
+    """
+    from yak.client.groups.describing import require_groups
+    from yak.errors import YakError
+
+    with connect(g) as brokers:
+        found = require_groups(brokers, [name])[name]
+    if isinstance(found, YakError):
+        raise found
+    if g.out.format in ("json", "yaml"):
+        g.out.object(member_documents(found))
+        return
+    columns = (*MEMBER_COLUMNS, *MEMBER_WIDE) if g.verbose and g.out.format == "table" else MEMBER_COLUMNS
+    g.out.table(member_rows(found), columns, MEMBER_WIDE, empty=f'group "{name}" is {found.state}: it has no members')
+    if g.out.for_people and found.members and any(each.assigned is None for each in found.members):
+        g.out.note(f'group "{name}" is {found.state}: its assignments are known when it is Stable')
+
+
+TO = "Where to (exactly one)"
+
+
+@command(
+    examples=(
+        "yak groups reset audit --topic orders --to-earliest              # shows the plan only",
+        "yak groups reset audit --topic orders:0,2 --shift-by -100 --execute",
+        "yak groups reset audit --all-topics --to-timestamp -15m --execute",
+        "yak groups describe audit -o csv > audit.csv && yak groups reset audit --from-file audit.csv --execute",
+    )
+)
+def reset(
+    g: Globals,
+    name: Annotated[str, argument("GROUP", "Group.", autocompletion=complete_group)],
+    topic: Annotated[
+        list[str] | None,
+        option("--topic, -t", "A topic or some partitions; repeatable.", WHAT, metavar="TOPIC[:P,...]"),
+    ] = None,
+    all_topics: Annotated[bool, option("--all-topics", "All topics with committed offsets.", WHAT)] = False,
+    execute: Annotated[bool, option("--execute", "Change the offsets; without it, only show the plan.", WHAT)] = False,
+    to_earliest: Annotated[bool, option("--to-earliest", "The first record.", TO)] = False,
+    to_latest: Annotated[bool, option("--to-latest", "The end: skip all existing records.", TO)] = False,
+    to_offset: Annotated[int | None, option("--to-offset", "This offset.", TO, metavar="N", min=0)] = None,
+    to_timestamp: Annotated[
+        str | None,
+        option(
+            "--to-timestamp, --to-datetime",
+            "The first record at or after a time: ISO-8601, epoch, -15m.",
+            TO,
+            metavar="TIME",
+        ),
+    ] = None,
+    shift_by: Annotated[
+        int | None, option("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
+    ] = None,
+    to_current: Annotated[
+        bool, option("--to-current", "What is committed, brought into the log; the end where nothing is.", TO)
+    ] = False,
+    from_file: Annotated[
+        str | None,
+        option(
+            "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
+        ),
+    ] = None,
+) -> int | None:
+    """Reset a group's committed offsets.
+
+    A dry run without --execute. --execute needs a group without members. Offsets outside the log are clamped to it.
+    """
+    from yak.client.groups.reset import look_at, move
+
+    target = _target(
+        g, name, {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current},
+        to_offset, to_timestamp, shift_by, from_file,
+    )  # fmt: skip
+    if bool(topic) == all_topics and (topic or from_file is None):
+        raise UsageError(
+            "usage",
+            "--topic and --all-topics exclude each other" if topic else "say which offsets to move",
+            try_=(f"yak groups reset {name} --topic TOPIC", f"yak groups reset {name} --all-topics"),
+        )
+    if execute:
+        g.must_not_be_readonly(f'moving the offsets of group "{name}"')
+    with connect(g) as brokers:
+        plan = look_at(brokers, name, target, topic, is_strict=execute)
+        results = move(brokers, name, plan.changes) if execute else None
+    return _show_plan(g, name, plan, results)
+
+
+def _target(
+    g: Globals,
+    name: str,
+    switches: dict[str, bool],
+    to_offset: int | None,
+    to_timestamp: str | None,
+    shift_by: int | None,
+    from_file: str | None,
+) -> "Target":
+    from yak.client.groups.reset import Target
+    from yak.client.times import parse_time_ms
+
+    given = [each for each, is_given in switches.items() if is_given]
+    values = {
+        "--to-offset": to_offset,
+        "--to-timestamp": to_timestamp,
+        "--shift-by": shift_by,
+        "--from-file": from_file,
+    }
+    given += [each for each, value in values.items() if value is not None]
+    if len(given) != 1:
+        raise UsageError(
+            "usage",
+            f"{' and '.join(given[:2])} exclude each other" if given else "say where to move the offsets",
+            why="exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp, --shift-by, --to-current, --from-file",
+        )
+    if to_offset is not None:
+        return Target("offset", to_offset)
+    if to_timestamp is not None:
+        return Target("timestamp", parse_time_ms(to_timestamp, now_ms=g.now_ms(), zone=g.zone))
+    if shift_by is not None:
+        return Target("shift", shift_by)
+    if from_file is not None:
+        return Target("file", offsets=_read_file(from_file, name))
+    if given == ["--to-earliest"]:
+        return Target("earliest")
+    return Target("latest" if given == ["--to-latest"] else "current")
+
+
+def _read_file(path: str, group: str) -> "dict[TopicPartition, int]":
+    from yak.client.groups.offsets_file import parse_offsets, read_text
+
+    return parse_offsets(read_text(path), group, path)
+
+
+def _show_plan(
+    g: Globals, name: str, plan: "ResetPlan", results: "dict[TopicPartition, YakError | None] | None"
+) -> int | None:
+    from yak.view.formats import counted
+
+    out = g.out
+    columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)
+    rows = reset_rows(name, plan.steps, results)
+    out.table(rows if out.format in ("json", "yaml") else with_notes(rows), columns)
+    out.stdout.flush()
+    if plan.group is None:
+        out.note(f'there is no group "{name}" yet{": it was made" if results else ", it will be made"}')
+    if results is None:
+        if plan.refused is not None:
+            out.warn(f"this cannot be done now: {plan.refused.why}")
+        out.note("dry run: nothing was changed; --execute does it")
+        return None
+    errors = [each for each in results.values() if each is not None]
+    if errors:
+        out.error(errors[0])
+    done = counted(len(results) - len(errors), "partition")
+    out.note(f'{done} of group "{name}" moved' if results else "nothing to move: the offsets are there already")
+    return 1 if errors else None
+
+
+@command(
+    examples=(
+        "yak groups delete audit",
+        "yak groups delete audit billing --if-exists --yes",
+        "yak groups delete audit --topic orders --topic payments:0,2",
+    )
+)
+def delete(
+    g: Globals,
+    names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
+    topic: Annotated[
+        list[str] | None,
+        option(
+            "--topic, -t",
+            "Only the offsets of this topic or these partitions; repeatable.",
+            WHAT,
+            metavar="TOPIC[:P,...]",
+        ),
+    ] = None,
+    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
+) -> int:
+    """Delete groups and their committed offsets, or only the offsets of some topics.
+
+    A group with members is not deleted. Offsets of a topic are not deleted while a member is subscribed to it.
+    """
+
+    g.must_not_be_readonly(f"deleting {', '.join(names)}")
+    with connect(g) as brokers:
+        there, rows, errors = _look(brokers, names, with_members=topic is not None, if_exists=if_exists)
+        if errors and len(rows) == len(errors) == 1 and not there:
+            raise errors[0]
+        for error in errors:
+            g.out.error(error)
+        if topic is None:
+            if there:
+                g.confirm(f"Delete {_named(there)} and all committed offsets?")
+            done, failed = _delete_groups(brokers, there)
+        else:
+            places = _places(brokers, there, topic)
+            if any(places.values()):
+                g.confirm(f"Delete committed offsets of {_named(there)} for {', '.join(topic)}?")
+            done, failed = _delete_offsets(brokers, places)
+    _report(g, [*rows, *done], failed)
+    return 1 if errors or failed else 0
+
+
+def _named(names: list[str]) -> str:
+    return f"group{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _row(name: str, result: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, **more, "result": result}
+
+
+def _look(
+    brokers: "GroupBrokers", names: list[str], *, with_members: bool, if_exists: bool
+) -> tuple[list[str], list[dict[str, Any]], list[YakError]]:
+    """The groups that can be deleted; rows and errors of the others."""
+    from yak.client.groups.describing import active_group, require_groups
+
+    there: list[str] = []
+    rows: list[dict[str, Any]] = []
+    errors: list[YakError] = []
+    for name, found in require_groups(brokers, names).items():
+        if isinstance(found, YakError):
+            if if_exists and found.code == "unknown-group":
+                rows.append(_row(name, "not there"))
+                continue
+            error: YakError = found
+        elif found.members and not with_members:
+            error = active_group(found, f'group "{name}" was not deleted')
+        else:
+            there.append(name)
+            continue
+        errors.append(error)
+        rows.append(_row(name, f"failed: {error.code}"))
+    return there, rows, errors
+
+
+def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict[str, Any]], list[YakError]]:
+    from yak.client.groups.offsets import delete_groups
+
+    results = delete_groups(brokers, names)
+    rows = [
+        _row(name, f"failed: {error.code}" if isinstance(error, YakError) else "deleted")
+        for name, error in results.items()
+    ]
+    return rows, [error for error in results.values() if error is not None]
+
+
+def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
+    """The offsets that each group committed for these topics. Raises YakError."""
+    from yak.client.groups.offsets import committed_offsets
+    from yak.client.groups.places import committed_places
+
+    found: dict[str, list[Any]] = {}
+    for name, committed in committed_offsets(brokers, names).items():
+        if isinstance(committed, YakError):
+            raise committed
+        found[name] = committed_places(topics, committed)
+    return found
+
+
+def _delete_offsets(
+    brokers: "GroupBrokers", places: dict[str, list[Any]]
+) -> tuple[list[dict[str, Any]], list[YakError]]:
+    from yak.client.groups.offsets import delete_offsets
+
+    rows: list[dict[str, Any]] = []
+    errors: dict[str, YakError] = {}
+    for name, partitions in places.items():
+        if not partitions:
+            rows.append(_row(name, "nothing was committed of it"))
+            continue
+        for each, error in delete_offsets(brokers, name, partitions).items():
+            words = "offset deleted" if error is None else f"failed: {error.code}"
+            rows.append(_row(name, words, topic=each.topic, partition=each.partition))
+            if error is not None:
+                errors.setdefault(error.message, error)
+    return rows, list(errors.values())
+
+
+def _report(g: Globals, rows: list[dict[str, Any]], errors: list[YakError]) -> None:
+    for error in errors:
+        g.out.error(error)
+    if g.out.for_people:
+        for row in rows:
+            where = f" {row['topic']}-{row['partition']}" if "topic" in row else ""
+            g.out.note(f"{row['name']}{where}: {row['result']}")
+    elif not g.quiet:
+        columns = (
+            ("name", "topic", "partition", "result") if any("topic" in row for row in rows) else ("name", "result")
+        )
+        g.out.table(rows, columns)
+
 
 groups = CommandGroup(
     "groups",

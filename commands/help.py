@@ -1,11 +1,34 @@
 """`yak help`."""
 
-from typing import Annotated
-
-import typer
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Annotated, Final
 
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What happened, its usual causes, and what to try."""
+
+    what: str
+    why: str
+    try_: tuple[str, ...]
+
+
+def _read() -> dict[str, Explanation]:
+    text = (files("yak.commands") / "error_help.toml").read_text(encoding="utf-8")
+    return {
+        slug: Explanation(entry["what"], entry["why"], tuple(entry["try"]))
+        for slug, entry in tomllib.loads(text).items()
+    }
+
+
+EXPLANATIONS: Final = _read()
+
 
 EXIT_CODES = (
     (0, "done"),
@@ -24,15 +47,10 @@ EXIT_CODES = (
 @command(examples=("yak help topics create", "yak help unknown-topic", "yak help exit-codes"))
 def help_(
     g: Globals,
-    words: Annotated[
-        list[str] | None, typer.Argument(help="A command, an error's slug, errors, or exit-codes.", metavar="WHAT")
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="The tree of all commands, for tools.", rich_help_panel=OUTPUT)
-    ] = False,
+    words: Annotated[list[str] | None, argument("WHAT", "A command, an error's slug, errors, or exit-codes.")] = None,
+    json_: Annotated[bool, option("--json", "The tree of all commands, for tools.", OUTPUT)] = False,
 ) -> None:
     """Explain a command, an error or a topic."""
-    from yak.commands.error_help import EXPLANATIONS
     from yak.commands.overview import overview
 
     if json_:
@@ -55,7 +73,6 @@ def help_(
 
 
 def _explain_error(g: Globals, slug: str) -> None:
-    from yak.commands.error_help import EXPLANATIONS
 
     found = EXPLANATIONS[slug]
     if g.output in ("json", "yaml"):
@@ -98,7 +115,6 @@ def _print_help(leaf: Leaf, program: str) -> None:
 
 def _nothing_known(word: str) -> Exception:
     from yak.commands import registry
-    from yak.commands.error_help import EXPLANATIONS
     from yak.commands.settings import closest
     from yak.errors import UsageError
 

@@ -1,17 +1,310 @@
-"""`yak isr`."""
+"""`yak isr`: one row per replica, descriptions of unhealthy partitions, and changes."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
+from yak.commands.output import layout, to_json
+from yak.commands.parameters import argument, option
+from yak.commands.units import format_time
+from yak.errors import Unreachable
+from yak.plain_text import one_line
+from yak.view.formats import counted
+from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
-    from yak.view.partition_replicas import PartitionReplicas
+
+    Reader = Callable[[], ClusterReplicas]
+    Choice = Callable[[ClusterReplicas], Sequence[PartitionReplicas]]
+    Line = tuple[str, str]
+
+GOOD, WARN, BAD = "", "33", "1;31"
+"""Colours of a row, as ANSI codes; the words beside them carry the same meaning."""
+COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
+FLAT_COLUMNS = (
+    "topic",
+    "partition",
+    "leader",
+    "leader_epoch",
+    "partition_epoch",
+    "isr",
+    "high_watermark",
+    "replica",
+    "log_end_offset",
+    "lag",
+    "state",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRow:
+    """The text of one replica; `colour` is one of GOOD, WARN and BAD."""
+
+    node: int
+    lag: int | None
+    state: str
+    colour: str
+
+
+def replica_rows(partition: PartitionReplicas, *, max_lag: int | None = None) -> list[ReplicaRow]:
+    """The rows of a partition's replicas, in replica order: the preferred leader is first."""
+    return [_replica_row(partition, node, max_lag) for node in partition.replicas]
+
+
+def _replica_row(partition: PartitionReplicas, node: int, max_lag: int | None) -> ReplicaRow:
+    lag, colour = partition.lag(node), GOOD
+    if node == partition.leader:
+        words = "leader"
+        if node not in partition.isr:
+            words, colour = "leader, OUT OF SYNC", BAD
+    elif node in partition.isr:
+        words = "in sync"
+    else:
+        words, colour = "OUT OF SYNC", BAD
+    if max_lag is not None and lag is not None and lag > max_lag:
+        words, colour = f"{words}, LAG", BAD
+    if node in partition.away:
+        words, colour = f"{words}, {partition.away[node]}", colour or WARN
+    return ReplicaRow(node, lag, words, colour)
+
+
+def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> list[str]:
+    """The problems of a partition, one phrase each; empty when it is healthy.
+
+    With `max_lag`, a replica with a larger lag is a problem too, and one whose lag is unknown.
+    """
+    found: list[str] = []
+    out = [node for node in partition.replicas if node not in partition.isr]
+    replication = partition.replication
+    if replication.is_offline:
+        found.append("offline: no leader, neither writes nor reads")
+    if replication.is_under_min_isr:
+        found.append(f"under min ISR ({replication.isr} of {replication.needed}): acks=all is refused")
+    if out:
+        found.append(f"out of sync: {_nodes(out)}")
+    if max_lag is not None:
+        lags = {node: partition.lag(node) for node in partition.replicas}
+        found += [f"{node} has a lag of {lag}" for node, lag in lags.items() if lag is not None and lag > max_lag]
+        found += [f"the lag of {node} is unknown" for node, lag in lags.items() if lag is None]
+    return found
+
+
+def summary(partitions: Sequence[PartitionReplicas], *, max_lag: int | None = None) -> tuple[list[str], str]:
+    """A line per unhealthy partition, then a total; and the colour of all lines."""
+    lines, worst = [], GOOD
+    for each in partitions:
+        found = problems(each, max_lag=max_lag)
+        if found:
+            lines.append(f"{each.name}: {'; '.join(found)}")
+            worst = BAD
+    well = len(partitions) - len(lines)
+    lines.append(f"{well} of {counted(len(partitions), 'partition')} in sync")
+    return lines, worst
+
+
+def table_lines(
+    partitions: Iterable[PartitionReplicas], *, max_lag: int | None = None, headers: bool = True, wide: bool = False
+) -> list[tuple[str, str]]:
+    """Lines with their colours: one per replica; only the first one of a partition has the partition's values."""
+    rows: list[dict[str, Any]] = []
+    colours: list[str] = [GOOD] if headers else []
+    columns = [*COLUMNS[:3], "partition_epoch", *COLUMNS[3:]] if wide else list(COLUMNS)
+    for each in partitions:
+        head: dict[str, Any] = {
+            "partition": each.name,
+            "leader": "none" if each.leader == NO_LEADER else str(each.leader),
+            "epoch": str(each.leader_epoch),
+            "partition_epoch": _shown(each.partition_epoch),
+            "isr": _nodes(each.isr) or "none",
+            "hw": _shown(each.high_watermark),
+        }
+        for row in replica_rows(each, max_lag=max_lag):
+            end = _shown(each.log_end_offsets.get(row.node))
+            lag = _shown(row.lag)
+            rows.append({**head, "replica": str(row.node), "log_end": end, "lag": lag, "state": row.state})
+            colours.append(row.colour)
+            head = dict.fromkeys(head, "")
+    lines = layout(_numbers_right(rows, columns), columns, headers=headers)
+    return list(zip(lines, colours, strict=True))
+
+
+_NUMBERS = ("leader", "epoch", "partition_epoch", "hw", "replica", "log_end", "lag")
+
+
+def _numbers_right(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows with right-aligned numbers, although some cells are empty or words."""
+    for name in columns:
+        if name in _NUMBERS:
+            width = max([len(name), *(len(row[name]) for row in rows)])
+            for row in rows:
+                row[name] = row[name].rjust(width)
+    return rows
+
+
+def flat_rows(partitions: Iterable[PartitionReplicas], *, max_lag: int | None = None) -> list[dict[str, Any]]:
+    """One row per replica with all values, for csv and raw."""
+    return [
+        {
+            **{key: value for key, value in each.as_json().items() if key not in ("replicas", "log_end_offsets")},
+            "replica": row.node,
+            "log_end_offset": each.log_end_offsets.get(row.node),
+            "lag": row.lag,
+            "state": row.state,
+        }
+        for each in partitions
+        for row in replica_rows(each, max_lag=max_lag)
+    ]
+
+
+def show(g: "Globals", partitions: Sequence[PartitionReplicas], *, max_lag: int | None = None) -> None:
+    """Print partitions in the chosen format."""
+    out = g.out
+    if out.format in ("json", "yaml"):
+        out.object([each.as_json() for each in partitions])
+    elif not out.for_people:
+        out.table(flat_rows(partitions, max_lag=max_lag), FLAT_COLUMNS)
+    else:
+        wide = out.format == "wide"
+        for line, colour in table_lines(partitions, max_lag=max_lag, headers=out.headers, wide=wide):
+            out.line(painted(g, line, colour))
+
+
+def painted(g: "Globals", line: str, colour: str) -> str:
+    """A line of stdout in a colour, if stdout supports colours: a pipe does not, unless FORCE_COLOR is set."""
+    wants = g.out.stdout.isatty() or bool(g.settings.environment.get("FORCE_COLOR"))
+    return g.out.paint(line, colour) if colour and wants else line
+
+
+def changes(before: PartitionReplicas | None, now: PartitionReplicas) -> list[str]:
+    """The changes of a partition in words, without offsets. A new partition is described completely."""
+    if before is None:
+        leader = "none" if now.leader == NO_LEADER else now.leader
+        return [f"leader {leader}, epoch {now.leader_epoch}, ISR {_nodes(now.isr) or 'none'} of {_nodes(now.replicas)}"]
+    found: list[str] = []
+    if before.leader != now.leader or before.leader_epoch != now.leader_epoch:
+        old, new = ("none" if each.leader == NO_LEADER else str(each.leader) for each in (before, now))
+        found.append(f"leader {old} -> {new}, epoch {before.leader_epoch} -> {now.leader_epoch}")
+    if set(before.isr) != set(now.isr):
+        found.append(f"ISR {_nodes(sorted(before.isr)) or 'none'} -> {_nodes(sorted(now.isr)) or 'none'}")
+    if before.replicas != now.replicas:
+        found.append(f"replicas {_nodes(before.replicas)} -> {_nodes(now.replicas)}")
+    for node in now.replicas:
+        old_word, new_word = before.away.get(node), now.away.get(node)
+        if old_word != new_word:
+            found.append(f"{node}: {new_word or 'answers again'}")
+    return found
+
+
+def _nodes(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _shown(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
+
+
+class Watch:
+    """Reads until Ctrl+C, or `count` times. After the first read succeeded, it continues while no broker answers."""
+
+    def __init__(self, g: "Globals", read: "Reader", chosen: "Choice", max_lag: int | None) -> None:
+        self._g = g
+        self._read = read
+        self._chosen = chosen
+        self._max_lag = max_lag
+        self._before: dict[tuple[str, int], PartitionReplicas] = {}
+        self._lost = ""
+
+    def run(self, interval_ms: int, count: int | None) -> int:
+        """Read every `interval_ms`. Raises YakError when the first read fails."""
+        in_place = self._g.out.for_people and self._g.out.stdout.isatty()
+        if in_place:
+            self._g.out.stdout.write(HOME + CLEAR_SCREEN)
+        for look in itertools.count(1):
+            began = time.monotonic()
+            try:
+                found = self._read()
+            except Unreachable as error:
+                if look == 1:
+                    raise
+                self._nobody_answers(error, in_place=in_place)
+            else:
+                self._lost = ""
+                if in_place:
+                    self._draw(found)
+                else:
+                    self._tell(found)
+            self._g.out.stdout.flush()
+            if look == count:
+                break
+            time.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
+        return 0
+
+    def _now(self) -> str:
+        return format_time(self._g.now_ms(), self._g.zone)
+
+    def _draw(self, found: "ClusterReplicas") -> None:
+        """Overwrite the previous table, clearing each line to its end, which avoids flicker."""
+        g, out = self._g, self._g.out
+        wide = out.format == "wide"
+        table = table_lines(self._chosen(found), max_lag=self._max_lag, headers=out.headers, wide=wide)
+        lines, colour = summary(found.partitions, max_lag=self._max_lag)
+        below = [("", GOOD), *((line, colour) for line in lines)]
+        below += [(f"broker {node} did not answer: {reason}", WARN) for node, reason in found.silent.items()]
+        columns, rows = get_terminal_size()
+        shown = fitted([(self._now() + "   Ctrl+C ends", GOOD)], table, below, rows=rows - 1)
+        text = "".join(painted(g, line[:columns], tint) + CLEAR_LINE + "\n" for line, tint in shown)
+        out.stdout.write(HOME + text + CLEAR_BELOW)
+
+    def _tell(self, found: "ClusterReplicas") -> None:
+        out, now = self._g.out, self._now()
+        shown = {(each.topic, each.partition): each for each in self._chosen(found)}
+        for key, each in shown.items():
+            different = changes(self._before.get(key), each)
+            if not different:
+                continue
+            if out.format == "json":
+                out.line(to_json({"time": now, **each.as_json()}))
+            elif out.for_people:
+                bad = BAD if problems(each, max_lag=self._max_lag) else ""
+                out.line(painted(self._g, f"{now}  {each.name}  {'; '.join(different)}", bad))
+            else:
+                show(self._g, [each], max_lag=self._max_lag)
+                out.headers = False
+        if out.for_people:
+            for key, each in self._before.items():
+                if key not in shown:
+                    out.line(f"{now}  {each.name}  no longer listed")
+        self._before = shown
+
+    def _nobody_answers(self, error: Unreachable, *, in_place: bool) -> None:
+        """Without a terminal, warn once per outage. On a terminal the table stays, with the error above it."""
+        if in_place:
+            self._g.out.stdout.write(HOME + one_line(f"{self._now()}   {error.message}: {error.why}") + CLEAR_LINE)
+        elif not self._lost:
+            self._g.out.warn(f"{self._now()}  {error.message}: {error.why}")
+        self._lost = error.message
+
+
+def fitted(above: "Sequence[Line]", table: "Sequence[Line]", below: "Sequence[Line]", *, rows: int) -> "list[Line]":
+    """The lines that fit on a terminal with `rows` rows: the start of a long table, the last lines of a long end."""
+    room = max(rows - len(above), 3)
+    end = list(below[-max(room // 2, 2) :]) if len(table) + len(below) > room else list(below)
+    room -= len(end)
+    if len(table) <= room:
+        return [*above, *table, *end]
+    hidden = len(table) - room + 1
+    return [*above, *table[: room - 1], (f"and {hidden} lines more: name a topic, or --under-replicated", WARN), *end]
+
 
 _FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store instead"
 
@@ -28,70 +321,39 @@ _FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store inste
 def isr(
     g: Globals,
     topic: Annotated[
-        str | None,
-        typer.Argument(help="Only this topic.", metavar="TOPIC", autocompletion=complete_topic, show_default=False),
+        str | None, argument("TOPIC", "Only this topic.", autocompletion=complete_topic, show_default=False)
     ] = None,
-    under_replicated: Annotated[
-        bool,
-        typer.Option(
-            "--under-replicated",
-            help="Only under-replicated partitions.",
-            rich_help_panel=WHAT,
-        ),
-    ] = False,
-    under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr", help="Only partitions that refuse acks=all.", rich_help_panel=WHAT)
-    ] = False,
+    under_replicated: Annotated[bool, option("--under-replicated", "Only under-replicated partitions.", WHAT)] = False,
+    under_min_isr: Annotated[bool, option("--under-min-isr", "Only partitions that refuse acks=all.", WHAT)] = False,
     at_min_isr: Annotated[
-        bool,
-        typer.Option("--at-min-isr", help="Only partitions with just min.insync.replicas in sync.", rich_help_panel=WHAT),
+        bool, option("--at-min-isr", "Only partitions with just min.insync.replicas in sync.", WHAT)
     ] = False,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Only partitions without a leader.", rich_help_panel=WHAT)
-    ] = False,
-    internal: Annotated[
-        bool,
-        typer.Option("--internal", help="Also healthy partitions of internal topics.", rich_help_panel=WHAT),
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Return 4 if a partition is under-replicated.", rich_help_panel=WHAT)
-    ] = False,
+    offline: Annotated[bool, option("--offline", "Only partitions without a leader.", WHAT)] = False,
+    internal: Annotated[bool, option("--internal", "Also healthy partitions of internal topics.", WHAT)] = False,
+    check: Annotated[bool, option("--check", "Return 4 if a partition is under-replicated.", WHAT)] = False,
     max_lag: Annotated[
-        int | None,
-        typer.Option(
-            "--max-lag", help="A larger lag in records counts as out of sync too.", metavar="N", min=0,
-            rich_help_panel=WHAT,
-        ),
+        int | None, option("--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0)
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Update continuously; without a terminal print changes.",
-                           rich_help_panel=OUTPUT)
+        bool, option("--watch, -w", "Update continuously; without a terminal print changes.", OUTPUT)
     ] = False,
-    interval: Annotated[
-        str, typer.Option("--interval", help="Time between updates.", metavar="DURATION", rich_help_panel=OUTPUT)
-    ] = "1s",
-    count: Annotated[
-        int | None, typer.Option("--count", help="Stop after N updates.", metavar="N", rich_help_panel=STOP, min=1)
-    ] = None,
+    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
+    count: Annotated[int | None, option("--count", "Stop after N updates.", STOP, metavar="N", min=1)] = None,
     from_redis: Annotated[
-        bool, typer.Option("--from-redis", help="Read from the metadata store, not the brokers.", rich_help_panel=CONNECTION)
+        bool, option("--from-redis", "Read from the metadata store, not the brokers.", CONNECTION)
     ] = False,
     redis_url: Annotated[
-        str | None,
-        typer.Option("--redis-url", help="The metadata store for --from-redis.", metavar="URL", rich_help_panel=CONNECTION),
+        str | None, option("--redis-url", "The metadata store for --from-redis.", CONNECTION, metavar="URL")
     ] = None,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="Use the cluster of this yak up directory.", metavar="DIR",
-                     rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Show leader, in-sync replicas and lag of each partition.
 
     Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are
     counted but not shown, except with --internal or by name.
     """
-    from yak.commands.isr_view import problems, show, summary
     from yak.protocol.topic_names import INTERNAL_TOPICS
     from yak.view.partition_state import Conditions
 
@@ -108,7 +370,6 @@ def isr(
         )
 
     if watch:
-        from yak.commands.isr_watch import Watch
         from yak.commands.units import parse_duration_ms
 
         return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)

@@ -1,14 +1,214 @@
 """`yak metadata`: the records of the metadata log, and the state that they produce."""
 
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
-
-import typer
 
 from yak.commands.app import CONNECTION, START, STOP, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.output import layout, to_json
+from yak.commands.parameters import option
+from yak.commands.units import format_time
+from yak.view.formats import counted
+from yak.view.metadata_sentences import sentence
 
 if TYPE_CHECKING:
+    from yak.cluster.image import Image
+    from yak.commands.output import Output
     from yak.local.metadata_log import RecordSource
+    from yak.ports.metadata_store import TailedRecord
+
+COLUMNS = ("offset", "time", "kind", "payload")
+CHANGE_CHARACTERS = 100
+"""Length of a sentence if the output is not a terminal; a terminal's width decides otherwise."""
+_BEFORE_CHANGE = len(f"{0:>8}  {'':<24}  {'':<16}  ")
+_COLOURS = {"good": "32", "warn": "33", "bad": "1;31"}
+
+
+def print_records(
+    g: "Globals", source: "RecordSource", start: dict[str, Any], stop: dict[str, Any], *, follow: bool
+) -> None:
+    """Print the records between two bounds, one per line."""
+    printer = _Printer(g)
+    base = source.base()
+    if base is not None:
+        printer.learn_names(base)
+    last = 0
+    for record in source.records():
+        last = record.offset
+        if stop and is_after(record, stop):
+            break
+        printer.learn_names(record)
+        if not start or not is_before(record, start):
+            printer.show(record)
+    if not printer.shown and not follow:
+        g.out.note(f"No metadata records there. Read: {source.name}")
+    if follow:
+        g.out.stdout.flush()
+        for newer in source.follow(last):
+            if newer is not None:
+                printer.learn_names(newer)
+                printer.show(newer)
+            g.out.stdout.flush()
+
+
+def is_before(record: "TailedRecord", edge: dict[str, Any]) -> bool:
+    """Whether a record is before an offset or a time."""
+    if "offset" in edge:
+        return record.offset < int(edge["offset"])
+    return record.timestamp_ms < int(edge["timestamp_ms"])
+
+
+def is_after(record: "TailedRecord", edge: dict[str, Any]) -> bool:
+    """Whether a record is after an offset or a time."""
+    if "offset" in edge:
+        return record.offset > int(edge["offset"])
+    return record.timestamp_ms > int(edge["timestamp_ms"])
+
+
+class _Printer:
+    """Prints one record per line, in the chosen format."""
+
+    def __init__(self, g: "Globals") -> None:
+        self._g = g
+        self._topic_names: dict[str, str] = {}
+        self.shown = 0
+
+    def learn_names(self, record: "TailedRecord") -> None:
+        """Keep the names of a record's topics; later records have the topics' ids only."""
+        from yak.cluster.payload import BadRecord
+        from yak.cluster.records import Snapshot, Topic, parse
+
+        try:
+            content = parse(record)
+        except BadRecord:  # of a newer YAK
+            return
+        if isinstance(content, Topic):
+            self._topic_names[str(content.topic_id)] = content.name
+        elif isinstance(content, Snapshot):
+            from yak.cluster.image import Image
+
+            image, _ = Image().apply_all([record])
+            self._topic_names.update((str(each.topic_id), each.name) for each in image.topics.values())
+
+    def show(self, record: "TailedRecord") -> None:
+        """Print a record: its sentence for people, else its payload."""
+        from yak.views.metadata_records_json import shown_payload
+
+        out = self._g.out
+        time = format_time(record.timestamp_ms, self._g.zone)
+        document = {
+            "offset": record.offset,
+            "time": time,
+            "kind": str(record.kind),
+            "hash": record.chain_hash,
+            "payload": shown_payload(record),
+        }
+        if out.format == "json":
+            out.line(to_json(document))
+        elif out.format == "yaml":
+            out.line("---")
+            out.object(document)
+        elif out.format in ("csv", "raw"):
+            headers, out.headers = out.headers, out.headers and not self.shown
+            out.table([document], COLUMNS, ("hash",))
+            out.headers = headers
+        else:
+            self._line(record, time)
+        self.shown += 1
+
+    def _line(self, record: "TailedRecord", time: str) -> None:
+        """Print with fixed widths, because later records are not known yet."""
+        from yak.views.metadata_records_json import record_json
+
+        out = self._g.out
+        change, severity = sentence(str(record.kind), record_json(record)["record"], self._topic_names)
+        room = _room(out)
+        if out.format == "table" and len(change) > room:
+            change = change[: room - 1] + "…"
+        if severity in _COLOURS:
+            change = out.paint(change, _COLOURS[severity])
+        if not self.shown and out.headers:
+            out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  CHANGE")
+        out.line(f"{record.offset:>8}  {time:<24}  {record.kind!s:<16}  {change}")
+
+
+def _room(out: "Output") -> int:
+    """Length of a sentence that fits on the line."""
+    if not out.stdout.isatty():
+        return CHANGE_CHARACTERS
+    return max(20, get_terminal_size().columns - _BEFORE_CHANGE)
+
+
+def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
+    """Print the cluster state at that offset or time."""
+    from yak.local.metadata_log import fold
+
+    image = fold(source, **point)
+    document = state_document(g, image)
+    out = g.out
+    if not out.for_people:
+        out.object(document)
+        return
+    out.line(f"as of        record {document['offset']}, {document['time']}")
+    out.line(f"cluster      {document['cluster_id'] or 'not made yet'}")
+    controller = document["controller_id"]
+    out.line(f"controller   {'none' if controller is None else controller}, epoch {document['controller_epoch']}")
+    out.line(f"topics       {counted(len(document['topics']), 'topic')}")
+    if document["brokers"]:
+        out.line()
+        columns = ["id", "state", "role", "address", "broker_epoch"]
+        for line in layout(document["brokers"], columns, headers=out.headers):
+            out.line(line)
+    rows = [{"topic": topic["name"], **each} for topic in document["topics"] for each in topic["partitions"]]
+    if rows:
+        out.line()
+        columns = ["topic", "partition", "leader", "leader_epoch", "isr", "replicas", "partition_epoch"]
+        for line in layout(rows, columns, headers=out.headers):
+            out.line(line)
+
+
+def state_document(g: "Globals", image: "Image") -> dict[str, Any]:
+    """An image as a document."""
+    return {
+        "offset": image.offset,
+        "time": format_time(image.timestamp_ms, g.zone),
+        "hash": image.chain_hash,
+        "cluster_id": image.cluster_id,
+        "controller_id": image.controller_id if image.controller_id >= 0 else None,
+        "controller_epoch": image.controller_epoch,
+        "brokers": [
+            {
+                "id": each.node_id,
+                "state": str(each.state),
+                "role": each.role,
+                "address": f"{each.host}:{each.port}",
+                "rack": each.rack,
+                "broker_epoch": each.broker_epoch,
+            }
+            for _, each in sorted(image.brokers.items())
+        ],
+        "topics": [
+            {
+                "name": topic.name,
+                "topic_id": str(topic.topic_id),
+                "configs": dict(topic.configs),
+                "partitions": [
+                    {
+                        "partition": each.partition,
+                        "leader": each.leader if each.leader >= 0 else None,
+                        "leader_epoch": each.leader_epoch,
+                        "isr": list(each.isr),
+                        "elr": list(each.elr),
+                        "replicas": list(each.replicas),
+                        "partition_epoch": each.partition_epoch,
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for _, topic in sorted(image.topics.items())
+        ],
+    }
+
 
 OFFSET_DIGITS_MAX = 9
 """Numbers with at most so many digits are offsets of the metadata log; longer ones are times."""
@@ -20,17 +220,11 @@ metadata = CommandGroup(
 )
 
 RedisUrl: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--redis-url", help="Read from this metadata store.", metavar="URL", rich_help_panel=CONNECTION),
+    str | None, option("--redis-url", "Read from this metadata store.", CONNECTION, metavar="URL")
 ]
 DataDir: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--data-dir",
-        help="Read the store of a yak up directory, or a broker's copy.",
-        metavar="DIR",
-        rich_help_panel=CONNECTION,
-    ),
+    option("--data-dir", "Read the store of a yak up directory, or a broker's copy.", CONNECTION, metavar="DIR"),
 ]
 
 
@@ -40,15 +234,11 @@ DataDir: TypeAlias = Annotated[
 )
 def log(
     g: Globals,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", help="From this record or time on.", metavar="OFFSET|TIME", rich_help_panel=START),
-    ] = None,
+    from_: Annotated[str | None, option("--from", "From this record or time on.", START, metavar="OFFSET|TIME")] = None,
     to: Annotated[
-        str | None,
-        typer.Option("--to", help="Up to this record or time, included.", metavar="OFFSET|TIME", rich_help_panel=STOP),
+        str | None, option("--to", "Up to this record or time, included.", STOP, metavar="OFFSET|TIME")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records.", rich_help_panel=STOP)] = False,
+    follow: Annotated[bool, option("--follow, -f", "Wait for new records.", STOP)] = False,
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -57,7 +247,6 @@ def log(
     Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
     Each record is a sentence, cut to the terminal's width except with -o wide. -o json prints the records' fields.
     """
-    from yak.commands.metadata_view import print_records
     from yak.errors import UsageError
 
     if follow and to:
@@ -77,10 +266,7 @@ def log(
 )
 def snapshot(
     g: Globals,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", help="As of this record or time.  [now]", metavar="OFFSET|TIME", rich_help_panel=START),
-    ] = None,
+    at: Annotated[str | None, option("--at", "As of this record or time.  [now]", START, metavar="OFFSET|TIME")] = None,
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -88,7 +274,6 @@ def snapshot(
 
     Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
     """
-    from yak.commands.metadata_view import print_state
 
     source = find_source(g, redis_url, data_dir)
     g.out.detail(f"reading {source.name}")

@@ -2,19 +2,16 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import typer
-
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.local_cluster import local_cluster, print_status
 from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster
 
-Machine: TypeAlias = Annotated[
-    bool, typer.Option("--machine", help="All brokers of its machine (yak up --cores).", rich_help_panel=WHAT)
-]
+Machine: TypeAlias = Annotated[bool, option("--machine", "All brokers of its machine (yak up --cores).", WHAT)]
 
 node = CommandGroup(
     "node",
@@ -23,10 +20,7 @@ node = CommandGroup(
 )
 
 DataDir: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
-    ),
+    str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
 ]
 
 
@@ -34,12 +28,10 @@ DataDir: TypeAlias = Annotated[
 def add(
     g: Globals,
     role: Annotated[
-        Literal["leader", "follower"],
-        typer.Option("--role", metavar="ROLE", help="leader or follower.", rich_help_panel=WHAT),
+        Literal["leader", "follower"], option("--role", "leader or follower.", WHAT, metavar="ROLE")
     ] = "follower",
     configs: Annotated[
-        list[str] | None,
-        typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+        list[str] | None, option("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE")
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -84,9 +76,7 @@ def resume(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: Data
 def restart(
     g: Globals,
     node_id: NodeId,
-    hard: Annotated[
-        bool, typer.Option("--hard", help="SIGKILL instead of SIGTERM first.", rich_help_panel=STOP)
-    ] = False,
+    hard: Annotated[bool, option("--hard", "SIGKILL instead of SIGTERM first.", STOP)] = False,
     machine: Machine = False,
     data_dir: DataDir = None,
 ) -> None:

@@ -70,7 +70,7 @@ def _confirm(g: Globals, removal: "Removal", *, is_local: bool) -> None:
 
 def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
     """Make a voter an observer. Raises YakError (`quorum-last-voter`, `quorum-would-stop`)."""
-    from yak.client.quorum_changes import describe_quorum, remove_voter
+    from yak.client.quorum import describe_quorum, remove_voter
     from yak.client.replica_offsets import read_metadata
     from yak.commands.quorum import voter_to_remove, voters_sentence
     from yak.errors import YakError

@@ -138,7 +138,7 @@ class Output:
 
     def csv_row(self, values: Sequence[Any]) -> None:
         """Print a row of CSV. No cell is a formula, and on a terminal none contains control characters."""
-        from yak.client.csv_row import csv_row
+        from yak.client.csv_files import csv_row
 
         cells = [flat(value) for value in values]
         if self.escapes:

@@ -1,20 +1,646 @@
-"""`yak produce`: its options; `producing.py` implements it."""
+"""`yak produce`."""
 
-from typing import Annotated
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
-import typer
-
+from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
-from yak.commands.producing import DEFAULT_TOPIC, Request, run
+from yak.commands.parameters import argument, option
+from yak.commands.units import parse_duration_ms, parse_size_bytes, parse_time_ms
+from yak.errors import UsageError, YakError
+from yak.view.formats import counted, format_duration, group_digits
+
+if TYPE_CHECKING:
+    from yak.client.checkpoint import Checkpoint
+    from yak.client.inputs import CsvMapping, Row
+    from yak.client.produce import Outgoing, RecordSender
+    from yak.client.record_template import RecordTemplate
+    from yak.client.rejects import Rejects
+    from yak.commands.output import Progress
+
+FORMATS = ("lines", "json", "csv")
+BY_EXTENSION = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+COUNT_CHUNK_BYTES = 1 << 20
+
+
+class Source:
+    """The rows of one run, with the options for all rows applied."""
+
+    def __init__(self, g: "Globals", request: "Request", topic: str) -> None:
+        self._g = g
+        self._request = request
+        self._columns: tuple[str, ...] = ()
+        self._rejects: Rejects | None = None
+        self._skipped = 0
+        self.rejected = 0
+        self.kept_rows = 0
+        self.is_tee = request.tee
+        self.format = _format_of(request)
+        if request.key_separator is not None and self.format != "lines":
+            raise UsageError(
+                "usage",
+                f"--key-separator splits lines, and the format is {self.format}",
+                why="a column or a field names the key there",
+                try_=("--csv-key COLUMN", "--format lines"),
+            )
+        name = request.file if request.file not in (None, "-") else "stdin"
+        self.rejected_path = f"{name}.rejected.csv"
+        self.checkpoint: Checkpoint | None = None
+        if request.resume is not None and request.file is not None:
+            from yak.client.checkpoint import Checkpoint as Kept
+
+            with _readable_file(request.file):
+                self.checkpoint = Kept(request.resume, request.file, topic)
+        self._headers = [_header(text) for text in request.headers]
+        self._separator = _unescape(request.key_separator)
+        self._null = None if request.null_value is None else request.null_value.encode()
+        self._timestamp_ms = (
+            0 if request.timestamp is None else parse_time_ms(request.timestamp, now_ms=g.now_ms(), zone=g.zone)
+        )
+
+    def skip(self, rows: int) -> None:
+        """Skip the first rows, which an earlier run has settled."""
+        self._skipped = self.kept_rows = rows
+        if rows:
+            self._g.out.note(f"resuming after row {rows}")
+
+    def keep(self, settled: int) -> None:
+        """Write the checkpoint: the number of rows that this run has settled, from its first row."""
+        self.kept_rows = self._skipped + settled
+        if self.checkpoint is not None:
+            self.checkpoint.write(self.kept_rows)
+
+    def total_rows(self) -> int | None:
+        """The number of rows, counted by lines; None if it is unknown, or no progress is shown."""
+        request = self._request
+        if request.repeat == 0:
+            return None
+        if request.messages:
+            return len(request.messages) * request.repeat
+        if request.file in (None, "-") or not sys.stderr.isatty():
+            return None
+        assert request.file is not None
+        with open(request.file, "rb") as file:
+            lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(COUNT_CHUNK_BYTES), b""))
+        return max(lines * request.repeat - self._skipped, 1)
+
+    def rows(self) -> "Iterator[Row]":
+        """All rows, including repetitions, without the skipped ones."""
+        if self._request.template:
+            yield from self._made()
+            return
+        for turn in range(self._request.repeat) if self._request.repeat else count():
+            for row in islice(self._once(), self._skipped if turn == 0 else 0, None):
+                if row.record is not None:
+                    self._dress(row.record)
+                yield row
+
+    def _made(self) -> "Iterator[Row]":
+        """Rows of templates: -m, -k and -H are evaluated again for each row."""
+        from yak.client.inputs import Row
+
+        partition = -1 if self._request.partition is None else self._request.partition
+        sources = [
+            template.records(self._g.now_ms, partition=partition) for template in record_templates(self._request)
+        ]
+        turns = range(self._request.repeat) if self._request.repeat else count()
+        for number, source in enumerate(source for _ in turns for source in sources):
+            record = next(source)
+            record.timestamp_ms = self._timestamp_ms
+            yield Row(number, record)
+
+    def _once(self) -> "Iterator[Row]":
+        from yak.client.inputs import json_rows, line_rows, message_rows
+
+        if self._request.messages:
+            given = (text.encode("utf-8", "surrogateescape") for text in self._request.messages)
+            yield from message_rows(given, key_separator=self._separator, null_value=self._null)
+            return
+        with _opened(self._request.file) as file:
+            if self.format == "csv":
+                yield from self._csv(file)
+            elif self.format == "json":
+                yield from json_rows(file)
+            else:
+                yield from line_rows(file, key_separator=self._separator, null_value=self._null)
+
+    def _csv(self, file: IO[bytes]) -> "Iterator[Row]":
+        from yak.client.csv_files import TextLines, check_encoding
+        from yak.client.inputs import CsvSource
+
+        name = self._request.file or "stdin"
+        encoding = check_encoding(self._request.csv_encoding)
+        source = CsvSource(
+            TextLines(cast("BinaryIO", file), encoding, os.path.basename(name)),
+            _mapping(self._request),
+            os.path.basename(name),
+        )
+        first_time = not self._columns
+        self._columns = source.columns
+        if first_time:
+            shown = {"\t": "tab"}.get(source.delimiter, f'"{source.delimiter}"')
+            self._g.out.note(f"{os.path.basename(name)}: delimiter {shown}, columns {', '.join(source.columns)}")
+        yield from source.rows()
+
+    def _dress(self, record: "Outgoing") -> None:
+        """Apply -k, -H, -p and --timestamp, which override the input's values."""
+        request = self._request
+        if request.key is not None:
+            record.key = request.key.encode("utf-8", "surrogateescape")
+        if self._headers:
+            record.headers = [*record.headers, *self._headers]
+        if request.partition is not None:
+            record.partition = request.partition
+        if self._timestamp_ms:
+            record.timestamp_ms = self._timestamp_ms
+
+    def reject(self, row: "Row") -> None:
+        """Write a bad row to FILE.rejected.csv with its reason."""
+        from yak.client.rejects import Rejects
+
+        self.rejected += 1
+        if self._rejects is None:
+            self._rejects = Rejects(self.rejected_path, is_resumed=self._skipped > 0)
+        self._rejects.add(row, self._columns)
+
+    def close(self) -> None:
+        """Close the file for bad rows."""
+        if self._rejects is not None:
+            self._rejects.close()
+
+
+@contextmanager
+def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source]:
+    """Provide a source and close it at the end. Raises YakError (`file`) when the input cannot be opened."""
+    if request.file not in (None, "-"):
+        assert request.file is not None
+        with _readable_file(request.file):
+            open(request.file, "rb").close()
+    elif not request.messages and sys.stdin.isatty():
+        g.out.note("reading records from the terminal, one a line; Ctrl+D ends")
+    source = Source(g, request, topic)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+@contextmanager
+def _readable_file(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise YakError(
+            "file", f"{path} cannot be read", why=str(error.strerror), try_=("check the path; nothing was sent",)
+        ) from None
+
+
+@contextmanager
+def _opened(path: str | None) -> Iterator[IO[bytes]]:
+    if path in (None, "-"):
+        yield sys.stdin.buffer
+        return
+    assert path is not None
+    with open(path, "rb") as file:
+        yield file
+
+
+def _format_of(request: "Request") -> str:
+    if request.format is not None:
+        if request.format not in FORMATS:
+            raise UsageError(
+                "usage",
+                f'--format "{request.format}" is not an input format',
+                why=f"formats are {', '.join(FORMATS)}",
+                try_=("--format csv",),
+            )
+        return request.format
+    if (
+        request.csv_key
+        or request.csv_columns
+        or request.csv_headers
+        or request.csv_value != "json"
+        or request.csv_partition
+    ):
+        return "csv"
+    if request.key_separator is not None:
+        return "lines"
+    return BY_EXTENSION.get(os.path.splitext(request.file or "")[1].lower(), "lines")
+
+
+def _mapping(request: "Request") -> "CsvMapping":
+    from yak.client.inputs import CsvMapping
+
+    headers: dict[str, str] = {}
+    for text in request.csv_headers:
+        column, equals, name = text.partition("=")
+        headers[column] = name if equals else column
+    columns = tuple(each.strip() for each in (request.csv_columns or "").split(",") if each.strip())
+    return replace(
+        CsvMapping(key=request.csv_key, value=request.csv_value, headers=headers, null_value=request.null_value),
+        columns=columns,
+        partition=request.csv_partition,
+        delimiter=_delimiter(request.csv_delimiter),
+    )
+
+
+def _delimiter(text: str | None) -> str | None:
+    character = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
+    if character is not None and (len(character) != 1 or character in '"\r\n\0'):
+        raise UsageError(
+            "usage",
+            f'--csv-delimiter "{text}" is not one character',
+            try_=("--csv-delimiter ';'", "--csv-delimiter tab"),
+        )
+    return character
+
+
+def record_templates(request: "Request") -> "list[RecordTemplate]":
+    """-m, -k and -H as templates. Raises UsageError (`bad-template`) with the position of an error."""
+    from yak.client.record_template import PLACEHOLDERS, RecordTemplate, TemplateError
+
+    headers: list[tuple[str, str | None]] = []
+    for text in request.headers:
+        name, value = _header(text)
+        headers.append((name, None if value is None else value.decode("utf-8", "surrogateescape")))
+    try:
+        return [
+            RecordTemplate.parse(request.key, None if value == request.null_value else value, headers)
+            for value in request.messages
+        ]
+    except TemplateError as error:
+        raise UsageError(
+            "bad-template",
+            f"the template of the {error.part} cannot be read",
+            why=str(error),
+            try_=(f"use {PLACEHOLDERS}", "leave --template out to send braces as they are"),
+        ) from None
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError("usage", f'header "{text}" has no name', try_=("-H NAME=VALUE",))
+    return name, value.encode("utf-8", "surrogateescape") if equals else None
+
+
+def _unescape(text: str | None) -> bytes | None:
+    r"""A separator with `\t`, `\n`, `\xNN` and `\\` decoded; several bytes are allowed."""
+    if text is None:
+        return None
+    if not text:
+        raise UsageError("usage", "--key-separator is empty", try_=("--key-separator :",))
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("unicode_escape").encode("latin-1")
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise UsageError("usage", f'--key-separator "{text}" cannot be read', why=str(error)) from None
+
+
+DEFAULT_TOPIC = "yak"
+DRY_RUN_RECORDS = 5
+CHECKPOINT_EVERY_S = 0.5
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one `yak produce`, as typed."""
+
+    topic: str | None = None
+    messages: tuple[str, ...] = ()
+    key: str | None = None
+    headers: tuple[str, ...] = ()
+    template: bool = False
+    partition: int | None = None
+    timestamp: str | None = None
+    file: str | None = None
+    format: str | None = None
+    key_separator: str | None = None
+    null_value: str | None = None
+    csv_key: str | None = None
+    csv_value: str = "json"
+    csv_headers: tuple[str, ...] = ()
+    csv_columns: str | None = None
+    csv_partition: str | None = None
+    csv_delimiter: str | None = None
+    csv_encoding: str = "utf-8"
+    resume: str | None = None
+    acks: str = "all"
+    compression: str = "none"
+    batch_size: str | None = None
+    linger: str | None = None
+    transactional: bool = False
+    transactional_id: str | None = None
+    rate: float | None = None
+    repeat: int = 1
+    create: bool = False
+    dry_run: bool = False
+    tee: bool = False
+
+    def with_properties(self, properties: tuple[str, ...]) -> "Request":
+        """Translate Apache's `--property parse.key=true --property key.separator=:` to options of yak."""
+        given: dict[str, str] = {}
+        for text in properties:
+            name, equals, value = text.partition("=")
+            if not equals or name not in ("parse.key", "key.separator", "null.marker"):
+                raise UsageError(
+                    "bad-property",
+                    f'"{text}" is not a property of produce',
+                    why="known are parse.key=true, key.separator=TEXT and null.marker=TEXT",
+                    try_=("--key-separator TEXT",),
+                )
+            given[name] = value
+        changed = self
+        if given.get("parse.key", "").lower() == "true":
+            changed = replace(changed, key_separator=given.get("key.separator", "\\t"))
+        if "null.marker" in given:
+            changed = replace(changed, null_value=given["null.marker"])
+        return changed
+
+    def check(self) -> None:
+        """Raise UsageError for contradicting options, or impossible values."""
+        if self.messages and self.file is not None:
+            raise UsageError("usage", "-m and --file exclude each other", why="both say what to send")
+        if self.resume is not None and (self.file in (None, "-") or self.repeat != 1):
+            raise UsageError(
+                "usage", "--resume needs --file PATH", why="only a file can be read again from where it stopped"
+            )
+        if self.template and (not self.messages or self.key_separator is not None):
+            raise UsageError("usage", "--template needs -m", why="files, stdin and split lines are sent as they are")
+        if self.acks not in ACKS:
+            raise UsageError("usage", f'--acks "{self.acks}" is not 0, 1 or all', try_=("--acks all",))
+        if self.compression not in CODECS:
+            raise UsageError(
+                "usage", f'"{self.compression}" is not a codec', why=f"codecs are {', '.join(CODECS)}", try_=("-z lz4",)
+            )
+        if self.repeat != 1 and self.file == "-":
+            raise UsageError("usage", "--repeat needs a file or -m", why="stdin can be read only once")
+        if self.transactional:
+            self._check_transactional()
+
+    def _check_transactional(self) -> None:
+        if self.transactional_id == "":
+            raise UsageError("usage", "--transactional-id is empty", try_=("--transactional",))
+        if ACKS[self.acks] != "all":
+            raise UsageError("usage", "--transactional needs --acks all", why="transactions are idempotent")
+        if self.resume is not None:
+            raise UsageError(
+                "usage",
+                "--transactional and --resume exclude each other",
+                why="a transaction has no part to go on from",
+            )
+        if self.repeat == 0:
+            raise UsageError("usage", "--transactional needs an end", why="Ctrl+C aborts it, and --repeat 0 ends so")
+
+
+def run(g: "Globals", request: Request) -> int:
+    """Produce; return the exit code. Raises YakError when nothing could be started."""
+    from yak.client.produce import RecordSender
+
+    request.check()
+    topic = request.topic or DEFAULT_TOPIC
+    with open_source(g, request, topic) as source:
+        if request.dry_run:
+            return _show(g, source, topic)
+        g.must_not_be_readonly(f"writing to {topic}")
+        source.skip(source.checkpoint.read() if source.checkpoint else 0)
+        _prepare_topic(g, request, topic)
+        producer = _open_producer(g, request)
+        sender = RecordSender(g.bootstrap_servers, topic, acks=ACKS[request.acks], producer=producer)
+        started = time.monotonic()
+        if request.transactional:
+            return _send_in_transaction(g, request, source, sender, producer, started)
+        interrupted = _send_all(g, request, source, sender)
+        return _account(g, source, sender, topic, time.monotonic() - started, interrupted)
+
+
+def _send_in_transaction(
+    g: "Globals", request: Request, source: Source, sender: "RecordSender", producer: Any, started: float
+) -> int:
+    """Send all rows in one transaction; commit it if every one was acknowledged, else abort it."""
+    from yak.client.produce import ProducerTransaction
+
+    transaction = ProducerTransaction(producer, timeout_s=_delivery_timeout_ms(g) / 1000)
+    try:
+        interrupted = _send_all(g, request, source, sender)
+    except BaseException:
+        transaction.abort()
+        raise
+    tally = sender.tally
+    if not (interrupted or source.rejected or tally.acknowledged < tally.sent):
+        transaction.commit()
+        return _account(g, source, sender, sender.topic, time.monotonic() - started, interrupted)
+    transaction.abort()
+    if interrupted:
+        g.out.note("interrupted: the transaction was aborted")
+        return 130
+    reasons = [f"{words} (x{count})" for words, count in tally.reasons.most_common(3)]
+    if source.rejected:
+        reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}")
+    raise YakError(
+        "transaction-aborted",
+        f"the transaction of {counted(tally.sent, 'record')} was aborted",
+        why="; ".join(reasons) or "not all records were acknowledged in time",
+        try_=("correct it, and send all again",),
+    )
+
+
+def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
+    """Ensure that the topic exists: create the default topic, and with --create any topic."""
+    from yak.client.admin import Admin
+    from yak.client.produce import require_target
+    from yak.client.reach import require_advertised
+
+    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    ensure_topic(g, admin, topic, create=request.create)
+    found = require_target(admin, topic, request.partition)
+    require_advertised(admin.metadata().leaders_of([found]), admin.answered)
+
+
+def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) -> None:
+    """Create a missing topic: `yak` with one partition, others only with `create`; otherwise the caller handles it."""
+    if topic in admin.metadata().topics or not (create or topic == DEFAULT_TOPIC):
+        return
+    g.must_not_be_readonly(f"creating topic {topic}")
+    try:
+        admin.create_topic(topic, partitions=1 if topic == DEFAULT_TOPIC else -1)
+        g.out.note(f"created topic {topic}")
+    except YakError as error:
+        if error.code != "topic-exists":  # another client created it first
+            raise
+    deadline = time.monotonic() + g.timeout_ms / 1000
+    while time.monotonic() < deadline:
+        found = admin.metadata().topics.get(topic)
+        if found is not None and found.partitions and all(each.leader >= 0 for each in found.partitions):
+            return
+        time.sleep(0.05)
+
+
+def _open_producer(g: "Globals", request: Request) -> Any:
+    from yak.client.produce import open_producer, producer_settings, transaction_settings
+
+    settings = producer_settings(
+        g.bootstrap_servers,
+        acks=ACKS[request.acks],
+        compression=request.compression,
+        batch_size_bytes=parse_size_bytes(request.batch_size) if request.batch_size else None,
+        linger_ms=parse_duration_ms(request.linger, bare_unit="ms") if request.linger else None,
+        delivery_timeout_ms=_delivery_timeout_ms(g),
+        verbose=g.verbose,
+    )
+    return open_producer(settings | (transaction_settings(request.transactional_id) if request.transactional else {}))
+
+
+def _delivery_timeout_ms(g: "Globals") -> int:
+    return g.timeout_ms if g.timeout_given else 30_000
+
+
+def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSender") -> bool:
+    """Send every row; return whether Ctrl+C interrupted."""
+    with g.out.progress("sending", source.total_rows()) as bar:
+        try:
+            _send_rows(g, request, source, sender, bar)
+            sender.finish(_delivery_timeout_ms(g) / 1000 + 5)
+        except (KeyboardInterrupt, SystemError) as stop:
+            if isinstance(stop, SystemError) and not interrupts.seen():
+                raise
+            sender.finish(2.0)
+            sender.give_up()
+            return True
+        finally:
+            source.keep(sender.prefix.length)
+    return False
+
+
+def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSender", bar: "Progress") -> None:
+    kept_at = time.monotonic()
+    for place, row in enumerate(_paced(source.rows(), request.rate, sender)):
+        if row.record is None:
+            source.reject(row)
+            sender.settle_rejected(place)
+        else:
+            sender.send(row.record, place)
+            if request.tee:
+                g.out.stdout.buffer.write((row.record.value or b"") + b"\n")
+        if place % 256 == 0:
+            bar.update(place + 1, counted(source.rejected, "bad row") if source.rejected else "")
+            if source.checkpoint is not None and time.monotonic() - kept_at > CHECKPOINT_EVERY_S:
+                source.keep(sender.prefix.length)
+                kept_at = time.monotonic()
+
+
+def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") -> "Iterator[Row]":
+    """The rows, at most `rate` per second; processes delivery reports while it waits."""
+    if rate is None:
+        yield from rows
+        return
+    started = time.monotonic()
+    for number, row in enumerate(rows):
+        while (wait_s := started + number / rate - time.monotonic()) > 0:
+            sender.serve(min(wait_s, 0.1))
+        yield row
+
+
+def _show(g: "Globals", source: Source, topic: str) -> int:
+    """Print the first records as they would be sent; return the exit code."""
+    shown: list[dict[str, Any]] = []
+    bad = 0
+    for row in source.rows():
+        if row.record is None:
+            bad += 1
+            g.out.note(f"row {row.number + 1} cannot be sent: {row.problem}")
+            continue
+        record = row.record
+        shown.append(
+            {
+                "topic": topic,
+                "key": _readable(record.key),
+                "value": _readable(record.value),
+                "headers": [f"{name}={_readable(value)}" for name, value in record.headers],
+                "partition": record.partition if record.partition >= 0 else None,
+            }
+        )
+        if len(shown) >= DRY_RUN_RECORDS:
+            break
+    g.out.table(shown, ("topic", "key", "value", "headers"), ("partition",))
+    g.out.note("dry run: nothing was sent")
+    return 1 if bad else 0
+
+
+def _readable(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, took_s: float, interrupted: bool) -> int:
+    """Print the delivery statistics; return the exit code."""
+    from yak.client.produce import FEW
+
+    tally, out = sender.tally, g.out
+    unsettled = tally.sent - tally.acknowledged - tally.failed
+    unknown = tally.unknown + unsettled
+    spans = [
+        {"topic": name, "partition": part, "records": span.records, "first_offset": span.first_offset,
+         "last_offset": span.last_offset}
+        for (name, part), span in sorted(tally.spans.items())
+    ]  # fmt: skip
+    if out.format in ("json", "yaml"):
+        if not g.quiet:
+            out.object(
+                {"topic": topic, "acknowledged": tally.acknowledged, "failed": tally.failed + unsettled,
+                 "unknown": unknown, "rejected": source.rejected, "seconds": round(took_s, 3), "partitions": spans}
+            )  # fmt: skip
+    elif tally.acknowledged <= FEW:
+        for each in sorted(tally.few, key=lambda ack: ack.number):
+            if not g.quiet and not source.is_tee:
+                out.line(f"{each.topic}-{each.partition}@{each.offset if each.offset >= 0 else '?'}")
+    else:
+        rate = tally.acknowledged / max(took_s, 1e-6)
+        out.note(
+            f"wrote {counted(tally.acknowledged, 'record')} to {counted(len(spans), 'partition')}"
+            f" in {format_duration(took_s * 1000)} ({group_digits(round(rate))}/s)"
+        )
+    if source.rejected:
+        out.note(f"{counted(source.rejected, 'bad row')} not sent: {source.rejected_path}")
+    if tally.failed or unsettled:
+        _complain(g, source, sender, unknown, unsettled)
+    if interrupted:
+        return 130
+    return 1 if tally.failed or unsettled or source.rejected else 0
+
+
+def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:
+    """Print one error for all failed records: how many, why, and whether they were written."""
+    tally = sender.tally
+    failed = tally.failed + unsettled
+    reasons = [f"{words} (x{count})" if count > 1 else words for words, count in tally.reasons.most_common(3)]
+    if unsettled:
+        reasons.append(f"no answer yet (x{unsettled})")
+    written = []
+    if tally.not_written:
+        written.append(f"{group_digits(tally.not_written)} certainly not written, sending them again is safe")
+    if unknown:
+        written.append(f"{group_digits(unknown)} unknown: written or not")
+    steps: tuple[str, ...] = tally.failures[0].error.try_ if tally.failures else ("yak doctor",)
+    if source.checkpoint is not None:
+        steps = (f"the same command again goes on after row {source.kept_rows}",)
+    slug = tally.failures[0].error.code if tally.failures else "timed-out"
+    what = f"{group_digits(failed)} of {counted(tally.sent, 'record')} not acknowledged"
+    error: Any = YakError(slug, what, why="; ".join(reasons) + ". Written: " + "; ".join(written), try_=steps)
+    error.kafka_code = getattr(tally.failures[0].error, "kafka_code", None) if tally.failures else None
+    g.out.error(error)
+
 
 FILE = "From a file"
 SENDING = "How to send"
-
-
-def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hidden: bool = False) -> object:
-    return typer.Option(*names, help=help_, rich_help_panel=panel, metavar=metavar, hidden=hidden)
 
 
 @command(
@@ -28,123 +654,80 @@ def _text(*names: str, help_: str, panel: str = WHAT, metavar: str = "TEXT", hid
 def produce(
     g: Globals,
     topic: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic, metavar="TOPIC"
-        ),
+        str | None, argument("TOPIC", f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
     ] = None,
-    topic_option: Annotated[str | None, _text("--topic", "-t", help_="Topic, as an option.", metavar="TOPIC")] = None,
-    message: Annotated[list[str] | None, _text("--message", "-m", help_="A value to send; repeatable.")] = None,
-    key: Annotated[str | None, _text("--key", "-k", help_="Key of the records.")] = None,
+    topic_option: Annotated[str | None, option("--topic, -t", "Topic, as an option.", WHAT, metavar="TOPIC")] = None,
+    message: Annotated[list[str] | None, option("--message, -m", "A value to send; repeatable.", WHAT)] = None,
+    key: Annotated[str | None, option("--key, -k", "Key of the records.", WHAT)] = None,
     header: Annotated[
-        list[str] | None, _text("--header", "-H", help_="Header of the records; repeatable.", metavar="NAME=VALUE")
+        list[str] | None, option("--header, -H", "Header of the records; repeatable.", WHAT, metavar="NAME=VALUE")
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option("--partition", "-p", help="Send to this partition.", rich_help_panel=WHAT, min=0)
-    ] = None,
+    partition: Annotated[int | None, option("--partition, -p", "Send to this partition.", WHAT, min=0)] = None,
     template: Annotated[
-        bool,
-        typer.Option(
-            "--template",
-            help="Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.",
-            rich_help_panel=WHAT,
-        ),
+        bool, option("--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT)
     ] = False,
     timestamp: Annotated[
-        str | None, _text("--timestamp", help_="Timestamp of the records: ISO-8601, epoch, -15m.", metavar="TIME")
+        str | None, option("--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME")
     ] = None,
     file: Annotated[
-        str | None, _text("--file", "-f", help_="Read records from a file; - is stdin.", panel=FILE, metavar="PATH")
+        str | None, option("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")
     ] = None,
     format_: Annotated[
-        str | None,
-        _text("--format", help_="lines, json or csv; by the file's name if not given.", panel=FILE, metavar="FORMAT"),
+        str | None, option("--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT")
     ] = None,
     key_separator: Annotated[
-        str | None, _text("--key-separator", "-K", help_="Split lines into key and value here.", panel=FILE)
+        str | None, option("--key-separator, -K", "Split lines into key and value here.", FILE)
     ] = None,
-    null_value: Annotated[
-        str | None, _text("--null-value", help_="This text is a null value (a tombstone).", panel=FILE)
-    ] = None,
-    csv_key: Annotated[
-        str | None, _text("--csv-key", help_="Column that becomes the key.", panel=FILE, metavar="COLUMN")
-    ] = None,
+    null_value: Annotated[str | None, option("--null-value", "This text is a null value (a tombstone).", FILE)] = None,
+    csv_key: Annotated[str | None, option("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")] = None,
     csv_value: Annotated[
         str,
-        _text(
-            "--csv-value",
-            help_="Column of the value; json: all other columns; json:A,B: these.",
-            panel=FILE,
-            metavar="COLUMN|json",
+        option(
+            "--csv-value", "Column of the value; json: all other columns; json:A,B: these.", FILE, metavar="COLUMN|json"
         ),
     ] = "json",
     csv_header: Annotated[
         list[str] | None,
-        _text("--csv-header", help_="Column that becomes a header; repeatable.", panel=FILE, metavar="COLUMN=NAME"),
+        option("--csv-header", "Column that becomes a header; repeatable.", FILE, metavar="COLUMN=NAME"),
     ] = None,
     csv_columns: Annotated[
-        str | None, _text("--csv-columns", help_="Names for a file without a header row.", panel=FILE, metavar="A,B,C")
+        str | None, option("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
     ] = None,
     csv_partition: Annotated[
-        str | None, _text("--csv-partition", help_="Column with the partition.", panel=FILE, metavar="COLUMN")
+        str | None, option("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
     ] = None,
     csv_delimiter: Annotated[
-        str | None,
-        _text("--csv-delimiter", help_="One character, or tab; found if not given.", panel=FILE, metavar="CHARACTER"),
+        str | None, option("--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER")
     ] = None,
-    csv_encoding: Annotated[
-        str, _text("--csv-encoding", help_="Encoding of the file.", panel=FILE, metavar="NAME")
-    ] = "utf-8",
+    csv_encoding: Annotated[str, option("--csv-encoding", "Encoding of the file.", FILE, metavar="NAME")] = "utf-8",
     resume: Annotated[
-        str | None,
-        _text("--resume", help_="Checkpoint file: continue from it, and update it.", panel=FILE, metavar="CHECKPOINT"),
+        str | None, option("--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT")
     ] = None,
-    acks: Annotated[str, _text("--acks", help_="Acknowledged by: 0, 1 or all.", panel=SENDING, metavar="ACKS")] = "all",
+    acks: Annotated[str, option("--acks", "Acknowledged by: 0, 1 or all.", SENDING, metavar="ACKS")] = "all",
     compression: Annotated[
-        str,
-        _text("--compression-type", "-z", help_="none, gzip, snappy, lz4 or zstd.", panel=SENDING, metavar="CODEC"),
+        str, option("--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, metavar="CODEC")
     ] = "none",
     batch_size: Annotated[
-        str | None, _text("--batch-size", help_="Largest batch, such as 64KiB.", panel=SENDING, metavar="SIZE")
+        str | None, option("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
     ] = None,
     linger: Annotated[
-        str | None, _text("--linger", help_="Wait this long to fill a batch.", panel=SENDING, metavar="DURATION")
+        str | None, option("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
     ] = None,
     transactional: Annotated[
-        bool,
-        typer.Option(
-            "--transactional",
-            help="All records in one transaction: written together or not at all.",
-            rich_help_panel=SENDING,
-        ),
+        bool, option("--transactional", "All records in one transaction: written together or not at all.", SENDING)
     ] = False,
     transactional_id: Annotated[
         str | None,
-        _text(
-            "--transactional-id",
-            help_="The same with this id; fences an earlier producer of it.",
-            panel=SENDING,
-            metavar="ID",
-        ),
+        option("--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"),
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", help="Records a second, at most.", rich_help_panel=SENDING, min=0.001)
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option("--repeat", help="Send it all N times; 0: until Ctrl+C.", rich_help_panel=SENDING, min=0)
-    ] = 1,
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the topic if it does not exist.", rich_help_panel=START)
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the first 5 records; send nothing.", rich_help_panel=OUTPUT)
-    ] = False,
-    tee: Annotated[
-        bool, typer.Option("--tee", "-T", help="Copy the values to stdout too.", rich_help_panel=OUTPUT)
-    ] = False,
-    request_required_acks: Annotated[str | None, _text("--request-required-acks", help_="", hidden=True)] = None,
-    compression_codec: Annotated[str | None, _text("--compression-codec", help_="", hidden=True)] = None,
-    properties: Annotated[list[str] | None, _text("--property", help_="", hidden=True)] = None,
+    rate: Annotated[float | None, option("--rate", "Records a second, at most.", SENDING, min=0.001)] = None,
+    repeat: Annotated[int, option("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, min=0)] = 1,
+    create: Annotated[bool, option("--create", "Create the topic if it does not exist.", START)] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Show the first 5 records; send nothing.", OUTPUT)] = False,
+    tee: Annotated[bool, option("--tee, -T", "Copy the values to stdout too.", OUTPUT)] = False,
+    request_required_acks: Annotated[str | None, option("--request-required-acks", "", WHAT, hidden=True)] = None,
+    compression_codec: Annotated[str | None, option("--compression-codec", "", WHAT, hidden=True)] = None,
+    properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
 ) -> int:
     """Write records to a topic.
 

@@ -2,15 +2,14 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.metadata import ClusterMetadata
-    from yak.client.quorum_changes import QuorumReplica, QuorumState
+    from yak.client.quorum import QuorumReplica, QuorumState
     from yak.errors import YakError
 
 quorum = CommandGroup(
@@ -19,7 +18,7 @@ quorum = CommandGroup(
     examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
 )
 
-NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="The node id of the broker.")]
+NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 
 _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
 
@@ -30,15 +29,14 @@ _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up
 def describe(
     g: Globals,
     replication: Annotated[
-        bool,
-        typer.Option("--replication", help="Show each node's log end, lag and last fetch.", rich_help_panel=OUTPUT),
+        bool, option("--replication", "Show each node's log end, lag and last fetch.", OUTPUT)
     ] = False,
 ) -> None:
     """Show the quorum's leader, epoch, voters and observers.
 
     A voter takes part in elections and commits; an observer only copies the metadata log.
     """
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
 
     admin, metadata = _look(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
@@ -57,7 +55,7 @@ def add(g: Globals, node_id: NodeId) -> None:
 
     The broker must run and have caught up. Its directory id and address are those that it reports to the cluster.
     """
-    from yak.client.quorum_changes import add_voter, describe_quorum
+    from yak.client.quorum import add_voter, describe_quorum
 
     g.must_not_be_readonly(f"adding voter {node_id}")
     admin, metadata = _look(g)
@@ -82,7 +80,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
 
     A broker that runs goes on as an observer.
     """
-    from yak.client.quorum_changes import describe_quorum, remove_voter
+    from yak.client.quorum import describe_quorum, remove_voter
 
     g.must_not_be_readonly(f"removing voter {node_id}")
     admin, metadata = _look(g)
@@ -101,10 +99,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
 def secret(
     g: Globals,
     data_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="The secret of the cluster of this broker's data.", rich_help_panel=WHAT
-        ),
+        str | None, option("--data-dir", "The secret of the cluster of this broker's data.", WHAT, metavar="DIR")
     ] = None,
 ) -> None:
     """Print a new secret for yak serve --cluster-secret-file.
@@ -186,7 +181,7 @@ def _ids(replicas: "tuple[QuorumReplica, ...]") -> str:
 
 def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     """Say what was done, and what the voters tolerate now."""
-    from yak.client.quorum_changes import describe_quorum
+    from yak.client.quorum import describe_quorum
 
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     if g.output in ("json", "yaml"):

@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from yak.quotas.entity import Entity
@@ -37,13 +38,9 @@ ClientId: TypeAlias = Annotated[str | None, _name("--client-id", "This client id
 ClientIdDefault: TypeAlias = Annotated[
     bool, _default("--client-id-default", "Each client id without a quota of its own.")
 ]
-Ip: TypeAlias = Annotated[
-    str | None, typer.Option("--ip", help="This ip, or host.", metavar="IP", rich_help_panel=WHOSE)
-]
+Ip: TypeAlias = Annotated[str | None, option("--ip", "This ip, or host.", WHOSE, metavar="IP")]
 IpDefault: TypeAlias = Annotated[bool, _default("--ip-default", "Each ip without a quota of its own.")]
-DryRun: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
-]
+DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
 
 _COLUMNS = ("entity", "quota", "value")
 
@@ -85,7 +82,7 @@ def describe(
 )
 def set_quotas(
     g: Globals,
-    values: Annotated[list[str], typer.Argument(help="Quotas and their values.", metavar="QUOTA=VALUE")],
+    values: Annotated[list[str], argument("QUOTA=VALUE", "Quotas and their values.")],
     user: User = None,
     user_default: UserDefault = False,
     client_id: ClientId = None,
@@ -110,9 +107,7 @@ def set_quotas(
 )
 def remove(
     g: Globals,
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Quotas; all of the entity when none is given.", metavar="QUOTA")
-    ] = None,
+    names: Annotated[list[str] | None, argument("QUOTA", "Quotas; all of the entity when none is given.")] = None,
     user: User = None,
     user_default: UserDefault = False,
     client_id: ClientId = None,

@@ -13,7 +13,7 @@ from yak.errors import UsageError, YakError
 from yak.plain_text import bytes_as_lines, is_plain, json_text, lines, one_line_with_tabs
 
 if TYPE_CHECKING:
-    from yak.client.received import Received
+    from yak.client.consumer import Received
     from yak.commands.options import Globals
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")

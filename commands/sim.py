@@ -1,10 +1,567 @@
-"""`yak sim`: run, quorum, mutants, model. Each has a file of its own."""
+"""`yak sim`: run, quorum, mutants, model."""
 
-from yak.commands.app import CommandGroup
-from yak.commands.sim_model import model
-from yak.commands.sim_mutants import mutants
-from yak.commands.sim_quorum import quorum
-from yak.commands.sim_run import run
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
+from yak.commands.options import Globals
+from yak.commands.output import layout
+from yak.commands.parameters import option
+from yak.errors import UsageError
+
+if TYPE_CHECKING:
+    from yak.sim.coverage import Coverage
+    from yak.sim.model.rules import Step
+    from yak.sim.seed_report import SeedReport
+    from yak.sim.spec import Spec
+
+_GC_THRESHOLDS = (100_000, 20, 50)
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+Workers = Annotated[int | None, option("--workers", "Processes [default: the cores there are].", OUTPUT, min=1)]
+
+
+def in_order(
+    work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int | None, *, at_once: int = 1
+) -> Iterator[_Result]:
+    """The results of `work` for the items, in order, from `workers` processes that take `at_once` items each.
+
+    Too few items for two processes are processed in this one. `work` and its results must support pickle.
+    """
+    workers = min(workers or _cores(), -(-len(items) // at_once))
+    if workers <= 1:
+        _collect_seldom()
+        yield from map(work, items)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
+    try:
+        yield from pool.map(work, items, chunksize=at_once)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _cores() -> int:
+    """The number of cores for this process, if the system reports it."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _begin() -> None:
+    """Ignore Ctrl+C in a worker: the printing process ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _collect_seldom()
+
+
+def _collect_seldom() -> None:
+    """Collect cycles rarely. A run creates few cycles and keeps many objects; the default cost a sixth of its time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+SEEDS_AT_ONCE = 20
+"""The batch of seeds for a worker: a few seconds of work."""
+
+
+class Tally(Protocol):
+    """What the reports of many seeds come to."""
+
+    def add(self, report: SeedReport) -> None:
+        """One more seed."""
+
+    def lines(self, done: int, failed: int) -> list[str]:
+        """The totals, for people."""
+
+
+def fault_classes(text: str | None, classes: Iterable[str], where: str) -> tuple[str, ...] | None:
+    """The classes of faults of `--faults`; None without it. Raises UsageError (`bad-option`)."""
+    if text is None:
+        return None
+    named = _names(text)
+    for name in named:
+        if name not in classes:
+            raise UsageError(
+                "bad-option", f'no class of faults is named "{name}"', why=f"{where} there are: {', '.join(classes)}"
+            )
+    return named
+
+
+def numbers(text: str | None) -> tuple[int, ...] | None:
+    """The numbers of `--keep`; None without it. Raises UsageError (`bad-option`)."""
+    if text is None:
+        return None
+    named = _names(text)
+    if not all(each.isdecimal() for each in named):
+        raise UsageError("bad-option", f'--keep "{text}" is not a list of numbers', try_=("--keep 3,7", "--keep none"))
+    return tuple(sorted({int(each) for each in named}))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each for each in text.split(",") if each and each != "none")
+
+
+def run_many(g: Globals, specs: Sequence[Spec], workers: int | None, tally: Tally, *, shrinks: bool = False) -> int:
+    """Run these seeds and print what fails; returns the exit code. `shrinks`: a failing seed can be minimized."""
+    from yak.sim.trial import run_spec
+
+    done = failed = 0
+    report = None
+    try:
+        with g.out.progress("seeds", total=len(specs)) as bar:
+            for report in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
+                done += 1
+                failed += _print_report(g, report, shrinks=shrinks)
+                tally.add(report)
+                bar.update(done)
+    except KeyboardInterrupt:
+        if done:
+            _tell(g, tally, done, failed)
+        raise
+    if len(specs) == 1 and report is not None and not failed and g.out.for_people:
+        g.out.line(_one_line(report))
+    return _tell(g, tally, done, failed)
+
+
+def run_told(g: Globals, spec: Spec, tally: Tally, *, shrinks: bool = False) -> int:
+    """Run one seed and print its events; returns the exit code."""
+    from yak.sim.trial import run_spec
+
+    told: list[str] = []
+    report = run_spec(spec, lines=told)
+    for line in told:
+        g.out.line(line)
+    failed = _print_report(g, report, shrinks=shrinks)
+    tally.add(report)
+    if not failed and g.out.for_people:
+        g.out.line(_one_line(report))
+    return _tell(g, tally, 1, int(failed))
+
+
+def _print_report(g: Globals, report: SeedReport, *, shrinks: bool) -> bool:
+    """Print a seed's report, as JSON or if it failed; returns whether it failed."""
+    from yak.sim.seed_report import as_dict
+
+    if not g.out.for_people:
+        g.out.line(json.dumps(as_dict(report)))
+    if report.error is None:
+        return False
+    g.out.warn(f"seed {report.seed}: {report.error}")
+    g.out.warn(f"replay: {report.spec.command()} --lines")
+    if shrinks:
+        g.out.warn(f"shrink: {report.spec.command()} --shrink")
+    return True
+
+
+def _tell(g: Globals, tally: Tally, done: int, failed: int) -> int:
+    if g.out.for_people:
+        for line in tally.lines(done, failed):
+            g.out.line(line)
+    return 4 if failed else 0
+
+
+def _one_line(report: SeedReport) -> str:
+    return (
+        f"seed {report.seed}: {report.events_count} events, {report.simulated_s:.1f} s simulated,"
+        f" trace {report.trace_hash[:16]}"
+    )
+
+
+SMALLER = "Smaller than the seed (as --shrink prints it)"
+
+
+@command(
+    examples=(
+        "yak sim run --seed 81723",
+        "yak sim run --brokers 3 --seed 1 --seeds 2000",
+        "yak sim run --seed 5 --lines",
+        "yak sim run --brokers 3 --seed 38 --mutant divergence-not-looked-for --shrink",
+    ),
+)
+def run(
+    g: Globals,
+    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
+    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
+    brokers: Annotated[int, option("--brokers", "Number of brokers; more than 1 replicate.", WHAT, min=1, max=9)] = 1,
+    swarm: Annotated[bool, option("--swarm", "Each seed also draws the number of brokers, 2 to 5.", WHAT)] = False,
+    metadata: Annotated[
+        str,
+        option("--metadata", "Where the metadata are: redis, raft, or both (moved to and fro).", WHAT, metavar="STORE"),
+    ] = "redis",
+    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
+    faults: Annotated[
+        str | None, option("--faults", "Only these classes of faults, or none.", SMALLER, metavar="NAMES")
+    ] = None,
+    keep: Annotated[
+        str | None, option("--keep", "Only the faults with these numbers, or none.", SMALLER, metavar="NUMBERS")
+    ] = None,
+    without: Annotated[str, option("--without", "Leave out topics or clients.", SMALLER, metavar="NAMES")] = "",
+    producers: Annotated[int | None, option("--producers", "At most N producers.", SMALLER, min=0, metavar="N")] = None,
+    values: Annotated[
+        int | None, option("--values", "At most N values per producer.", SMALLER, min=1, metavar="N")
+    ] = None,
+    shrink: Annotated[bool, option("--shrink", "Minimize a failing seed, and print its command.", OUTPUT)] = False,
+    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
+    workers: Workers = None,
+) -> int:
+    """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
+    from yak.sim.coverage import Coverage
+    from yak.sim.spec import METADATA, Spec, drawn_size
+
+    if swarm and brokers > 1:
+        raise UsageError("bad-option", "--swarm draws the number of brokers", why=f"--brokers {brokers}")
+    if metadata not in METADATA or (metadata != "redis" and brokers == 1 and not swarm):
+        why = f"it is one of {', '.join(METADATA)}, and a quorum needs --brokers 2 or more here"
+        raise UsageError(
+            "bad-option", f"--metadata {metadata}", why=why, try_=("yak sim run --brokers 3 --metadata raft",)
+        )
+    brokers = drawn_size(seed) if swarm else brokers
+    spec = Spec(
+        seed,
+        brokers,
+        faults=_fault_classes(faults, brokers),
+        metadata=metadata,
+        mutant=_mutant(mutant, brokers),
+        keep=numbers(keep),
+        values_max=values,
+        producers_max=producers,
+        without=tuple(name for name in without.split(",") if name),
+    )
+    if seeds > 1 and (lines or shrink):
+        raise UsageError(
+            "bad-option",
+            f"{'--lines' if lines else '--shrink'} is for one seed",
+            why=f"--seeds {seeds}",
+            try_=(f"{spec.command()} {'--lines' if lines else '--shrink'}",),
+        )
+    if shrink:
+        return _shrink(g, spec)
+    if lines:
+        return run_told(g, spec, _Tally(Coverage(spec.brokers)), shrinks=True)
+    specs = [
+        replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
+        for number in range(seed, seed + seeds)
+    ]
+    return run_many(g, specs, workers, _Tally(Coverage(specs[0].brokers)), shrinks=True)
+
+
+# ------------------------------------------------------------------------------------------------------ options
+
+
+def _fault_classes(text: str | None, brokers: int) -> tuple[str, ...] | None:
+    from yak.sim import cluster_faults, faults
+
+    classes = faults.CLASSES if brokers == 1 else cluster_faults.ALL_CLASSES
+    return fault_classes(text, classes, f"with {brokers} brokers")
+
+
+def _mutant(name: str, brokers: int) -> str:
+    from yak.sim.mutants.catalogue import BY_NAME
+
+    if name and name not in BY_NAME:
+        raise UsageError("bad-option", f"no mutant is named {name}", try_=("yak sim mutants --list",))
+    if name and BY_NAME[name].brokers == 0:
+        raise UsageError(
+            "bad-option", f"{name} is a mutant of the metadata quorum", try_=(f"yak sim quorum --mutant {name}",)
+        )
+    if name and (BY_NAME[name].brokers == 1) != (brokers == 1):
+        raise UsageError(
+            "bad-option", f"{name} is a mutant for {BY_NAME[name].brokers} brokers", why=f"--brokers {brokers}"
+        )
+    return name
+
+
+# ---------------------------------------------------------------------------------------------------------------- modes
+
+
+@dataclass(slots=True)
+class _Tally:
+    coverage: Coverage
+    events_count: int = 0
+    simulated_s: float = 0.0
+
+    def add(self, report: SeedReport) -> None:
+        self.coverage.add(report)
+        self.events_count += report.events_count
+        self.simulated_s += report.simulated_s
+
+    def lines(self, done: int, failed: int) -> list[str]:
+        totals = self.coverage.totals
+        head = (
+            f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated;"
+            f" {totals.get('acknowledged', 0)} acknowledged, {totals.get('read', 0)} read; reached (in so many seeds):"
+        )
+        return [head, *self.coverage.lines()]
+
+
+def _shrink(g: Globals, spec: Spec) -> int:
+    from yak.sim.seed_report import as_dict
+    from yak.sim.shrink import TRIES_MAX, NothingToShrink, shrink
+
+    with g.out.progress("tries", total=TRIES_MAX) as bar:
+        try:
+            shrunk = shrink(spec, on_try=lambda tries, best: bar.update(tries, best.command()))
+        except NothingToShrink:
+            shrunk = None
+    if shrunk is None:
+        g.out.note(f"{spec.command()} holds: there is nothing to shrink")
+        return 0
+    before, after = shrunk.before, shrunk.after
+    if not g.out.for_people:
+        g.out.object(
+            {"before": as_dict(before), "after": as_dict(after), "tries": shrunk.tries, "replay": after.spec.command()}
+        )
+        return 4
+    g.out.line(f"{after.found_by}: {after.error}")
+    g.out.line(f"from {_size(before)} to {_size(after)}, in {shrunk.tries} runs")
+    g.out.line(f"{after.spec.command()} --lines")
+    return 4
+
+
+def _size(report: SeedReport) -> str:
+    spec = report.spec
+    faults = report.strikes if spec.keep is None else len([each for each in spec.keep if each <= report.strikes])
+    sent = report.counts.get("sent", 0)
+    return f"{spec.brokers} brokers, {faults} faults, {sent} values, {report.events_count} events"
+
+
+BOUNDS = "Bounds of the search"
+HUNT_WALKS = 30_000
+"""Finding the absence of the rarest rule took 13,506 walks."""
+
+
+@command(
+    examples=(
+        "yak sim model",
+        "yak sim model --records 2 --crashes 0 --elections 1",
+        "yak sim model --walks 100000",
+        "yak sim model --lacks epoch-start",
+        "yak sim model --mutants",
+    )
+)
+def model(
+    g: Globals,
+    records: Annotated[int, option("--records", "Records written.", BOUNDS, min=0)] = 1,
+    crashes: Annotated[int, option("--crashes", "Kills, and losses of power.", BOUNDS, min=0)] = 1,
+    outages: Annotated[int, option("--outages", "Outages of the store.", BOUNDS, min=0)] = 0,
+    elections: Annotated[int, option("--elections", "Elections and fencings.", BOUNDS, min=0)] = 1,
+    changes: Annotated[int, option("--changes", "Changes of the ISR by leaders.", BOUNDS, min=0)] = 0,
+    states: Annotated[int | None, option("--states", "Stop after N states.", BOUNDS, min=1, metavar="N")] = None,
+    walks: Annotated[int, option("--walks", "Random walks after the search.", WHAT, min=0)] = 2_000,
+    lacks: Annotated[str, option("--lacks", "Remove this rule.", WHAT, metavar="RULE")] = "",
+    mutants: Annotated[bool, option("--mutants", "Remove each rule, and walk until a check fails.", OUTPUT)] = False,
+) -> int:
+    """Visit all states of a small replication model within bounds, then walk farther with the broker's real partitions."""
+    from yak.sim.model.rules import RULES, SPARE
+    from yak.sim.model.search import Bounds, search
+    from yak.sim.model.walk import walk
+
+    if lacks and lacks not in RULES and lacks not in SPARE:
+        raise UsageError("bad-option", f"no rule is named {lacks}", why=f"there are: {', '.join((*RULES, *SPARE))}")
+    if mutants:
+        return _hunt(g)
+    bounds = Bounds(records, crashes, outages, elections, changes)
+    began_s = time.process_time()
+    with g.out.progress("states") as bar:
+        found = search(
+            bounds,
+            lacks=lacks,
+            states_max=states,
+            on_level=lambda depth, seen, _next: bar.update(seen, f"depth {depth}"),
+        )
+    how = "every state within the bounds" if found.is_complete else "the search ended early"
+    seconds = time.process_time() - began_s
+    g.out.line(f"{found.states} states, {found.steps} steps, {found.depth} deep, {seconds:.1f} s of CPU: {how}")
+    if found.violation:
+        return _told(g, found.violation, found.path)
+    # A rule removed from the model is still in the broker.
+    walked = walk(walks, lacks=lacks, drives=not lacks)
+    beside = "" if lacks else "; the broker's partitions did the same"
+    g.out.line(f"{walked.walks} walks, {walked.steps} steps{beside}")
+    if walked.violation:
+        return _told(g, walked.violation, walked.path)
+    g.out.line("nothing is violated")
+    return 0
+
+
+def _told(g: Globals, violation: str, path: tuple[Step, ...]) -> int:
+    for step in path:
+        g.out.line("  " + " ".join(map(str, step)))
+    g.out.warn(violation)
+    return 4
+
+
+def _hunt(g: Globals) -> int:
+    from yak.sim.model.rules import RULES
+    from yak.sim.model.walk import walk
+
+    rows, found = [], 0
+    with g.out.progress("rules", total=len(RULES)) as bar:
+        for name, rule in RULES.items():
+            walked = walk(HUNT_WALKS, lacks=name)
+            found += bool(walked.violation)
+            rows.append({"lacks": name, "walks": walked.walks, "violation": walked.violation, "rule_removed": rule})
+            bar.update(len(rows), name)
+    g.out.table(rows, ("lacks", "walks", "violation", "rule_removed"))
+    if g.out.for_people:
+        g.out.line(f"{found} of {len(RULES)} found")
+    return 0 if found == len(RULES) else 4
+
+
+@command(
+    examples=(
+        "yak sim quorum --seed 4711",
+        "yak sim quorum --seed 1 --seeds 2000",
+        "yak sim quorum --seed 5 --lines",
+        "yak sim quorum --seed 1 --seeds 100 --faults kill,power",
+    ),
+)
+def quorum(
+    g: Globals,
+    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
+    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
+    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
+    faults: Annotated[
+        str | None, option("--faults", "Only these classes of faults, or none.", WHAT, metavar="NAMES")
+    ] = None,
+    keep: Annotated[
+        str | None, option("--keep", "Only the faults with these numbers, or none.", WHAT, metavar="NUMBERS")
+    ] = None,
+    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
+    workers: Workers = None,
+) -> int:
+    """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
+    from yak.sim.quorum.spec import QuorumSpec
+
+    spec = QuorumSpec(seed, 0, faults=_quorum_faults(faults), mutant=_quorum_mutant(mutant), keep=numbers(keep))
+    if seeds > 1 and lines:
+        raise UsageError(
+            "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
+        )
+    if lines:
+        return run_told(g, spec, _QuorumTally())
+    return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, _QuorumTally())
+
+
+def _quorum_faults(text: str | None) -> tuple[str, ...] | None:
+    from yak.sim.quorum.faults import CLASSES
+
+    return fault_classes(text, CLASSES, "in a quorum")
+
+
+def _quorum_mutant(name: str) -> str:
+    from yak.sim.quorum.mutants import BY_NAME
+
+    if name and name not in BY_NAME:
+        raise UsageError("bad-option", f"no mutant of the quorum is named {name}", try_=("yak sim mutants --list",))
+    return name
+
+
+@dataclass(slots=True)
+class _QuorumTally:
+    totals: Counter[str] = field(default_factory=Counter)
+    events_count: int = 0
+    simulated_s: float = 0.0
+
+    def add(self, report: SeedReport) -> None:
+        self.totals.update(report.counts)
+        self.events_count += report.events_count
+        self.simulated_s += report.simulated_s
+
+    def lines(self, done: int, failed: int) -> list[str]:
+        head = f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated; "
+        return [head + ", ".join(f"{name} {count}" for name, count in self.totals.items())]
+
+
+COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_removed")
+
+
+@command(examples=("yak sim mutants", "yak sim mutants --name ack-before-replication", "yak sim mutants -o json"))
+def mutants(
+    g: Globals,
+    name: Annotated[list[str] | None, option("--name", "Only this mutant; repeatable.", WHAT, metavar="NAME")] = None,
+    seed: Annotated[int, option("--seed", "The first seed to try.", WHAT)] = 1,
+    seeds: Annotated[int | None, option("--seeds", "Try at most N seeds per mutant.", WHAT, min=1)] = None,
+    workers: Workers = None,
+    listed: Annotated[bool, option("--list", "Only list the mutants.", OUTPUT)] = False,
+) -> int:
+    """Mutation-test the simulator's checks: exit code 4 if a mutant is not detected."""
+    from yak.errors import UsageError
+    from yak.sim.mutants.catalogue import BY_NAME
+
+    unknown = [each for each in name or () if each not in BY_NAME]
+    if unknown:
+        raise UsageError("bad-option", f"no mutant is named {unknown[0]}", try_=("yak sim mutants --list",))
+    chosen = name or list(BY_NAME)
+    if listed:
+        rows = [{"mutant": each, "rule_removed": BY_NAME[each].rule, "within": BY_NAME[each].seeds} for each in chosen]
+        g.out.table(rows, ("mutant", "within", "rule_removed"))
+        return 0
+    found = 0
+    hunted: list[dict[str, Any]] = []
+    with g.out.progress("mutants", total=len(chosen)) as bar:
+        for row in in_order(_Hunt(seed, seeds), chosen, workers):
+            hunted.append(row)
+            found += row["found_at_seed"] is not None
+            bar.update(len(hunted), row["mutant"])
+    _show(g, hunted)
+    if g.out.for_people:
+        g.out.line(f"{found} of {len(chosen)} found")
+    for row in hunted:
+        if row["found_at_seed"] is None:
+            g.out.warn(f"{row['mutant']}: no check noticed within {row['tried']} seeds")
+    unsound = list(dict.fromkeys(replay for row in hunted for replay in row["unsound"]))
+    for replay in unsound:
+        g.out.warn(f"a seed fails without any mutant, and proves nothing: {replay}")
+    return 0 if found == len(chosen) and not unsound else 4
+
+
+def _show(g: Globals, rows: list[dict[str, Any]]) -> None:
+    if g.out.for_people:
+        for line in layout(rows, COLUMNS, headers=g.out.headers):
+            g.out.line(line)
+    else:
+        g.out.table(rows, (*COLUMNS, "error", "replay", "unsound"))
+
+
+class _Hunt:
+    """A worker's function for a mutant name; an object, so that it can be pickled."""
+
+    def __init__(self, first: int, seeds: int | None) -> None:
+        self._first = first
+        self._seeds = seeds
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        from yak.sim.mutants.catalogue import BY_NAME
+        from yak.sim.mutants.mutant import hunt
+
+        began_s = time.process_time()
+        finding = hunt(BY_NAME[name], first=self._first, seeds=self._seeds)
+        return {
+            "mutant": name,
+            "rule_removed": finding.rule,
+            "found_at_seed": finding.seed,
+            "found_by": finding.found_by,
+            "tried": finding.seeds_tried,
+            "cpu_s": round(time.process_time() - began_s, 1),
+            "error": finding.error,
+            "replay": finding.replay,
+            "unsound": list(finding.unsound),
+        }
+
 
 sim = CommandGroup(
     "sim",

@@ -1,12 +1,855 @@
-"""`yak spark`: jobs, run, submit, sql, shell, status, stop. Each has a file of its own."""
+"""`yak spark`: jobs, run, submit, sql, shell, status, stop."""
 
-from yak.commands.app import CommandGroup
-from yak.commands.spark_jobs import jobs
-from yak.commands.spark_run import own_words_first, run
-from yak.commands.spark_shell import shell
-from yak.commands.spark_sql import sql
-from yak.commands.spark_status import status, stop
-from yak.commands.spark_submit import submit
+import datetime as dt
+import decimal
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+from yak.commands.app import OUTPUT, START, STOP, WHAT, CommandGroup, command
+from yak.commands.options import OPTIONS, Globals
+from yak.commands.parameters import argument, option
+from yak.errors import YakError
+from yak.plain_text import lines
+from yak.spark.jobs.options import CONF, CONNECTOR, DRIVER_MEMORY, JARS, MASTER, PACKAGES, SHIP, key_values
+from yak.view.formats import format_age, format_size
+
+if TYPE_CHECKING:
+    from yak.local.spark_runs import Run
+    from yak.spark.driver.settings import SessionSettings
+
+
+@command(examples=("yak spark jobs", "yak spark run counts --help"))
+def jobs(g: Globals) -> None:
+    """List yak's built-in jobs."""
+    from yak.spark.jobs import summaries
+
+    g.out.table([{"job": name, "does": summary} for name, summary in summaries()], ("job", "does"))
+    if g.out.for_people:
+        g.out.note("")
+        g.out.note("yak spark run JOB --help tells its options; yak spark submit FILE.py runs a program of yours.")
+
+
+class Shown:
+    """The progress line of a followed job."""
+
+    def __init__(self, g: "Globals", run: "Run") -> None:
+        self._run = run
+        self._line = g.out.progress(run.id)
+
+    def __enter__(self) -> "Shown":
+        self._line.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.__exit__()
+
+    def update(self) -> None:
+        """Redraw with the job's latest progress."""
+        from yak.local.spark_runs import batches_of, figures, progress_of
+
+        progress = batches_of(progress_of(self._run))
+        done = sum(line.get("input_rows") or 0 for line in progress)
+        found = figures(progress)
+        self._line.total = done + found["lag"] if found["lag"] else None
+        if found["batch"] is None:
+            self._line.update(0, "Spark is starting")
+            return
+        words = [f"batch {found['batch']}"]
+        if found["processed_per_s"] is not None:
+            words.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
+        if found["lag"] is not None:
+            words.append(f"lag {found['lag']}")
+        if found["state_bytes"]:
+            words.append(f"state {format_size(found['state_bytes'])}")
+        self._line.update(done, "  ".join(words))
+
+
+_LOOK_S = 0.2
+_FIRST_BATCH_S = 8.0
+_JOBS_OWN = ("-b", "-q", "-t")
+"""Short options with another meaning for a job than for the rest of yak."""
+
+
+def own_words_first(words: list[str]) -> list[str]:
+    """Split the arguments of `run JOB …`: options of yak go before the job, the job's own options after `--`.
+
+    A job has options of its own, some with names of yak's options, and its own help.
+    """
+    at = next((index for index, word in enumerate(words) if not word.startswith("-")), None)
+    if at is None or words[at] != "run" or "--" in words[at:]:
+        return words
+    after = words[at + 1 :]
+    place = _job_at(after)
+    if place is None:
+        return words
+    ours, theirs = _split(after[place + 1 :])
+    return [*words[: at + 1], *after[:place], *ours, after[place], "--", *theirs]
+
+
+def _job_at(words: list[str]) -> int | None:
+    """Index of the job's name: the first argument that is neither an option nor an option's value."""
+    with_value = {name for option in OPTIONS if option.kind == "value" for name in option.declarations}
+    index = 0
+    while index < len(words):
+        if not words[index].startswith("-"):
+            return index
+        index += 2 if words[index] in with_value else 1
+    return None
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    ours: list[str] = []
+    theirs: list[str] = []
+    kinds = {name: option.kind for option in OPTIONS for name in option.declarations if name not in _JOBS_OWN}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        kind = kinds.get(word.partition("=")[0])
+        if word in ("--follow", "-f") or (kind is not None and (kind != "value" or "=" in word)):
+            ours.append(word)
+        elif kind == "value" and rest:
+            ours += [word, rest.pop(0)]
+        else:
+            theirs.append(word)
+    return ours, theirs
+
+
+@command(
+    examples=(
+        "yak spark run counts --topic orders --window 1m",
+        "yak spark run archive --topic orders --into ./archive --follow",
+        "yak spark run stats --help                        # the options of one job",
+        "yak spark run lag --topic orders --master spark://HOST:7077",
+    ),
+    allow_unknown=True,
+)
+def run(
+    g: Globals,
+    job: Annotated[str, argument("JOB", "One of yak spark jobs.")],
+    words: Annotated[list[str] | None, argument("OPTIONS", "Options of the job: yak spark run JOB --help.")] = None,
+    follow: Annotated[bool, option("--follow, -f", "Follow its output; Ctrl+C stops it.", STOP)] = False,
+) -> int | None:
+    """Run a job over topics, in the background or with --follow.
+
+    Without --follow, the job continues in the background: see yak spark status and yak spark stop.
+    """
+    from yak.commands.spark_python import hand_over
+    from yak.local.spark_runs import new_run
+    from yak.spark.jobs import load
+    from yak.spark.jobs.frame import main
+
+    load(job)
+    given = words or []
+    if {"-h", "--help"} & set(given):
+        return main([job, *given])
+    code = hand_over()
+    if code is not None:
+        return code
+    made = new_run(job, given, bootstrap=g.bootstrap_servers)
+    arguments = [sys.executable, "-P", "-m", "yak.spark.jobs", job, *given]
+    return followed(g, made, arguments) if follow else left_running(g, made, arguments)
+
+
+def environment_of(g: Globals, run: "Run") -> dict[str, str]:
+    """The environment variables for a job's process."""
+    from yak.local.spark_runs import VARIABLE
+
+    return {**os.environ, VARIABLE: str(run.folder), "YAK_BOOTSTRAP_SERVERS": g.bootstrap_servers}
+
+
+def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
+    """Run the job to its end; return its exit code. The first Ctrl+C stops it gracefully, the second kills it."""
+    from yak.commands.interrupts import held
+    from yak.local import spark_runs
+
+    g.out.note(f"{run.id}: Spark's own log is in {run.log}")
+    with (
+        held() as asked,
+        subprocess.Popen(  # noqa: S603 - ourselves
+            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        ) as child,
+        Shown(g, run) as shown,
+    ):  # fmt: skip
+        said = _Errors(child.stderr)
+        has_asked = False
+        try:
+            while child.poll() is None:
+                if asked.signal is not None and not has_asked:
+                    has_asked = True
+                    child.terminate()
+                shown.update()
+                time.sleep(_LOOK_S)
+        except BaseException:
+            child.kill()
+            raise
+        shown.update()
+    _tell_errors(g, run, said.text())
+    if asked.signal is not None and child.returncode == 0:
+        ended = spark_runs.load(run.folder)
+        g.out.note(
+            f"{run.id}: {ended.state if ended else 'stopped'}; it goes on from its checkpoint when it is run again"
+        )
+    return int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
+
+
+def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
+    """Start the job and return when Spark has started; an earlier error is printed here."""
+    from yak.local import spark_runs
+
+    with (run.folder / "output.txt").open("wb") as output, (run.folder / "errors.txt").open("wb") as errors:
+        child = subprocess.Popen(  # noqa: S603 - ourselves
+            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+            start_new_session=True,
+        )  # fmt: skip
+    with g.out.progress(f"{run.id}: starting Spark") as progress:
+        started = time.monotonic()
+        while child.poll() is None:
+            now = spark_runs.load(run.folder)
+            if now is not None and now.state == "running" and _has_begun(spark_runs.progress_of(now)):
+                break
+            progress.update(int(time.monotonic() - started))
+            time.sleep(_LOOK_S)
+    if child.returncode:
+        _tell_errors(g, run, (run.folder / "errors.txt").read_text(errors="replace"))
+        return int(child.returncode) if child.returncode > 0 else 128 - child.returncode
+    now = spark_runs.load(run.folder) or run
+    if not g.out.for_people:
+        g.out.object(now.as_json())
+        return None
+    if child.returncode == 0:
+        text = (run.folder / "output.txt").read_text(errors="replace")
+        g.out.stdout.write(lines(text) if g.out.escapes else text)
+        g.out.note(f"{run.id}: {now.state}")
+        return None
+    g.out.line(f"{run.id} runs in process {child.pid}")
+    g.out.note(f"  log       {now.log}")
+    g.out.note(f"  output    {run.folder / 'output.txt'}")
+    if now.ui:
+        g.out.note(f"  Spark UI  {now.ui}")
+    g.out.note(f"  next      yak spark status {run.id}        yak spark stop {run.id}")
+    return None
+
+
+def _has_begun(progress: list[dict[str, Any]]) -> bool:
+    """Whether a query ran its first batch, or had time for it. An error in the job shows up in its first batch."""
+    if any(line.get("event") in ("batch", "idle") for line in progress):
+        return True
+    return bool(progress) and time.time() - progress[0]["time_ms"] / 1000 > _FIRST_BATCH_S
+
+
+def _tell_errors(g: Globals, run: "Run", said: str) -> None:
+    """Print a job's stderr; with -o json its error as JSON."""
+    from yak.local import spark_runs
+
+    error: YakError | None = spark_runs.error_of(run)
+    if error is not None and g.output == "json":
+        g.out.error(error)
+    elif g.quiet < 2:
+        g.out.stderr.write(lines(said))
+        g.out.stderr.flush()
+
+
+class _Errors:
+    """Reads a child's stderr in a thread, so that a full pipe does not block the child."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        import threading
+
+        self._lines: list[str] = []
+        self._stream = stream
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        for line in self._stream or ():
+            self._lines.append(line)
+            del self._lines[:-200]
+
+    def text(self) -> str:
+        """The last 200 lines; waits up to 5 s for the end of the output."""
+        self._thread.join(5)
+        return "".join(self._lines)
+
+
+_COLUMNS = ("job", "state", "batch", "input/s", "processed/s", "lag", "checkpoint")
+_WIDE = ("state size", "batch ms", "last batch", "master", "pid", "folder")
+_STOP_S = 90.0
+
+
+@command(
+    examples=(
+        "yak spark status",
+        "yak spark status counts-1",
+        "yak spark status --all -o wide",
+        "yak spark status -o json",
+    )
+)
+def status(
+    g: Globals,
+    job: Annotated[
+        str | None, argument("ID", "One job, with its queries and its last error.", show_default=False)
+    ] = None,
+    all_: Annotated[bool, option("--all, -a", "Include ended jobs.", WHAT)] = False,
+) -> int | None:
+    """Show the Spark jobs started here, and their progress."""
+    from yak.local.spark_runs import all_runs, find_run
+
+    if job is not None:
+        return _one(g, find_run(job))
+    runs = [run for run in all_runs() if all_ or run.is_active]
+    rows = [_row(g, run) for run in runs] if g.out.format not in ("json", "yaml") else [_document(run) for run in runs]
+    empty = "No Spark job runs. yak spark run JOB starts one; --all shows those that ended."
+    if all_:
+        empty = "No Spark job was started from here. yak spark jobs lists what there is."
+    g.out.table(rows, _COLUMNS, _WIDE, empty=empty)
+    return None
+
+
+@command(examples=("yak spark stop counts-1", "yak spark stop --all", "yak spark stop counts-1 --now"))
+def stop(
+    g: Globals,
+    jobs: Annotated[list[str] | None, argument("ID", "Job ids of yak spark status.")] = None,
+    all_: Annotated[bool, option("--all, -a", "All that run.", WHAT)] = False,
+    now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
+) -> int | None:
+    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
+    from yak.errors import UsageError
+    from yak.local.spark_runs import all_runs, find_run
+
+    if not jobs and not all_:
+        raise UsageError(
+            "usage", "which job?", why="no ID was given", try_=("yak spark status", "yak spark stop --all")
+        )
+    found = [run for run in all_runs() if run.is_active] if all_ else [find_run(job) for job in jobs or ()]
+    if not found:
+        g.out.note("No Spark job runs.")
+    failed = 0
+    for run in found:
+        if not run.is_active:
+            g.out.note(f"{run.id}: {run.state} already")
+        elif not _stopped(g, run, hard=now):
+            failed += 1
+    return 1 if failed else None
+
+
+def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
+    """Request a job's end and wait for it; return whether it has ended."""
+    from yak.local.processes import wait_gone
+    from yak.local.spark_runs import load
+    from yak.local.spark_runs import stop as ask
+
+    timeout_s = g.timeout_ms / 1000 if g.timeout_given else _STOP_S
+    ask(run, hard=hard)
+    if run.process is not None and not wait_gone(run.process, timeout_s):
+        error = YakError(
+            "spark-stop",
+            f"{run.id} did not end in {timeout_s:g} s",
+            why="its batch is still under way, or Java hangs",
+            try_=(f"yak spark stop {run.id} --now", f"less {run.log}"),
+        )
+        g.out.error(error)
+        return False
+    ended = load(run.folder)
+    g.out.line(f"{run.id}: {ended.state if ended else 'gone'}")
+    return True
+
+
+def _row(g: Globals, run: "Run") -> dict[str, Any]:
+    from yak.local.spark_runs import figures, progress_of
+
+    found = figures(progress_of(run))
+
+    def rate(name: str) -> int | None:
+        return round(found[name]) if run.is_active and found[name] is not None else None
+
+    return {
+        "job": run.id,
+        "state": run.state,
+        "batch": found["batch"],
+        "input/s": rate("input_per_s"),
+        "processed/s": rate("processed_per_s"),
+        "lag": found["lag"],
+        "checkpoint": run.checkpoint,
+        "state size": _size(found["state_bytes"]),
+        "batch ms": found["duration_ms"],
+        "last batch": _ago(g, found["last_ms"]),
+        "master": run.master or None,
+        "pid": run.process.pid if run.process and run.is_active else None,
+        "folder": str(run.folder),
+    }
+
+
+def _ago(g: Globals, time_ms: int | None) -> str | None:
+    return None if time_ms is None else format_age(max(0, g.now_ms() - time_ms))
+
+
+def _size(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else format_size(size_bytes)
+
+
+def _document(run: "Run") -> dict[str, Any]:
+    """The document for scripts, whose keys are a contract."""
+    from yak.local.spark_runs import batches_of, error_of, figures, latest_of_each, progress_of
+
+    progress = progress_of(run)
+    error = error_of(run) if run.state == "failed" else None
+    return {
+        **run.as_json(),
+        "progress": figures(progress),
+        "queries": [dict(line) for line in latest_of_each(batches_of(progress))],
+        "error": None if error is None else {"code": error.code, "message": error.message, "why": error.why},
+    }
+
+
+def _one(g: Globals, run: "Run") -> int | None:
+    from yak.commands.output import error_lines
+    from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of
+
+    if not g.out.for_people:
+        g.out.object(_document(run))
+        return None
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.started_ms / 1000))
+    facts = {
+        "job": f"{run.id}  {' '.join(run.words)}".rstrip(),
+        "state": run.state,
+        "started": started,
+        "master": run.master,
+        "process": str(run.process.pid) if run.process and run.is_active else None,
+        "Spark UI": run.ui if run.is_active else None,
+        "checkpoint": run.checkpoint,
+        "log": str(run.log),
+    }
+    for name, value in facts.items():
+        if value:
+            g.out.line(f"{name:<11} {value}")
+    rows = [
+        {
+            "query": line.get("query") or str(line.get("query_id"))[:8],
+            "batch": line.get("batch"),
+            "rows": line.get("input_rows"),
+            "input/s": line.get("input_per_s"),
+            "processed/s": line.get("processed_per_s"),
+            "took ms": line.get("duration_ms"),
+            "lag": line.get("lag"),
+            "state rows": line.get("state_rows"),
+            "state": _size(line.get("state_bytes")),
+            "watermark": line.get("watermark"),
+        }
+        for line in latest_of_each(batches_of(progress_of(run)))
+    ]
+    if rows:
+        g.out.line()
+        g.out.table(rows, tuple(rows[0]))
+    error = error_of(run)
+    if error is not None and run.state == "failed":
+        g.out.line()
+        for line in error_lines(error):
+            g.out.line(line)
+    return None
+
+
+SPARK = "Spark"
+
+Master = Annotated[str | None, MASTER]
+Conf = Annotated[list[str] | None, CONF]
+DriverMemory = Annotated[str | None, DRIVER_MEMORY]
+Connector = Annotated[str, CONNECTOR]
+Jars = Annotated[list[str] | None, JARS]
+Packages = Annotated[list[str] | None, PACKAGES]
+Ship = Annotated[str, SHIP]
+
+
+def session_settings(
+    app_name: str,
+    *,
+    master: str | None,
+    conf: list[str] | None,
+    driver_memory: str | None,
+    connector: str = "yak",
+    jars: list[str] | None = None,
+    packages: list[str] | None = None,
+    ship: str = "package",
+    ui: bool = False,
+) -> "SessionSettings":
+    """The validated settings. Raises UsageError (`spark-options`)."""
+    from yak.spark.driver.settings import SessionSettings
+
+    made = SessionSettings(
+        app_name=app_name,
+        master=master,
+        conf=key_values("--conf", tuple(conf or ())),
+        driver_memory=driver_memory,
+        connector=connector,
+        jars=tuple(jars or ()),
+        packages=tuple(packages or ()),
+        ship=ship,
+        ui=ui,
+    )
+    made.check()
+    return made
+
+
+def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
+    """Print rows of a DataFrame with this schema in the chosen format."""
+    from yak.commands.output import flat, to_json
+
+    columns = list(schema.names)
+    zones = [None if each.dataType.typeName() == "timestamp_ntz" else g.zone for each in schema.fields]
+
+    def values_of(row: Any) -> list[Any]:
+        return [plain(value, zone) for value, zone in zip(row, zones, strict=True)]
+
+    if g.out.format == "json":
+        for row in rows:
+            g.out.line(to_json(dict(zip(columns, values_of(row), strict=True))))
+    elif g.out.format == "csv":
+        if g.out.headers:
+            g.out.csv_row(columns)
+        for row in rows:
+            g.out.csv_row([_cell(value) for value in values_of(row)])
+    elif g.out.format == "raw":
+        for row in rows:
+            g.out.line("\t".join(flat(_cell(value)) for value in values_of(row)))
+    else:
+        names = _names_apart(columns)
+        made = [dict(zip(names, map(_cell, values_of(row)), strict=True)) for row in rows]
+        g.out.table(made, names, empty="No rows.")
+
+
+def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
+    """A Spark value for JSON: bytes as text or hex, times in ISO-8601, rows and maps as objects.
+
+    PySpark returns instants as this machine's local time without a zone; `zone` None leaves a time unchanged.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes | bytearray):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return bytes(value).hex()
+    if isinstance(value, dt.datetime):
+        if zone is None:
+            return value.isoformat(timespec="milliseconds")
+        return value.astimezone(zone).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, decimal.Decimal):
+        return float(value) if value.as_tuple().exponent else int(value)
+    if hasattr(value, "asDict"):
+        return {name: plain(each, zone) for name, each in value.asDict().items()}
+    if hasattr(value, "toPython"):  # a VARIANT
+        return plain(value.toPython(), zone)
+    if isinstance(value, dict):
+        return {str(plain(key, zone)): plain(each, zone) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each, zone) for each in value]
+    return str(value)
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _names_apart(names: list[str]) -> list[str]:
+    """Unique column names for a dictionary: a repeated name gets a number."""
+    seen: dict[str, int] = {}
+    apart = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        apart.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+    return apart
+
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+@command(
+    examples=(
+        "yak spark sql 'SELECT key, count(*) FROM orders GROUP BY key'",
+        "yak spark sql 'SELECT json:user::string AS user, sum(json:total::double) FROM orders GROUP BY 1' -o csv",
+        "yak spark sql 'SELECT * FROM orders JOIN payments USING (key)' --from -1h --max-rows 20",
+        "yak spark sql --schema 'orders=user STRING, total DOUBLE' 'SELECT user, max(total) FROM orders GROUP BY user'",
+        "yak spark sql -f report.sql -o json",
+    )
+)
+def sql(
+    g: Globals,
+    query: Annotated[str | None, argument("QUERY", "One query; - reads it from stdin.")] = None,
+    file: Annotated[str | None, option("--file, -f", "The query is in this file.", WHAT, metavar="FILE")] = None,
+    schema: Annotated[
+        list[str] | None,
+        option("--schema", "Values of a topic are JSON with these columns; repeatable.", WHAT, metavar="TABLE=COLUMNS"),
+    ] = None,
+    mode: Annotated[
+        str,
+        option("--mode", "Values that are not such JSON: permissive, dropmalformed or failfast.", WHAT, metavar="MODE"),
+    ] = "permissive",
+    from_: Annotated[
+        str, option("--from", "earliest, a time (-15m), or offsets as JSON.", START, metavar="WHERE")
+    ] = "earliest",
+    to: Annotated[str, option("--to", "latest, a time, or offsets as JSON.", STOP, metavar="WHERE")] = "latest",
+    max_rows: Annotated[int | None, option("--max-rows, -n", "Stop after N rows.", OUTPUT, metavar="N", min=1)] = None,
+    isolation: Annotated[str, option("--isolation", "Or read_committed.", WHAT, metavar="LEVEL")] = "read_uncommitted",
+    option: Annotated[
+        list[str] | None,
+        option("--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"),
+    ] = None,
+    connector: Connector = "yak",
+    master: Master = None,
+    conf: Conf = None,
+    driver_memory: DriverMemory = None,
+    jars: Jars = None,
+    packages: Packages = None,
+    ship: Ship = "package",
+) -> int | None:
+    """Run one SQL query over topics as tables.
+
+    Each topic in the query is a table with the columns key, value (both text), json (the value as a VARIANT,
+    NULL if it is not JSON), topic, partition, offset, timestamp and timestampType. A field of JSON is json:user::string or
+    json:items[0].price::double. --schema replaces them with typed columns, and adds _key, _offset and _timestamp. Write a topic name with other characters as `my-topic` or my_topic.
+    """
+    from yak.commands.spark_python import hand_over
+
+    text = _query(query, file)
+    settings = session_settings(
+        "yak-sql", master=master, conf=conf, driver_memory=driver_memory, connector=connector, jars=jars,
+        packages=packages, ship=ship,
+    )  # fmt: skip
+    code = hand_over()
+    if code is not None:
+        return code
+    tables, text = _tables(g, text)
+    reading = {
+        "topic": ",".join(f"{table}={topic}" for table, topic in tables.items()),
+        "bootstrap": g.bootstrap_servers,
+        "from_": from_,
+        "to": to,
+        "isolation": isolation,
+        "connector": connector,
+        "option": tuple(option or ()),
+        "schema": tuple(schema or ()),
+        "mode": mode,
+        "query": text,
+    }
+    return _answer(g, settings, reading, max_rows)
+
+
+def _query(query: str | None, file: str | None) -> str:
+    """The text of the query. Raises UsageError (`usage`)."""
+    import sys
+
+    from yak.errors import UsageError
+
+    if (query is None) == (file is None):
+        raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
+                         try_=("yak spark sql 'SELECT count(*) FROM orders'",))  # fmt: skip
+    if file is not None:
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+    else:
+        text = sys.stdin.read() if query == "-" else query or ""
+    text = text.strip().rstrip(";").strip()
+    if not text:
+        raise UsageError("usage", "the query is empty", try_=("yak spark sql 'SELECT count(*) FROM orders'",))
+    return text
+
+
+def _tables(g: Globals, query: str) -> tuple[dict[str, str], str]:
+    """`tables_named` for the cluster's topics. Raises YakError when no broker answers."""
+    from yak.client.metadata import topic_names
+
+    return tables_named(query, topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
+
+
+def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Topics by table name, for those that a query names; and the query with table names instead of topic names.
+
+    A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
+    name is valid too.
+    """
+    found: dict[str, str] = {}
+    for topic in sorted(topics):
+        table = re.sub(r"\W", "_", topic)
+        query = query.replace(f"`{topic}`", f"`{table}`")
+        plain = _QUOTED.sub(" ", query)
+        is_named = re.search(rf"(?i)(?<!\w){re.escape(table)}(?!\w)", plain) is not None
+        # If two topics have the same table name, prefer the topic whose own name it is.
+        if is_named and (table not in found or topic == table):
+            found[table] = topic
+    return found, query
+
+
+def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> int | None:
+    """Run the query, and print rows as they arrive; return the exit code."""
+    from dataclasses import replace
+
+    from yak.local.spark_runs import scratch_log
+    from yak.spark.driver.errors import translate
+    from yak.spark.driver.make import make_session
+    from yak.spark.jobs.sql import Options, build
+
+    options = Options(**reading)
+    if options.topic:
+        options.check()
+    settings = replace(settings, log=scratch_log("sql"))
+    g.out.detail(f"Spark's own log is in {settings.log}")
+    with g.out.progress("starting Spark"):
+        spark = make_session(settings)
+    try:
+        frame = build(spark, options) if options.topic else spark.sql(options.query)
+        if max_rows is not None:
+            frame = frame.limit(max_rows)
+        print_rows(g, frame.schema, frame.toLocalIterator(prefetchPartitions=True))
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        raise unknown_topic_of(g, translate(error, settings.log)) from error
+    finally:
+        spark.stop()
+    return None
+
+
+def unknown_topic_of(g: Globals, error: Exception) -> Exception:
+    """The error for a missing topic, if Spark does not know its table; otherwise `error`."""
+    found = re.match(r"[Tt]he table or view `([^`]+)` cannot be found", str(error))
+    if found is None:
+        return error
+    from yak.client.metadata import topic_names, unknown_topic
+    from yak.errors import UsageError
+
+    known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
+    return UsageError(known.code, known.message, why=known.why, try_=known.try_)
+
+
+@command(
+    examples=(
+        "yak spark shell",
+        "yak spark shell --master spark://HOST:7077",
+        "echo 'print(topic(\"orders\").count())' | yak spark shell",
+        'yak spark shell -c \'topic("orders").groupBy("partition").count().show()\'',
+    )
+)
+def shell(
+    g: Globals,
+    code: Annotated[str | None, option("--command, -c", "Run this and end.", WHAT, metavar="CODE")] = None,
+    connector: Connector = "yak",
+    master: Master = None,
+    conf: Conf = None,
+    driver_memory: DriverMemory = None,
+    jars: Jars = None,
+    packages: Packages = None,
+    ship: Ship = "package",
+) -> int | None:
+    """Start a Python shell with a Spark session for topics.
+
+    Names: spark is the session; F is pyspark.sql.functions; topic("orders") is a topic as a DataFrame with key and
+    value as text; stream("orders") is the same as a stream. Uses IPython if it is installed.
+    """
+    from dataclasses import replace
+
+    from yak.commands.spark_python import hand_over
+    from yak.local.spark_runs import scratch_log
+
+    settings = session_settings(
+        "yak-shell", master=master, conf=conf, driver_memory=driver_memory, connector=connector, jars=jars,
+        packages=packages, ship=ship, ui=True,
+    )  # fmt: skip
+    handed = hand_over()
+    if handed is not None:
+        return handed
+    from yak.spark.driver.make import make_session
+    from yak.spark.driver.shell import interact
+
+    settings = replace(settings, log=scratch_log("shell"))
+    with g.out.progress("starting Spark"):
+        spark = make_session(settings)
+    try:
+        return interact(spark, g.bootstrap_servers, settings, code=code, say=g.out.note)
+    finally:
+        spark.stop()
+
+
+@command(
+    examples=(
+        "yak spark submit my_job.py -- --topic orders",
+        "yak spark submit my_job.py --master spark://HOST:7077 --conf spark.executor.memory=2g",
+        "yak spark submit my_job.py --master yarn --deploy-mode cluster --archives env.tar.gz#environment",
+        "yak spark submit my_job.py --master spark://HOST:7077 --ship all --background",
+    )
+)
+def submit(
+    g: Globals,
+    file: Annotated[str, argument("FILE.py", "A PySpark program.")],
+    words: Annotated[list[str] | None, argument("ARGS", "Its own arguments, after --.")] = None,
+    background: Annotated[
+        bool, option("--background, -d", "Leave it running; yak spark status shows it.", STOP)
+    ] = False,
+    py_files: Annotated[
+        list[str] | None, option("--py-files", "More Python to send along; repeatable.", WHAT, metavar="PATH")
+    ] = None,
+    archives: Annotated[
+        list[str] | None,
+        option(
+            "--archives",
+            "Archives to unpack on executors, such as a packed environment; repeatable.",
+            WHAT,
+            metavar="PATH[#NAME]",
+        ),
+    ] = None,
+    files: Annotated[
+        list[str] | None, option("--files", "Files to send along; repeatable.", WHAT, metavar="PATH")
+    ] = None,
+    deploy_mode: Annotated[str, option("--deploy-mode", "client, or cluster.", SPARK, metavar="MODE")] = "client",
+    master: Master = None,
+    conf: Conf = None,
+    driver_memory: DriverMemory = None,
+    jars: Jars = None,
+    packages: Packages = None,
+    ship: Ship = "package",
+) -> int | None:
+    """Run a PySpark program with spark-submit, with format("yak") registered and the package shipped to executors.
+
+    The program creates its session as usual (SparkSession.builder.getOrCreate()). In client mode, yak spark status shows
+    its queries' progress. YAK_BOOTSTRAP_SERVERS has the brokers.
+    """
+    from yak.commands.spark_python import hand_over
+    from yak.errors import UsageError
+    from yak.local.spark_runs import new_run
+    from yak.spark.driver.submitting import Submission, submit_command
+
+    if not os.path.isfile(file):
+        raise UsageError("spark-path", f"there is no file {file}", why=f"looked in {os.getcwd()}", try_=("ls *.py",))
+    settings = session_settings(
+        os.path.basename(file), master=master, conf=conf, driver_memory=driver_memory, jars=jars, packages=packages,
+        ship=ship,
+    )  # fmt: skip
+    code = hand_over()
+    if code is not None:
+        return code
+    submission = Submission(
+        file=os.path.abspath(file),
+        words=tuple(words or ()),
+        settings=settings,
+        py_files=tuple(py_files or ()),
+        archives=tuple(archives or ()),
+        files=tuple(files or ()),
+        deploy_mode=deploy_mode,
+    )
+    arguments = submit_command(submission)
+    stem = os.path.splitext(os.path.basename(file))[0]
+    made = new_run(stem, [file, *(words or ())], master=settings.where, bootstrap=g.bootstrap_servers)
+    command_line = [sys.executable, "-P", "-m", "yak.spark.driver.submitting", *arguments]
+    return left_running(g, made, command_line) if background else followed(g, made, command_line)
+
 
 spark = CommandGroup(
     "spark",

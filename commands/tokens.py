@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from yak.client.delegation_tokens import TokenInfo
@@ -16,7 +15,7 @@ tokens = CommandGroup(
     examples=("yak tokens create --token-file job.token", "yak tokens list", "yak tokens renew ID"),
 )
 
-Id = Annotated[str, typer.Argument(help="Id of the token.", metavar="ID")]
+Id = Annotated[str, argument("ID", "Id of the token.")]
 _COLUMNS = ("id", "owner", "renewers", "issued", "expires", "latest")
 
 
@@ -37,31 +36,20 @@ def create(
     g: Globals,
     token_file: Annotated[
         str,
-        typer.Option(
+        option(
             "--token-file",
+            "Write id and password there, as ID:PASSWORD, for you alone; - is the standard output.",
+            WHAT,
             metavar="FILE",
-            help="Write id and password there, as ID:PASSWORD, for you alone; - is the standard output.",
-            rich_help_panel=WHAT,
         ),
     ],
     renewer: Annotated[
         list[str] | None,
-        typer.Option(
-            "--renewer",
-            help="User that may renew it beside the owner; repeatable.",
-            metavar="USER",
-            rich_help_panel=WHAT,
-        ),
+        option("--renewer", "User that may renew it beside the owner; repeatable.", WHAT, metavar="USER"),
     ] = None,
-    owner: Annotated[
-        str | None,
-        typer.Option("--owner", help="Its owner.  [your user]", metavar="USER", rich_help_panel=WHAT),
-    ] = None,
+    owner: Annotated[str | None, option("--owner", "Its owner.  [your user]", WHAT, metavar="USER")] = None,
     lifetime: Annotated[
-        str | None,
-        typer.Option(
-            "--for", help="How long it can be renewed.  [the broker's limit]", metavar="DURATION", rich_help_panel=WHAT
-        ),
+        str | None, option("--for", "How long it can be renewed.  [the broker's limit]", WHAT, metavar="DURATION")
     ] = None,
 ) -> None:
     """Create a token, with which a program logs in as its owner by SCRAM with tokenauth=true."""
@@ -85,10 +73,7 @@ def renew(
     g: Globals,
     token_id: Id,
     period: Annotated[
-        str | None,
-        typer.Option(
-            "--for", help="How long from now.  [the broker's limit]", metavar="DURATION", rich_help_panel=WHAT
-        ),
+        str | None, option("--for", "How long from now.  [the broker's limit]", WHAT, metavar="DURATION")
     ] = None,
 ) -> None:
     """Renew a token."""
@@ -105,10 +90,7 @@ def renew(
 def expire(
     g: Globals,
     token_id: Id,
-    delay: Annotated[
-        str | None,
-        typer.Option("--in", help="When.  [at once]", metavar="DURATION", rich_help_panel=WHAT),
-    ] = None,
+    delay: Annotated[str | None, option("--in", "When.  [at once]", WHAT, metavar="DURATION")] = None,
 ) -> None:
     """End a token; connections that logged in with it stay until the end that it had."""
     from yak.client.delegation_tokens import expire_token, find_token

@@ -1,13 +1,275 @@
-"""`yak topics`: list, describe, create, alter, delete, trim, clone."""
+"""`yak topics`."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
-from yak.commands.topic_arguments import key_values, rewrite
+from yak.commands.parameters import argument, option
+from yak.commands.units import parse_time_ms
+from yak.errors import UsageError, YakError
+from yak.ids import Offset, TopicPartition
+from yak.view.formats import group_digits
+from yak.view.partition_state import Conditions, PartitionState, worst
+
+if TYPE_CHECKING:
+    from yak.client.admin import Admin
+    from yak.client.metadata import Topic
+
+VERBS = ("list", "describe", "create", "alter", "delete")
+ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"}
+
+
+def rewrite(words: list[str]) -> list[str]:
+    """Translate `--create --topic x --partitions 3` of kafka-topics.sh to `create x --partitions 3`.
+
+    With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other arguments stay unchanged.
+    """
+    if words and words[0] in ALIASES:
+        return [ALIASES[words[0]], *words[1:]]
+    verb = next((word[2:] for word in words if word.startswith("--") and word[2:] in VERBS), None)
+    if verb is None or (words and words[0] in VERBS):
+        return words
+    rest: list[str] = []
+    names: list[str] = []
+    following = iter(words)
+    for word in following:
+        if word == f"--{verb}":
+            continue
+        if word in ("--topic", "-t"):
+            name = next(following, None)
+            if name is None:
+                raise UsageError("usage", f"{word} needs a value", try_=(f"yak topics {verb} NAME",))
+            names.append(name)
+        elif word.startswith("--topic="):
+            names.append(word.removeprefix("--topic="))
+        else:
+            rest.append(word)
+    return [verb, *(part for name in names for part in name.split(",")), *rest]
+
+
+def key_values(texts: list[str] | None) -> dict[str, str]:
+    """`NAME=VALUE` texts as a dict. Raises UsageError (`usage`)."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=("-c retention.ms=60000",))
+        pairs[name.strip()] = value
+    return pairs
+
+
+SORTS = ("name", "partitions", "records", "size")
+
+
+def state_of(topic: "Topic", min_isr: int) -> PartitionState:
+    """A topic's state: the worst of its partitions."""
+    return worst(each.replication(min_isr).state for each in topic.partitions)
+
+
+def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
+    """A topic's partitions; with `led` only those with a leader."""
+    return [TopicPartition(topic.name, each.number) for each in topic.partitions if not led or each.leader >= 0]
+
+
+def list_rows(
+    g: "Globals",
+    admin: "Admin",
+    *,
+    internal: bool,
+    conditions: Conditions,
+    sort: str,
+) -> list[dict[str, Any]]:
+    """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
+    if sort not in SORTS:
+        raise UsageError("usage", f'"{sort}" is not a sort column', why=f"columns are {', '.join(SORTS)}")
+    found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
+    min_isrs = admin.min_isrs(topic.name for topic in found)
+    found = [
+        topic
+        for topic in found
+        if any(conditions.match(each.replication(min_isrs[topic.name])) for each in topic.partitions)
+    ]
+    wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
+    records = _record_counts(admin, found) if wants_more else {}
+    sizes = _sizes(admin, found) if wants_more else {}
+    rows: list[dict[str, Any]] = [
+        {
+            "name": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": topic.replication_factor,
+            "state": state_of(topic, min_isrs[topic.name]).value,
+            "internal": topic.is_internal,
+            **({"records": records.get(topic.name), "size_bytes": sizes.get(topic.name)} if wants_more else {}),
+        }
+        for topic in found
+    ]
+    column = {"size": "size_bytes"}.get(sort, sort)
+    if column != "name":
+        rows.sort(key=lambda row: int(row[column] or 0), reverse=True)
+    return rows
+
+
+def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
+    """High watermark minus log start, summed over partitions with a leader."""
+    partitions = [each for topic in topics for each in partitions_of(topic, led=True)]
+    marks = admin.watermarks(partitions)
+    counts: dict[str, int] = {topic.name: 0 for topic in topics}
+    for partition, (low, high) in marks.items():
+        counts[partition.topic] += high - low
+    return counts
+
+
+def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
+    """Bytes on disk of each topic's leader replicas."""
+    from yak.client.log_dirs import replica_sizes
+
+    by_broker = replica_sizes(admin.metadata(), timeout_s=admin.timeout_s)
+    sizes: dict[str, int | None] = {}
+    for topic in topics:
+        known = [by_broker.get(each.leader, {}).get((topic.name, each.number)) for each in topic.partitions]
+        answered = [size for size in known if size is not None]
+        sizes[topic.name] = sum(answered) if answered else None
+    return sizes
+
+
+def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
+    """All details of one topic. Raises YakError (`unknown-topic`)."""
+    metadata = admin.metadata()
+    topic = metadata.require_topic(name)
+    partitions = partitions_of(topic, led=True)
+    marks = admin.watermarks(partitions)
+    latest = admin.offsets(dict.fromkeys(partitions, "latest"))
+    configs = admin.configs("topic", name)
+    damaged = admin.damaged_offsets(name)
+    min_isr = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
+    rows = []
+    for each in topic.partitions:
+        key = TopicPartition(name, each.number)
+        low, high = marks.get(key, (None, None))
+        rows.append(
+            {
+                "partition": each.number,
+                "leader": each.leader if each.leader >= 0 else None,
+                "leader_epoch": latest[key].leader_epoch if key in latest else None,
+                "replicas": list(each.replicas),
+                "isr": list(each.isr),
+                "offline_replicas": [node for node in each.replicas if node not in metadata.brokers],
+                "log_start_offset": low,
+                "high_watermark": high,
+                "damaged_replicas": dict(sorted(damaged.get(each.number, {}).items())),
+                "state": each.replication(min_isr).state.value,
+            }
+        )
+    return {
+        "name": name,
+        "topic_id": admin.topic_id(name),
+        "internal": topic.is_internal,
+        "replication_factor": topic.replication_factor,
+        "records": sum(high - low for low, high in marks.values()),
+        "state": state_of(topic, min_isr).value,
+        "partitions": rows,
+        "configs": [{"name": each.name, "value": each.value, "source": each.source} for each in configs],
+    }
+
+
+def _condition(row: dict[str, Any]) -> str:
+    """A partition's state for people, and its damaged replicas with the offset of the damaged batch."""
+    damaged = [f"damaged on broker {node} at offset {offset}" for node, offset in row["damaged_replicas"].items()]
+    state = PartitionState(row["state"])
+    return ", ".join([*damaged, *([state.label] if state is not PartitionState.OK or not damaged else [])])
+
+
+def with_labels(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people: their states as labels."""
+    return [{**row, "state": PartitionState(row["state"]).label} for row in rows]
+
+
+def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
+    """Print for people: a header, the configs that were set, the partitions, and their states."""
+    from yak.commands.output import layout
+
+    out = g.out
+    partitions = [{**each, "state": _condition(each)} for each in described["partitions"]]
+    out.line(f"topic        {described['name']}  ({described['topic_id']})")
+    out.line(f"partitions   {len(partitions)}, replication factor {described['replication_factor']}")
+    out.line(f"records      {group_digits(described['records'])}")
+    configs = [each for each in described["configs"] if all_configs or each["source"] == "topic"]
+    for index, each in enumerate(configs):
+        source = f"  ({each['source']})" if all_configs else ""
+        out.line(f"{'configs' if index == 0 else '':<12} {each['name']}={each['value']}{source}")
+    out.line()
+    columns = ["partition", "leader", "leader_epoch", "isr", "replicas"]
+    columns += ["offline_replicas"] if any(each["offline_replicas"] for each in partitions) else []
+    columns += ["log_start_offset", "high_watermark", "state"]
+    for line in layout(partitions, columns, headers=out.headers):
+        out.line(line)
+    out.line()
+    bad = [each for each in partitions if each["state"] != PartitionState.OK.label]
+    if not bad:
+        out.line(f"{len(partitions)} of {len(partitions)} partitions ok")
+    else:
+        out.line("; ".join(f"{described['name']}-{each['partition']} {each['state']}" for each in bad))
+
+
+@dataclass(frozen=True, slots=True)
+class TrimStep:
+    """A partition's log start before and after the trim."""
+
+    partition: TopicPartition
+    old: Offset
+    new: Offset
+
+
+def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None) -> list[TrimStep]:
+    """The plan of `trim`. An integer below 100 thousand million is an offset, anything else a time."""
+    topic = admin.metadata().require_topic(name)
+    wanted = partitions_of(topic, led=True)
+    if partitions is not None:
+        numbers = {int(part) for part in partitions.split(",") if part.strip().isdigit()}
+        wanted = [each for each in wanted if each.partition in numbers]
+        if not wanted:
+            raise UsageError("unknown-partition", f"{name} has none of the partitions {partitions}")
+    marks = admin.watermarks(wanted)
+    if before.isdigit() and len(before) < 12:
+        targets = dict.fromkeys(wanted, int(before))
+    else:
+        moment = parse_time_ms(before, now_ms=g.now_ms(), zone=g.zone)
+        found = admin.offsets(dict.fromkeys(wanted, moment))
+        # No record is that new: all records are older.
+        targets = {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in wanted}
+    return [TrimStep(each, marks[each][0], min(max(targets[each], marks[each][0]), marks[each][1])) for each in wanted]
+
+
+def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[list[dict[str, Any]], int]:
+    """Carry out a plan; return a row per partition, and the number of failures."""
+    moves = {step.partition: step.new for step in plan if step.new > step.old}
+    results = {} if dry_run or not moves else admin.delete_records(moves)
+    rows, failed = [], 0
+    for step in plan:
+        result = results.get(step.partition)
+        if isinstance(result, YakError):
+            failed += 1
+            words = f"failed: {result.why}"
+        elif step.partition not in moves:
+            words = "nothing to delete"
+        else:
+            words = "would be deleted" if dry_run else "deleted"
+        new = result if isinstance(result, int) else step.new
+        rows.append(
+            {
+                "partition": step.partition.partition,
+                "old_start": step.old,
+                "new_start": new,
+                "records": new - step.old,
+                "result": words,
+            }
+        )
+    return rows, failed
+
 
 SHOW = "Show only"
 
@@ -33,15 +295,10 @@ def _only(name: str, what: str) -> object:
     return typer.Option(f"--{name}", help=what, rich_help_panel=SHOW)
 
 
-Names = Annotated[list[str], typer.Argument(help="Topics.", autocompletion=complete_topic, metavar="TOPIC")]
-Name = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic, metavar="TOPIC")]
-Configs = Annotated[
-    list[str] | None,
-    typer.Option("--config", "-c", help="A topic config; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
-]
+Names = Annotated[list[str], argument("TOPIC", "Topics.", autocompletion=complete_topic)]
+Name = Annotated[str, argument("TOPIC", "Topic.", autocompletion=complete_topic)]
+Configs = Annotated[list[str] | None, option("--config, -c", "A topic config; repeatable.", WHAT, metavar="NAME=VALUE")]
+DryRun = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
 
 
 @topics.command("list", examples=("yak topics list", "yak topics list --sort records -o wide"))
@@ -54,12 +311,9 @@ def list_topics(
     under_min_isr: Annotated[bool, _only("under-min-isr-partitions", "Topics that refuse acks=all.")] = False,
     at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics with an ISR of min.insync.replicas.")] = False,
     unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with an offline partition.")] = False,
-    sort: Annotated[
-        str, typer.Option("--sort", help="name, partitions, records or size.", rich_help_panel=OUTPUT, metavar="COLUMN")
-    ] = "name",
+    sort: Annotated[str, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
 ) -> None:
     """List topics."""
-    from yak.commands.topic_views import list_rows, with_labels
     from yak.view.partition_state import Conditions
 
     rows = list_rows(
@@ -81,12 +335,9 @@ def list_topics(
 def describe(
     g: Globals,
     names: Names,
-    all_configs: Annotated[
-        bool, typer.Option("--all-configs", help="Also configs at their default.", rich_help_panel=OUTPUT)
-    ] = False,
+    all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
 ) -> None:
     """Show partitions, replicas and configs of topics."""
-    from yak.commands.topic_views import describe_topic, print_description
 
     admin = _admin(g)
     described = [describe_topic(admin, name) for name in names]
@@ -112,28 +363,16 @@ def create(
     names: Names,
     partitions: Annotated[
         int,
-        typer.Option(
-            "--partitions",
-            "-p",
-            help="Number of partitions; the broker's default if not given.",
-            show_default=False,
-            rich_help_panel=WHAT,
+        option(
+            "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, show_default=False
         ),
     ] = -1,
     replication_factor: Annotated[
         int,
-        typer.Option(
-            "--replication-factor",
-            "-r",
-            help="Replicas; the broker's default if not given.",
-            show_default=False,
-            rich_help_panel=WHAT,
-        ),
+        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, show_default=False),
     ] = -1,
     config: Configs = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do nothing if it exists.", rich_help_panel=WHAT)
-    ] = False,
+    if_not_exists: Annotated[bool, option("--if-not-exists", "Do nothing if it exists.", WHAT)] = False,
     dry_run: DryRun = False,
 ) -> int:
     """Create topics."""
@@ -156,13 +395,10 @@ def create(
 def alter(
     g: Globals,
     name: Name,
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", help="Grow to this many.", rich_help_panel=WHAT, min=1)
-    ] = None,
+    partitions: Annotated[int | None, option("--partitions, -p", "Grow to this many.", WHAT, min=1)] = None,
     config: Configs = None,
     delete_config: Annotated[
-        list[str] | None,
-        typer.Option("--delete-config", help="Reset to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+        list[str] | None, option("--delete-config", "Reset to the default; repeatable.", WHAT, metavar="NAME")
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
@@ -191,9 +427,7 @@ def alter(
 def delete(
     g: Globals,
     names: Names,
-    if_exists: Annotated[
-        bool, typer.Option("--if-exists", help="Do nothing if it does not exist.", rich_help_panel=WHAT)
-    ] = False,
+    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
 ) -> int:
     """Delete topics and all their records."""
     g.must_not_be_readonly(f"deleting {', '.join(names)}")
@@ -221,18 +455,12 @@ def trim(
     name: Name,
     before: Annotated[
         str,
-        typer.Option(
-            "--before", help="Delete records below this offset, or older than this time.", rich_help_panel=WHAT,
-            metavar="OFFSET|TIME",
-        ),
+        option("--before", "Delete records below this offset, or older than this time.", WHAT, metavar="OFFSET|TIME"),
     ],
-    partitions: Annotated[
-        str | None, typer.Option("--partitions", help="Only these.", rich_help_panel=WHAT, metavar="0,2")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the records to delete.", rich_help_panel=WHAT)] = False,
-) -> int:  # fmt: skip
+    partitions: Annotated[str | None, option("--partitions", "Only these.", WHAT, metavar="0,2")] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Show the records to delete.", WHAT)] = False,
+) -> int:
     """Delete a topic's oldest records."""
-    from yak.commands.topic_views import plan_trim, trim_rows
 
     if not dry_run:
         g.must_not_be_readonly(f"deleting records of {name}")
@@ -252,7 +480,7 @@ def trim(
 def clone(
     g: Globals,
     source: Name,
-    target: Annotated[str, typer.Argument(help="The new topic.", metavar="NEW")],
+    target: Annotated[str, argument("NEW", "The new topic.")],
     dry_run: DryRun = False,
 ) -> None:
     """Create an empty topic with another's partitions and configs."""

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import WHAT, CommandGroup, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
@@ -35,25 +34,21 @@ ALIASES = {"ls": "list", "desc": "describe", "show": "describe", "find-hanging":
 def list_(
     g: Globals,
     state: Annotated[
-        list[str] | None,
-        typer.Option("--state", help="Transactions in this state; repeatable.", metavar="STATE", rich_help_panel=SHOW),
+        list[str] | None, option("--state", "Transactions in this state; repeatable.", SHOW, metavar="STATE")
     ] = None,
     producer_id: Annotated[
-        list[int] | None,
-        typer.Option("--producer-id", help="Of this producer id; repeatable.", metavar="ID", rich_help_panel=SHOW,
-                     min=0),
+        list[int] | None, option("--producer-id", "Of this producer id; repeatable.", SHOW, metavar="ID", min=0)
     ] = None,
     longer_than: Annotated[
-        str | None,
-        typer.Option("--longer-than", help="Running for longer than this.", metavar="DURATION", rich_help_panel=SHOW),
+        str | None, option("--longer-than", "Running for longer than this.", SHOW, metavar="DURATION")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """List transactions and their coordinators.
 
     A transactional id is listed from its producer's start until it expires, also while no transaction is open.
     """
     from yak.client.transactions import STATES, list_transactions
-    from yak.commands.group_arguments import chosen
+    from yak.commands.groups import chosen
     from yak.commands.units import parse_duration_ms
 
     states = chosen(state, STATES, "state", "transactions")
@@ -80,9 +75,7 @@ def list_(
 
 
 @command(examples=("yak transactions describe orders-writer", "yak transactions describe t1 t2 -o json"))
-def describe(
-    g: Globals, names: Annotated[list[str], typer.Argument(help="Transactional ids.", metavar="ID")]
-) -> int | None:
+def describe(g: Globals, names: Annotated[list[str], argument("ID", "Transactional ids.")]) -> int | None:
     """Show the state, producer and partitions of transactions."""
     from yak.client.transactions import describe_transactions
     from yak.errors import YakError
@@ -111,14 +104,10 @@ def hanging(
     g: Globals,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(help="Topics or partitions; all when none is given.", metavar="TOPIC[:P,...]",
-                       autocompletion=complete_topic),
+        argument("TOPIC[:P,...]", "Topics or partitions; all when none is given.", autocompletion=complete_topic),
     ] = None,
-    idle: Annotated[
-        str, typer.Option("--idle", help="Without a record for longer than this.", metavar="DURATION",
-                          rich_help_panel=SHOW)
-    ] = "15m",
-) -> int | None:  # fmt: skip
+    idle: Annotated[str, option("--idle", "Without a record for longer than this.", SHOW, metavar="DURATION")] = "15m",
+) -> int | None:
     """Find transactions that are open in a partition, and that no coordinator will end.
 
     Readers with read_committed do not read past such a transaction. transaction.max.timeout.ms (15 minutes) bounds the
@@ -146,18 +135,12 @@ def hanging(
 @command(examples=("yak transactions abort --topic orders --partition 0 --start-offset 42",))
 def abort(
     g: Globals,
-    topic: Annotated[
-        str,
-        typer.Option("--topic", "-t", help="The topic.", metavar="TOPIC", rich_help_panel=WHAT,
-                     autocompletion=complete_topic),
-    ],
-    partition: Annotated[int, typer.Option("--partition", "-p", help="The partition.", rich_help_panel=WHAT, min=0)],
+    topic: Annotated[str, option("--topic, -t", "The topic.", WHAT, metavar="TOPIC", autocompletion=complete_topic)],
+    partition: Annotated[int, option("--partition, -p", "The partition.", WHAT, min=0)],
     start_offset: Annotated[
-        int,
-        typer.Option("--start-offset", help="The offset of the transaction's first record.", rich_help_panel=WHAT,
-                     min=0),
+        int, option("--start-offset", "The offset of the transaction's first record.", WHAT, min=0)
     ],
-) -> None:  # fmt: skip
+) -> None:
     """Abort a hanging transaction in one partition.
 
     The partition's leader writes the marker that the transaction's coordinator did not write. For a transaction that a
@@ -197,7 +180,7 @@ def _connect(g: Globals) -> "GroupBrokers":
 
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     from yak.client.groups.places import partitions_text
-    from yak.commands.group_views import time_text
+    from yak.commands.groups import time_text
     from yak.view.formats import format_duration
 
     # a transaction that is complete still has the time of its beginning
@@ -223,7 +206,7 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
 
 
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
-    from yak.commands.group_views import time_text
+    from yak.commands.groups import time_text
     from yak.view.formats import format_duration
 
     row: dict[str, Any] = {

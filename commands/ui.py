@@ -1,5 +1,6 @@
 """`yak ui`."""
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -9,15 +10,128 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
-from yak.commands.options import Globals
-from yak.commands.ui_first import first_run, is_first_run
-from yak.commands.ui_web import check_web, run_web, tab_words
+from yak.commands.options import Globals, words_of
+from yak.commands.parameters import argument, option
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.tui.settings import UiSettings
     from yak.tui.source.base import ClusterSource
+
+_PATIENCE_S = 1.0
+
+
+def is_first_run(g: Globals, settings: "UiSettings") -> bool:
+    """Whether no cluster is configured, and none answers at the default address."""
+    from yak.client.reach import probe
+    from yak.commands.local_cluster import bootstrap_servers
+
+    if settings.contexts or bootstrap_servers(g.settings).origin != "default":
+        return False
+    return all(probe(address, _PATIENCE_S).outcome != "kafka" for address in g.bootstrap_servers.split(","))
+
+
+def first_run(g: Globals, settings: "UiSettings") -> int:
+    """Ask the user, and carry out the choice. Raises YakError."""
+    from yak.tui import launch
+    from yak.tui.screens.first_run import FirstRunApp
+
+    launch.require_terminal()
+    choice = FirstRunApp(g.bootstrap_servers, theme=settings.theme).run()
+    if choice == "demo":
+        from yak.tui.demo.show import run_demo
+
+        return run_demo(settings, keep=False, note=g.out.note)
+    if choice == "up":
+        return _up(g, settings)
+    if choice == "add":
+        return _add(g, settings)
+    return 0
+
+
+def _up(g: Globals, settings: "UiSettings") -> int:
+    from yak.commands.local_cluster import bootstrap_servers, data_dir_flag
+    from yak.local.cluster import LocalCluster, UpSettings
+    from yak.tui import launch
+
+    directory = str(g.settings.value("data_dir"))
+    g.out.note("starting three brokers ...")
+    LocalCluster(directory).up(UpSettings(brokers=3))
+    servers = str(bootstrap_servers(g.settings).value)
+    code = launch.run_app(launch.live_source(servers, settings, data_dirs=(directory,)), settings)
+    g.out.note(f"the cluster stays; yak down{data_dir_flag(directory)} stops it")
+    return code
+
+
+def _add(g: Globals, settings: "UiSettings") -> int:
+    from yak.client.addresses import parse_addresses
+    from yak.client.contexts import add_context
+    from yak.tui import launch
+
+    name = typer.prompt("Name of the context")
+    try:
+        servers = parse_addresses(typer.prompt("Its brokers, HOST:PORT with commas"))
+    except ValueError as error:
+        raise UsageError("bad-address", f"these are no addresses: {error}", try_=("kafka.example:9092",)) from None
+    add_context(g.settings.config_file, name, {"bootstrap_servers": servers}, use=True)
+    return launch.run_app(launch.live_source(servers, settings, title=name), settings)
+
+
+def check_web(web: bool, *, plain: bool, **given: object) -> None:
+    """Refuse options without effect. Raises UsageError (`usage`)."""
+    idle = [name for name, value in given.items() if value is not None]
+    if idle and not web:
+        raise UsageError("usage", f"--{idle[0]} needs --web", why="it is about browsers", try_=("yak ui --web",))
+    if web and plain:
+        raise UsageError("usage", "--plain and --web exclude each other", why="one is for pipes, one for browsers")
+
+
+def tab_words(
+    g: Globals,
+    screen: str | None,
+    what: str | None,
+    *,
+    theme: str | None,
+    is_ascii: bool,
+    fps: float,
+    data_dir: str | None,
+) -> list[str]:
+    """The arguments of `yak ui` for one tab: those of this command without the server's options."""
+    words = [*words_of(g.flags), f"--fps={fps}"]
+    words += [f"--theme={theme}"] if theme is not None else []
+    words += ["--ascii"] if is_ascii else []
+    words += [f"--data-dir={data_dir}"] if data_dir is not None else []
+    return [*words, "--", *(each for each in (screen, what) if each is not None)]
+
+
+def run_web(
+    g: Globals,
+    words: list[str],
+    *,
+    host: str | None,
+    port: int | None,
+    token: str | None,
+    certificate: str | None,
+    demo: bool,
+    keep: bool,
+) -> int:
+    """Serve until Ctrl+C. Raises UsageError, see `yak.tui.web.server.serve`."""
+    from yak.tui.web.launch import run
+    from yak.tui.web.options import HOST, TOKEN_VARIABLE, WebOptions
+
+    options = WebOptions(
+        host=HOST if host is None else host,
+        port=port,
+        token=token if token is not None else os.environ.get(TOKEN_VARIABLE) or None,
+        readonly=g.readonly,
+        certificate=certificate,
+    )
+    if not demo:
+        _ = g.bootstrap_servers  # report an invalid address here, not in each tab
+    run(options, words, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
+    return 0
+
 
 _WEB = "In a browser"
 _EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "textual_serve")}
@@ -35,61 +149,40 @@ _EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "t
 def ui(
     g: Globals,
     screen: Annotated[
-        str | None,
-        typer.Argument(metavar="SCREEN", help="First screen: topics, messages, groups, ...", show_default=False),
+        str | None, argument("SCREEN", "First screen: topics, messages, groups, ...", show_default=False)
     ] = None,
-    what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="Open this topic or group.", show_default=False)
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Start a demo cluster under load.", rich_help_panel=START)
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="With --demo: leave the cluster running.", rich_help_panel=START)
-    ] = False,
+    what: Annotated[str | None, argument("WHAT", "Open this topic or group.", show_default=False)] = None,
+    demo: Annotated[bool, option("--demo", "Start a demo cluster under load.", START)] = False,
+    keep: Annotated[bool, option("--keep", "With --demo: leave the cluster running.", START)] = False,
     theme: Annotated[
         str | None,
-        typer.Option(
-            "--theme", metavar="NAME", help="yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", rich_help_panel=OUTPUT
-        ),
+        option("--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"),
     ] = None,
-    ascii_: Annotated[
-        bool, typer.Option("--ascii", help="ASCII characters only.", rich_help_panel=OUTPUT)
-    ] = False,
-    no_motion: Annotated[
-        bool, typer.Option("--no-motion", help="Nothing blinks or moves.", rich_help_panel=OUTPUT)
-    ] = False,
+    ascii_: Annotated[bool, option("--ascii", "ASCII characters only.", OUTPUT)] = False,
+    no_motion: Annotated[bool, option("--no-motion", "Nothing blinks or moves.", OUTPUT)] = False,
     fps: Annotated[
-        float, typer.Option("--fps", metavar="N", min=0.2, max=10, help="Largest number of updates a second.", rich_help_panel=OUTPUT)
+        float, option("--fps", "Largest number of updates a second.", OUTPUT, metavar="N", min=0.2, max=10)
     ] = 4.0,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="A line for each change, for screen readers and pipes.", rich_help_panel=OUTPUT)
-    ] = False,
-    self_test: Annotated[
-        bool, typer.Option("--self-test", help="Test all screens without a terminal, and exit.", rich_help_panel=WHAT)
-    ] = False,
+    plain: Annotated[bool, option("--plain", "A line for each change, for screen readers and pipes.", OUTPUT)] = False,
+    self_test: Annotated[bool, option("--self-test", "Test all screens without a terminal, and exit.", WHAT)] = False,
     data_dir: Annotated[
-        str | None,
-        typer.Option("--data-dir", help="The yak up directory whose brokers can be killed.", metavar="DIR", rich_help_panel=CONNECTION),
+        str | None, option("--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR")
     ] = None,
-    web: Annotated[bool, typer.Option("--web", help="Serve the UI to browsers.", rich_help_panel=_WEB)] = False,
+    web: Annotated[bool, option("--web", "Serve the UI to browsers.", _WEB)] = False,
     host: Annotated[
-        str | None,
-        typer.Option("--host", metavar="HOST", help="Address to listen on; 127.0.0.1 if not given.", rich_help_panel=_WEB),
+        str | None, option("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", metavar="N", min=0, max=65_535, help="8090 or the next free one if not given; 0: any.", rich_help_panel=_WEB),
+        option("--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535),
     ] = None,
     token: Annotated[
-        str | None,
-        typer.Option("--token", metavar="SECRET", help="Token that browsers need; or YAK_UI_TOKEN.", rich_help_panel=_WEB),
+        str | None, option("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET")
     ] = None,
     certificate: Annotated[
-        str | None,
-        typer.Option("--certificate", metavar="FILE", help="Serve HTTPS; private key and certificate in PEM.", rich_help_panel=_WEB),
+        str | None, option("--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE")
     ] = None,
-) -> int | None:  # fmt: skip
+) -> int | None:
     """Monitor and test a cluster in a terminal or browser."""
     require_extra("web" if web else "ui")
     from yak.tui import launch
@@ -142,7 +235,7 @@ def _settings(
     from yak.client.contexts import read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
-    from yak.tui.screens.table import SCREENS
+    from yak.tui.screens.base import SCREENS
     from yak.tui.settings import UiSettings
     from yak.tui.themes import NAMES
 

@@ -3,10 +3,9 @@
 import sys
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import argument, option
 
 users = CommandGroup(
     "users",
@@ -14,10 +13,9 @@ users = CommandGroup(
     examples=("yak users add ann", "yak users add ann --password-file ann.secret", "yak users list"),
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the user.", metavar="NAME")]
+Name = Annotated[str, argument("NAME", "Name of the user.")]
 Mechanism = Annotated[
-    list[str] | None,
-    typer.Option("--mechanism", help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable.  [both]", rich_help_panel=WHAT),
+    list[str] | None, option("--mechanism", "SCRAM-SHA-256 or SCRAM-SHA-512; repeatable.  [both]", WHAT)
 ]
 _BOTH = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -39,17 +37,14 @@ def add(
     g: Globals,
     name: Name,
     mechanism: Mechanism = None,
-    iterations: Annotated[
-        int,
-        typer.Option("--iterations", help="4096 to 16384; more make guesses slower.", rich_help_panel=WHAT),
-    ] = 4096,
+    iterations: Annotated[int, option("--iterations", "4096 to 16384; more make guesses slower.", WHAT)] = 4096,
     password_file: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--password-file",
+            "Read the password from this file; - is the standard input.  [asked for]",
+            WHAT,
             metavar="FILE",
-            help="Read the password from this file; - is the standard input.  [asked for]",
-            rich_help_panel=WHAT,
         ),
     ] = None,
 ) -> None:

@@ -20,8 +20,7 @@ from typer.main import get_command
 
 from yak.commands import registry
 from yak.commands.app import CommandGroup, Leaf, load, typer_app
-from yak.commands.error_help import EXPLANATIONS
-from yak.commands.help import EXIT_CODES
+from yak.commands.help import EXIT_CODES, EXPLANATIONS
 from yak.commands.settings import SETTINGS
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, ConfigType, Update

@@ -24,13 +24,11 @@ from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
 from yak.plain_text import one_line
-from yak.tui import help_text
-from yak.tui.keys import KEYS, keys
+from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.look import ZONE_WORDS, ZONES, Look
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production
-from yak.tui.screens.base import FileUploaded, YakScreen
-from yak.tui.screens.table import BY_NAME, SCREENS
+from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
@@ -485,7 +483,7 @@ class YakApp(App[int]):
             "theme": partial(self._set_theme, argument),
             "zone": partial(self._set_zone, argument),
             "help": self.action_help,
-            "keys": lambda: self.push_screen(TextDialog("All keys", help_text.all_keys())),
+            "keys": lambda: self.push_screen(TextDialog("All keys", all_keys())),
             "notices": self.action_notices,
             "explain": self.action_explain,
             "doctor": self.run_doctor,
@@ -506,7 +504,7 @@ class YakApp(App[int]):
         )
 
     def _use_k9s_keys(self) -> None:
-        self.set_keymap({**self.settings.keymap, **help_text.K9S_KEYS})
+        self.set_keymap({**self.settings.keymap, **K9S_KEYS})
         self.notice("keys are as k9s has them: ctrl+d deletes, d describes, ctrl+b and ctrl+f page")
 
     def _set_zone(self, name: str) -> None:
@@ -555,7 +553,7 @@ class YakApp(App[int]):
         """Show the help: what the keys do."""
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", help_text.of_screen(screen)))
+            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", keys_of_screen(screen)))
 
     def action_palette(self) -> None:
         self.action_command_palette()
@@ -584,10 +582,10 @@ class YakApp(App[int]):
     def action_explain(self) -> None:
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(TextDialog("What these numbers mean", help_text.explained(screen)))
+            self.push_screen(TextDialog("What these numbers mean", explained(screen)))
 
     def action_notices(self) -> None:
-        self.push_screen(TextDialog("Notices", help_text.notices(self.notices, self.look, self.now_ms())))
+        self.push_screen(TextDialog("Notices", notices(self.notices, self.look, self.now_ms())))
 
     def action_jump(self) -> None:
         """Show a letter on each panel; typing it moves the focus there."""

@@ -4,12 +4,87 @@ import asyncio
 import os
 import signal
 import sys
+import termios
+import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Final
 
 from yak.errors import UsageError
+from yak.tui.look import Look
+from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
+from yak.tui.state.picture import Picture
+
+_HEALTH_EVERY_MS = 10_000
+
+
+async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> None:
+    """Write the health when it changes, and each event, until cancelled."""
+    picture, look = Picture(), Look(settings.zone, settings.is_ascii)  # type: ignore[arg-type]
+    told, health, asked_ms, was_lost = 0, [""], 0, False
+    async for event in source.follow():
+        picture.take(event)
+        now_ms = int(time.time() * 1000)
+        for line in picture.activity.since(told):
+            write(f"{look.time(line.time_ms, now_ms)}  {line.kind}  {line.message}")
+        told = picture.activity.count
+        is_lost = picture.lost_since_ms is not None
+        if is_lost and not was_lost:
+            write(f"{look.time(now_ms, now_ms)}  lost  no broker answers: {picture.lost_why}")
+        was_lost = is_lost
+        if picture.is_loaded and (event["kind"] != "progress" or now_ms - asked_ms > _HEALTH_EVERY_MS):
+            asked_ms = now_ms
+            now = [" ".join(cell.text for cell in row.cells) for row in health_rows(picture, look, now_ms)]
+            if now != health:
+                for words in now:
+                    if words not in health:
+                        write(f"{look.time(now_ms, now_ms)}  health  {words}")
+                health = now
+
+
+LOOK_SECONDS: Final = 1.0
+PATIENCE_SECONDS: Final = 2.0
+EXIT_CODE: Final = 129
+"""The same as after SIGHUP."""
+
+
+def watch_terminal(ask_to_end: Callable[[], None]) -> None:
+    """Watch the terminal of the standard input, if it is one, until the process ends."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        found = sys.stdin.fileno()
+        threading.Thread(target=_watch, args=(found, ask_to_end), name="terminal-watch", daemon=True).start()
+
+
+def _watch(terminal: int, ask_to_end: Callable[[], None]) -> None:
+    while is_there(terminal):
+        time.sleep(LOOK_SECONDS)
+    ask_to_end()
+    time.sleep(PATIENCE_SECONDS)
+    end_children()
+    os._exit(EXIT_CODE)
+
+
+def is_there(terminal: int) -> bool:
+    """Whether the terminal's other end is open. After a hang-up it answers EIO (termios(3))."""
+    try:
+        termios.tcgetattr(terminal)
+    except (termios.error, OSError):
+        return False
+    return True
+
+
+def end_children() -> None:
+    """Send SIGTERM to our child processes; each ends its own children."""
+    import psutil
+
+    for child in psutil.Process().children():
+        try:
+            child.terminate()
+        except psutil.Error:
+            continue
 
 
 def live_source(
@@ -38,7 +113,6 @@ def run_app(
     """
     require_terminal()
     from yak.tui.app import YakApp
-    from yak.tui.terminal_watch import EXIT_CODE, watch_terminal
 
     app = YakApp(source, settings, other_source=other_source)
 
@@ -72,7 +146,6 @@ def require_terminal() -> None:
 
 def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> int:
     """Write every change as a line, for screen readers and files, until interrupted."""
-    from yak.tui.plain_watch import watch
 
     asyncio.run(watch(source, settings, write))
     return 0
@@ -81,7 +154,7 @@ def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str]
 def self_test(write: Callable[[str], None]) -> int:
     """Compose every screen without a terminal and a cluster, to check a packaged program. Raises what goes wrong."""
     from yak.tui.app import YakApp
-    from yak.tui.screens.table import SCREENS
+    from yak.tui.screens.base import SCREENS
     from yak.tui.source.recorded import RecordedSource
 
     async def try_all() -> None:

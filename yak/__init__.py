@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from yak import aio, trio
     from yak.client.api.client import Client, connect, create_topic
     from yak.client.api.consumer import Consumer
-    from yak.client.api.delivery import Delivery
     from yak.client.api.failures import SendFailed
-    from yak.client.api.message import Message, Sent
-    from yak.client.api.producer import Producer
-    from yak.client.api.serde import BYTES, JSON, TEXT, Serde
+    from yak.client.api.message import BYTES, JSON, TEXT, Message, Sent, Serde
+    from yak.client.api.producer import Delivery, Producer
     from yak.errors import Unreachable, UsageError, YakError
     from yak.ids import TopicPartition
 
@@ -68,17 +66,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BYTES": "yak.client.api.serde",
-    "JSON": "yak.client.api.serde",
-    "TEXT": "yak.client.api.serde",
+    "BYTES": "yak.client.api.message",
+    "JSON": "yak.client.api.message",
+    "TEXT": "yak.client.api.message",
     "Client": "yak.client.api.client",
     "Consumer": "yak.client.api.consumer",
-    "Delivery": "yak.client.api.delivery",
+    "Delivery": "yak.client.api.producer",
     "Message": "yak.client.api.message",
     "Producer": "yak.client.api.producer",
     "SendFailed": "yak.client.api.failures",
     "Sent": "yak.client.api.message",
-    "Serde": "yak.client.api.serde",
+    "Serde": "yak.client.api.message",
     "TopicPartition": "yak.ids",
     "Unreachable": "yak.errors",
     "UsageError": "yak.errors",

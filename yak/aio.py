@@ -11,9 +11,9 @@ from typing import Any, ClassVar, TypeVar
 
 from yak.client.api.asynchronous.client import AsyncClient
 from yak.client.api.asynchronous.consumer import AsyncConsumer
-from yak.client.api.asynchronous.loop import Loop
 from yak.client.api.asynchronous.producer import AsyncDelivery as Delivery
 from yak.client.api.asynchronous.producer import AsyncProducer
+from yak.client.api.asynchronous.worker import Loop
 from yak.client.api.settings import Bootstrap
 
 __all__ = ["Client", "Consumer", "Delivery", "Producer", "connect"]

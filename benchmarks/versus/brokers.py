@@ -22,7 +22,7 @@ import confluent_kafka
 import psutil
 from versus.kafka_jars import JVM_FLAGS
 
-from yak.client.bench.cpu import process_cpu_seconds
+from yak.local.bench.fleet import process_cpu_seconds
 
 STOP_SECONDS = 30
 FIRST_ACK_SECONDS = 120

@@ -13,8 +13,7 @@ from versus.table import AT_MOST_KAFKA, Goal, Table, Turns
 
 from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
-from yak.local.bench.failover import run_failover
-from yak.local.bench.failover_result import FailoverResult, FailoverSettings, add_results, summary
+from yak.local.bench.failover import FailoverResult, FailoverSettings, add_results, run_failover, summary
 from yak.local.bench.fleet import Fleet
 from yak.local.bench.replication import ACK_RATE, Shape, measure_acks, measure_idle, measure_produce
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from versus.brokers import LOG4J2, SERVER_PROPERTIES, free_port, java_command, spawn, stop_process, tail
 
-from yak.client.bench.cpu import process_cpu_seconds
 from yak.client.quorum import read_controller
+from yak.local.bench.fleet import process_cpu_seconds
 
 START_SECONDS = 60.0
 ASK_SECONDS = 1.0

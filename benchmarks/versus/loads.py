@@ -7,9 +7,9 @@ from versus.brokers import Broker
 
 from yak.client.admin import Admin
 from yak.client.bench.load import Load
-from yak.client.bench.measured import measure as measure_load
 from yak.client.bench.result import Result
 from yak.client.bench.topics import fresh_topic
+from yak.local.bench.replication import measure as measure_load
 
 BULK_LINGER_MS = 5.0
 PIPELINE = {"batch.num.messages": "1", "queue.buffering.max.messages": "1000"}

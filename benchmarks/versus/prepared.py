@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from yak.client.admin import Admin
-from yak.client.bench.cpu import used_between
 from yak.client.metadata import ClusterMetadata
 from yak.errors import YakError
+from yak.local.bench.fleet import used_between
 from yak.sim.wire import record_batch
 
 BATCH_BYTES = 1_000_000

@@ -14,11 +14,245 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from yak.errors import ProtocolViolation
+from yak.protocol.varint import read_zigzag
 from yak.spark.columnar.batches import Body, Damaged, Found
-from yak.spark.columnar.header_columns import header_column
-from yak.spark.columnar.record_chain import record_bounds
-from yak.spark.columnar.schema import LOG_APPEND_TIME
-from yak.spark.columnar.varints import Positions, read_varints, read_varlongs
+from yak.spark.columnar.schema import HEADERS_TYPE, LOG_APPEND_TIME
+
+Positions = npt.NDArray[np.int64]
+
+VARINT_BYTES_MAX: Final = 5
+VARLONG_BYTES_MAX: Final = 10
+_MORE: Final = 0x80
+_BITS: Final = 0x7F
+
+
+def read_varints(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
+    """(values, positions after them) of the 32-bit varints at `position`. Raises Damaged, or IndexError at the end."""
+    return _read(data, position, VARINT_BYTES_MAX)
+
+
+def read_varlongs(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
+    """(values, positions after them) of the 64-bit varints at `position`. Raises Damaged, or IndexError at the end."""
+    return _read(data, position, VARLONG_BYTES_MAX)
+
+
+def _read(data: npt.NDArray[np.uint8], position: Positions, bytes_max: int) -> tuple[npt.NDArray[np.int64], Positions]:
+    first = data[position]
+    raw = first.astype(np.uint64)
+    after = position + 1
+    more = np.flatnonzero(first >= _MORE)
+    if len(more):
+        raw &= np.uint64(_BITS)
+    for number in range(1, bytes_max):
+        if not len(more):
+            break
+        byte = data[after[more]]
+        raw[more] |= (byte & np.uint8(_BITS)).astype(np.uint64) << np.uint64(7 * number)
+        after[more] += 1
+        more = more[byte >= _MORE]
+    if len(more):
+        raise Damaged(f"a varint of more than {bytes_max} bytes")
+    values = (raw >> np.uint64(1)).view(np.int64)
+    values ^= -(raw & np.uint64(1)).view(np.int64)
+    return values, after
+
+
+_RUN_MIN: Final = 16
+"""For shorter runs of equal records the loop is faster."""
+_LOOP_MIN, _LOOP_MAX = 32, 4096
+"""How many records the loop walks before the next search for a run. It doubles each time that no run is found."""
+_SHIFTS: Final = (0, 7, 14, 21, 28)
+
+
+def record_bounds(data: npt.NDArray[np.uint8], bodies: tuple[Body, ...]) -> tuple[Positions, Positions]:
+    """(start of each record after its length, end of each record) over all bodies. Raises Damaged, or IndexError."""
+    found: list[Positions] = []
+    for body in bodies:
+        _walk(data, body, found)
+    sizes, starts = read_varints(data, np.concatenate(found))
+    return starts, starts + sizes
+
+
+def _walk(data: npt.NDArray[np.uint8], body: Body, found: list[Positions]) -> None:
+    """Append the positions of the body's records to `found`; the last record must end where the body ends."""
+    position, left = body.start, body.records_count
+    raw = data[body.start : body.end].tobytes()
+    loop = _LOOP_MIN
+    while left:
+        run, position = _run(data, position, body.end, left)
+        if len(run):
+            found.append(run)
+            left -= len(run)
+        if len(run) >= _RUN_MIN:
+            loop = _LOOP_MIN
+            continue
+        count = min(left, loop)
+        walked, position = _loop(raw, position - body.start, count)
+        found.append(np.array(walked, np.int64) + body.start)
+        position += body.start
+        left -= count
+        loop = min(2 * loop, _LOOP_MAX)
+    if position != body.end:
+        raise Damaged("its records do not end where it does")
+
+
+def _run(data: npt.NDArray[np.uint8], position: int, end: int, left: int) -> tuple[Positions, int]:
+    """(positions of the records with the same size as the one at `position`, position after them)."""
+    size, length_bytes = _length(data, position)
+    stride = length_bytes + size
+    count = min(left, (end - position) // stride)
+    if count < _RUN_MIN:
+        return np.empty(0, np.int64), position
+    stop = position + count * stride
+    same = data[position:stop:stride] == data[position]
+    for byte in range(1, length_bytes):
+        same &= data[position + byte : stop : stride] == data[position + byte]
+    equal = count if same.all() else int(same.argmin())
+    return position + stride * np.arange(equal), position + stride * equal
+
+
+def _length(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
+    """(a record's size, bytes of its length field)."""
+    raw = 0
+    for index, shift in enumerate(_SHIFTS):
+        byte = int(data[position + index])
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if raw & 1:
+                break
+            return raw >> 1, index + 1
+    raise Damaged("a record has no length")
+
+
+def _loop(raw: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """(positions of `count` records, position after them), relative to the body."""
+    positions: list[int] = []
+    add = positions.append
+    for _ in range(count):
+        add(position)
+        byte = raw[position]
+        position += 1
+        if byte < 0x80:
+            position += byte >> 1
+            continue
+        second = raw[position]
+        position += 1
+        size = (byte & 0x7F) | (second & 0x7F) << 7
+        if second >= 0x80:
+            more, position = _rest_of_length(raw, position)
+            size |= more
+        position += size >> 1
+    return positions, position
+
+
+def _rest_of_length(raw: bytes, position: int) -> tuple[int, int]:
+    """(bits of a length from its third byte on, position after it)."""
+    size = 0
+    for shift in _SHIFTS[2:]:
+        byte = raw[position]
+        position += 1
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size, position
+    raise Damaged("a record has no length")
+
+
+PASSES_MAX: Final = 32
+_HEADER_BYTES_MIN: Final = 2
+_HEADERS_OUT_OF_RANGE: Final = "a header's length points outside of its record"
+
+
+class _Places(NamedTuple):
+    """Positions of the keys and values of all headers, in byte order."""
+
+    spans: npt.NDArray[np.int32]  # one row per header: key start, key end, value start, value end
+    is_null: npt.NDArray[np.bool_]
+
+
+def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Positions) -> Any:
+    """The headers of all records.
+
+    They start at `position` and end at `stops`; a record without headers has null, as in Spark.
+
+    Raises Damaged, or IndexError.
+    """
+    counts, position = read_varints(data, position)
+    if (counts < 0).any() or (counts * _HEADER_BYTES_MIN > stops - position).any():
+        raise Damaged("an impossible number of headers")
+    first = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    total = int(first[-1])
+    places = _Places(np.empty((total, 4), np.int32), np.empty(total, np.bool_))
+    left = np.flatnonzero(counts)
+    for number in range(int(min(counts.max(), PASSES_MAX))):
+        left = left[counts[left] > number]
+        position[left] = _one_of_each(data, position[left], stops[left], places, first[left] + number)
+    for record in map(int, left[counts[left] > PASSES_MAX]):
+        rest = range(int(first[record]) + PASSES_MAX, int(first[record + 1]))
+        position[record] = _rest_of_one(data, int(position[record]), int(stops[record]), places, rest)
+    if (position != stops).any():
+        raise Damaged(_HEADERS_OUT_OF_RANGE)
+    return _assemble(data, places, first, counts) if total else pa.nulls(len(counts), HEADERS_TYPE)
+
+
+def _one_of_each(
+    data: npt.NDArray[np.uint8], position: Positions, stops: Positions, places: _Places, place: npt.NDArray[np.int64]
+) -> Positions:
+    """Decode the header at each `position`; return the positions after them."""
+    key_size, key_start = read_varints(data, position)
+    key_end = key_start + key_size
+    if (key_size < 0).any() or (key_end > stops).any():
+        raise Damaged(_HEADERS_OUT_OF_RANGE)
+    value_size, value_start = read_varints(data, key_end)
+    value_end = value_start + np.maximum(value_size, 0)
+    if (value_end > stops).any():
+        raise Damaged(_HEADERS_OUT_OF_RANGE)
+    for column, where in enumerate((key_start, key_end, value_start, value_end)):
+        places.spans[place, column] = where
+    places.is_null[place] = value_size < 0
+    return value_end
+
+
+def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, places: _Places, rest: range) -> int:
+    """Decode one record's headers with the indices `rest`; return the position after the last one."""
+    raw = data.data
+    try:
+        for place in rest:
+            key_size, key_start = read_zigzag(raw, position)
+            key_end = key_start + key_size
+            value_size, value_start = read_zigzag(raw, key_end)
+            position = value_start + max(value_size, 0)
+            if key_size < 0 or position > stop:
+                raise Damaged(_HEADERS_OUT_OF_RANGE)
+            places.spans[place] = key_start, key_end, value_start, position
+            places.is_null[place] = value_size < 0
+    except ProtocolViolation as error:
+        raise Damaged(str(error)) from None
+    return position
+
+
+def _assemble(
+    data: npt.NDArray[np.uint8], places: _Places, first: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+) -> Any:
+    total = len(places.is_null)
+    positions = np.append(places.spans.reshape(-1), places.spans[-1, -1])
+    whole = pa.Array.from_buffers(pa.binary(), 4 * total, [None, pa.py_buffer(positions), pa.py_buffer(data)])
+    index = np.arange(0, 4 * total, 4, dtype=np.int32)
+    keys = _as_text(whole.take(pa.array(index)))
+    values = whole.take(pa.array(index + np.int32(2), mask=places.is_null))
+    headers = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
+    offsets = pa.array(first.astype(np.int32), mask=np.append(counts == 0, False))
+    return pa.ListArray.from_arrays(offsets, headers, type=HEADERS_TYPE)
+
+
+def _as_text(keys: Any) -> Any:
+    """Header keys as strings; invalid UTF-8 becomes the replacement character, as in Java."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([str(key, "utf-8", "replace") for key in keys.to_pylist()], pa.string())
+
 
 ATTRIBUTES_BYTES: Final = 1
 MICROSECONDS: Final = 1000

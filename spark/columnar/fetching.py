@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn, Self
 
 from yak.client.reach import split_address
-from yak.spark.columnar.client_settings import Connecting
-from yak.spark.columnar.connection import ANSWER_BYTES_MAX, Connection
+from yak.spark.columnar.connection import ANSWER_BYTES_MAX, Connecting, Connection
 from yak.spark.columnar.schema import READ_COMMITTED, NotReadable, OffsetRange, ReadSettings, UnsupportedSetting
 from yak.spark.columnar.wire import (
     EARLIEST,

@@ -7,10 +7,9 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from yak.spark.columnar.schema import OffsetRange
-from yak.spark.source.bounds import EARLIEST, LATEST
 from yak.spark.source.errors import SourceError
 from yak.spark.source.filters import Pruning, columns_of
-from yak.spark.source.options import ReadOptions
+from yak.spark.source.options import EARLIEST, LATEST, ReadOptions
 from yak.spark.source.ranges import split
 from yak.spark.source.reading import RangePartition
 from yak.spark.source.topics import Topics

@@ -9,19 +9,408 @@ schema has it; `dropmalformed` drops such records; `failfast` fails the query. F
 record without a value has null fields, and is not malformed.
 """
 
-from collections.abc import Mapping
+import base64
+import binascii
+import datetime as dt
+import decimal
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
-from yak.spark.source.errors import JSON_RECORD, SCHEMA, SourceError
-from yak.spark.source.json_columns import JsonParser, Parsed
-from yak.spark.source.json_options import DROP_MALFORMED, FAIL_FAST, JsonOptions
+from yak.spark.source.errors import JSON_RECORD, OPTION, SCHEMA, SourceError
+from yak.spark.source.options import one_of
 from yak.spark.source.schema import kafka_schema
 from yak.spark.source.values import COLUMNS, Decoding
+
+Converter = Callable[[Any], Any]
+_INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_NOT_FINITE = {
+    "NaN": "nan",
+    "+INF": "inf",
+    "INF": "inf",
+    "Infinity": "inf",
+    "+Infinity": "inf",
+    "-INF": "-inf",
+    "-Infinity": "-inf",
+}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class Mismatch(Exception):
+    """A field's value has another kind than its type: schema drift, or a mistake. `path` names the field."""
+
+    def __init__(self, path: str, wanted: str, found: Any) -> None:
+        super().__init__(f'field "{path}" is {_kind(found)}, not {wanted}')
+        self.path = path
+        self.wanted = wanted
+        self.found = found
+
+
+def object_converter(schema: StructType, path: str = "") -> Callable[[dict[str, Any], list[Mismatch]], dict[str, Any]]:
+    """A function from a JSON object to the struct's fields; a mismatch becomes null and is appended to the list."""
+    fields = [(each.name, converter(each.dataType, _join(path, each.name))) for each in schema.fields]
+
+    def convert(found: dict[str, Any], mismatches: list[Mismatch]) -> dict[str, Any]:
+        row = {}
+        for name, convert_field in fields:
+            value = found.get(name)
+            if value is not None:
+                try:
+                    value = convert_field(value)
+                except Mismatch as error:
+                    mismatches.append(error)
+                    value = None
+            row[name] = value
+        return row
+
+    return convert
+
+
+def converter(kind: DataType, path: str) -> Converter:
+    """The function for a type's values that are not null. Raises SourceError for a type that JSON cannot represent."""
+    if isinstance(kind, StructType):
+        return _struct(kind, path)
+    if isinstance(kind, ArrayType):
+        return _array(kind, path)
+    if isinstance(kind, MapType):
+        return _map(kind, path)
+    if type(kind) in _INTEGER_BITS:
+        return _integer(_INTEGER_BITS[type(kind)], kind.simpleString(), path)
+    if isinstance(kind, DecimalType):
+        return _decimal(kind, path)
+    simple: dict[type[DataType], Callable[[Any], Any]] = {
+        StringType: _text,
+        DoubleType: _real,
+        FloatType: _real,
+        BooleanType: _boolean,
+        TimestampType: _timestamp,
+        TimestampNTZType: _timestamp_ntz,
+        DateType: _date,
+        BinaryType: _binary,
+    }
+    convert = simple.get(type(kind))
+    if convert is None:
+        raise SourceError(
+            SCHEMA,
+            f'column "{path}" cannot be read from JSON',
+            why=f"it is {kind.simpleString()}",
+            try_=(f"{path} string, and cast it in the query",),
+        )
+    return _checked(convert, kind.simpleString(), path)
+
+
+def _checked(convert: Callable[[Any], Any], wanted: str, path: str) -> Converter:
+    def checked(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, TypeError, OverflowError, binascii.Error):
+            raise Mismatch(path, wanted, value) from None
+
+    return checked
+
+
+def _struct(kind: StructType, path: str) -> Converter:
+    convert = object_converter(kind, path)
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Mismatch(path, "an object", value)
+        mismatches: list[Mismatch] = []
+        row = convert(value, mismatches)
+        if mismatches:
+            raise mismatches[0]
+        return row
+
+    return checked
+
+
+def _array(kind: ArrayType, path: str) -> Converter:
+    convert = converter(kind.elementType, f"{path}[]")
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise Mismatch(path, "a list", value)
+        return [None if each is None else convert(each) for each in value]
+
+    return checked
+
+
+def _map(kind: MapType, path: str) -> Converter:
+    if not isinstance(kind.keyType, StringType):
+        raise SourceError(SCHEMA, f'column "{path}" cannot be read from JSON', why="a map's keys must be strings there")
+    convert = converter(kind.valueType, f"{path}{{}}")
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Mismatch(path, "an object", value)
+        return [(key, None if each is None else convert(each)) for key, each in value.items()]
+
+    return checked
+
+
+def _integer(bits: int, wanted: str, path: str) -> Converter:
+    limit = 1 << (bits - 1)
+
+    def checked(value: Any) -> Any:
+        if type(value) is not int or not -limit <= value < limit:
+            raise Mismatch(path, wanted, value)
+        return value
+
+    return checked
+
+
+def _decimal(kind: DecimalType, path: str) -> Converter:
+    quantum = decimal.Decimal(1).scaleb(-kind.scale)
+    limit = decimal.Decimal(10) ** (kind.precision - kind.scale)
+    exact = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
+
+    def checked(value: Any) -> Any:
+        try:
+            if isinstance(value, bool) or not isinstance(value, int | float | str | decimal.Decimal):
+                raise ValueError
+            found = decimal.Decimal(repr(value) if isinstance(value, float) else value).quantize(quantum, context=exact)
+        except (ValueError, decimal.InvalidOperation):
+            raise Mismatch(path, kind.simpleString(), value) from None
+        if abs(found) >= limit:
+            raise Mismatch(path, kind.simpleString(), value)
+        return found
+
+    return checked
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        value.encode()  # raises for a lone surrogate, which JSON can contain and UTF-8 cannot
+        return value
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text.encode()
+    return text
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return float(_NOT_FINITE[value])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    return float(value)
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _timestamp(value: Any) -> dt.datetime:
+    if type(value) is int:  # seconds since 1970, as in Spark
+        return _EPOCH + dt.timedelta(seconds=value)
+    found = dt.datetime.fromisoformat(value)
+    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+
+
+def _timestamp_ntz(value: Any) -> dt.datetime:
+    found = dt.datetime.fromisoformat(value)
+    if found.tzinfo is not None:
+        raise ValueError
+    return found
+
+
+def _date(value: Any) -> dt.date:
+    if isinstance(value, str) and len(value) > len("2026-01-31"):
+        return dt.datetime.fromisoformat(value).date()
+    return dt.date.fromisoformat(value)
+
+
+def _binary(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ValueError
+    return base64.b64decode(value, validate=True)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, str):
+        shown = value if len(value) <= 30 else value[:30] + "…"
+        return f'the text "{shown}"'
+    if isinstance(value, int | float | decimal.Decimal):
+        return f"the number {str(value)[:30]}"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+FEW = 256
+"""At this number of values or below, all are parsed one by one instead of searching for the one that Arrow refuses."""
+_ALIKE = (StringType, IntegerType, LongType, DoubleType, BooleanType)
+"""Types that Arrow and Spark parse alike."""
+
+
+@dataclass
+class Parsed:
+    """The rows of some values, and errors by index; malformed rows have null for fields that could not be read."""
+
+    rows: Any
+    wrong: dict[int, str] = field(default_factory=dict)
+
+
+class JsonParser:
+    """Parses values of one schema. `parse` raises no error for malformed values."""
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema = schema
+        self.type = to_arrow_type(schema, timezone="UTC")
+        self._convert = object_converter(schema)
+        self._by_arrow = _is_alike(schema)
+        self._parse_float = Decimal if _has_decimal(schema) else None
+
+    def parse(self, values: Any) -> Parsed:
+        """The struct array of a binary array without nulls, with one row per value."""
+        if not self._by_arrow or not len(values):
+            return self._one_by_one(values)
+        found = self._all_at_once(values)
+        if found is not None:
+            return Parsed(found)
+        if len(values) <= FEW:
+            return self._one_by_one(values)
+        middle = len(values) // 2
+        left, right = self.parse(values.slice(0, middle)), self.parse(values.slice(middle))
+        wrong = left.wrong | {middle + index: why for index, why in right.wrong.items()}
+        return Parsed(pa.concat_arrays([left.rows, right.rows]), wrong)
+
+    def _all_at_once(self, values: Any) -> Any:
+        try:
+            texts = values.cast(pa.string())  # also checks UTF-8
+        except pa.ArrowInvalid:
+            return None
+        is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+        if not pc.all(is_object).as_py():
+            return None
+        try:
+            lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+            table = pyarrow.json.read_json(
+                pa.BufferReader(lines),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema(self.type), unexpected_field_behavior="ignore"
+                ),
+            )
+        except pa.ArrowException:
+            return None
+        if table.num_rows != len(values):
+            return None
+        columns = [table.column(each.name).combine_chunks() for each in self.type]
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
+
+    def _one_by_one(self, values: Any) -> Parsed:
+        rows: list[dict[str, Any]] = []
+        wrong: dict[int, str] = {}
+        for index, value in enumerate(values.to_pylist()):
+            mismatches: list[Mismatch] = []
+            try:
+                found = json.loads(value.decode(), parse_float=self._parse_float)
+                if not isinstance(found, dict):
+                    raise ValueError("it is no JSON object")
+                rows.append(self._convert(found, mismatches))
+            except UnicodeDecodeError:
+                rows.append({})
+                wrong[index] = "it is not UTF-8"
+            except (ValueError, RecursionError) as error:
+                rows.append({})
+                wrong[index] = str(error) if isinstance(error, ValueError) else "it is nested too deep"
+            if mismatches:
+                wrong[index] = str(mismatches[0])
+        return Parsed(pa.array(rows, self.type), wrong)
+
+
+def _is_alike(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return bool(kind.fields) and all(_is_alike(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_alike(kind.elementType)
+    return type(kind) in _ALIKE
+
+
+def _has_decimal(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_decimal(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_decimal(kind.elementType)
+    if isinstance(kind, MapType):
+        return _has_decimal(kind.valueType)
+    return isinstance(kind, DecimalType)
+
+
+PERMISSIVE, DROP_MALFORMED, FAIL_FAST = "permissive", "dropmalformed", "failfast"
+
+
+@dataclass(frozen=True)
+class JsonOptions:
+    """The JSON options. `value_schema` is DDL; None if the columns come from `.schema(…)`."""
+
+    value_schema: str | None
+    mode: str
+    corrupt_column: str
+
+
+def json_options(given: Mapping[str, str]) -> JsonOptions | None:
+    """Parse lower-case options; None if values stay bytes. Raises SourceError."""
+    if one_of(given, "valueFormat", ("binary", "json")) == "binary":
+        for name in ("valueSchema", "mode", "columnNameOfCorruptRecord"):
+            if name.lower() in given and name != "mode":
+                raise SourceError(OPTION, f"option {name} is for JSON", why='valueFormat is not "json"')
+        return None
+    return JsonOptions(
+        given.get("valueschema"),
+        one_of(given, "mode", (PERMISSIVE, DROP_MALFORMED, FAIL_FAST)),
+        given.get("columnnameofcorruptrecord", "_corrupt_record"),
+    )
+
+
+def nested_schema(options: JsonOptions, include_headers: bool) -> str:
+    """The columns as DDL, with the value as a struct; Spark parses it. Raises SourceError if there is no schema."""
+    if options.value_schema is None or not options.value_schema.strip():
+        raise SourceError(
+            SCHEMA,
+            "values are JSON and no schema says what is in them",
+            why="columns need names and types before a record is read",
+            try_=('.option("valueSchema", "cpu double, host string")', '.schema("cpu double, host string")'),
+        )
+    struct = f"STRUCT<{options.value_schema}\n>"  # a comment at the DDL's end must not hide the bracket
+    columns = [
+        f"{each.name} {struct if each.name == 'value' else each.dataType.simpleString()}"
+        for each in kafka_schema(include_headers).fields
+    ]
+    return ", ".join(columns)
+
 
 PREFIX = "_"
 

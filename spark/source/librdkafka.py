@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from yak.client.connection import base_config
-from yak.client.errors import from_kafka, is_transient, kafka_exceptions, reason
+from yak.client.consume import PartitionReader, Window
+from yak.client.consumer import OUT_OF_RANGE, UNKNOWN_TOPIC, is_transient
+from yak.client.errors import from_kafka, kafka_exceptions, reason
+from yak.ids import TopicPartition
 from yak.spark.columnar.schema import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -32,125 +34,101 @@ def read(wanted: OffsetRange, settings: ReadSettings) -> Iterator[Any]:
     """As `yak.spark.columnar.read.read`; `settings.client` holds librdkafka's own settings."""
     if wanted.end <= wanted.start:
         return
-    from confluent_kafka import Consumer, TopicPartition
-
-    config = base_config(settings.bootstrap) | {
+    own = {
         "group.id": "yak-spark",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
         "isolation.level": settings.isolation,
         "fetch.queue.backoff.ms": 1,
-        "allow.auto.create.topics": False,
         **settings.client,
     }
     try:
-        consumer: Any = Consumer(config)
+        reader = _RangeReader(wanted, settings, own)
     except kafka_exceptions() as error:
         raise NotReadable("librdkafka refuses its settings", why=str(error)) from None
     try:
-        consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        yield from _Reading(consumer, wanted, settings).batches()
+        yield from reader.batches()
     finally:
-        consumer.close()
+        reader.close()
 
 
-class _Reading:
-    """A range being read: `next_offset` is the next offset, `rows` are the buffered rows."""
+class _RangeReader(PartitionReader):
+    """A range being read; `rows` are the buffered messages."""
 
-    def __init__(self, consumer: Any, wanted: OffsetRange, settings: ReadSettings) -> None:
-        self.consumer = consumer
+    def __init__(self, wanted: OffsetRange, settings: ReadSettings, own: dict[str, Any]) -> None:
         self.wanted = wanted
         self.settings = settings
-        self.next_offset = wanted.start
         self.rows: list[Any] = []
+        self._partition = TopicPartition(wanted.topic, wanted.partition)
         self._deadline = 0.0
+        super().__init__(settings.bootstrap, {self._partition: Window(wanted.start, wanted.end)}, extra=own)
+
+    @property
+    def next_offset(self) -> int:
+        """The next offset to read."""
+        return self.positions[self._partition]
 
     def batches(self) -> Iterator[Any]:
+        """The range's records as Arrow batches."""
         self._moved()
-        while self.next_offset < self.wanted.end:
-            messages = self.consumer.consume(min(self.settings.batch_rows, CHUNK), POLL_S)
-            self._take(messages)
+        while not self.is_done:
+            messages = self.fetch(min(self.settings.batch_rows, CHUNK), POLL_S)
+            self.rows += messages
+            if messages:
+                self._moved()
             if len(self.rows) >= self.settings.batch_rows:
                 yield self._batch()
-            if not messages and time.monotonic() > self._deadline:
+            if not (messages or self.is_done) and time.monotonic() > self._deadline:
                 raise NotReadable(
-                    f"no record of {self.wanted.topic}-{self.wanted.partition} came",
+                    f"no record of {self._partition} came",
                     why=f"nothing after offset {self.next_offset} in {self.settings.timeout_ms} ms",
                     try_=("yak doctor",),
                 )
         if self.rows:
             yield self._batch()
 
-    def _take(self, messages: Sequence[Any]) -> None:
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                self._take_error(message, error)
-                continue
-            self._moved()
-            if message.offset() >= self.wanted.end:
-                self.next_offset = self.wanted.end
-                return
-            self.rows.append(message)
-            self.next_offset = message.offset() + 1
-
-    def _take_error(self, message: Any, error: Any) -> None:
+    def take_error(self, error: Any, message: Any) -> None:
+        """Check for lost data. Raises NotReadable, or DataLoss unless `failOnDataLoss` is off."""
         name = error.name()
         if name == "_PARTITION_EOF":
-            self.next_offset = max(self.next_offset, message.offset())
-            if self.next_offset < self.wanted.end:
+            super().take_error(error, message)
+            if not self.is_done:
                 self._reached_the_end_early()
-        elif name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+        elif name in OUT_OF_RANGE:
             self._gone(reason(error))
-        elif name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"):
-            if self.settings.fail_on_data_loss:
-                raise self._loss(reason(error), None)
-            self.next_offset = self.wanted.end
+        elif name in UNKNOWN_TOPIC or name == "_UNKNOWN_PARTITION":
+            self._lost(reason(error), None)
+            self.finish(self._partition)
         elif not is_transient(error):
-            failure = from_kafka(error, f"{self.wanted.topic}-{self.wanted.partition} could not be read")
+            failure = from_kafka(error, f"{self._partition} could not be read")
             raise NotReadable(failure.message, why=failure.why, try_=failure.try_)
 
     def _reached_the_end_early(self) -> None:
         """The log ends before the range: it was truncated (unclean leader election), or the topic was recreated."""
-        from confluent_kafka import TopicPartition
-
         # For read_committed, a request gives the last stable offset; the high watermark is in the fetch responses.
-        wanted = TopicPartition(self.wanted.topic, self.wanted.partition)
-        high = max(self._watermarks()[1], self.consumer.get_watermark_offsets(wanted, cached=True)[1])
+        high = max(self._bounds()[1], self._handle.watermarks(self._partition, None)[1])
         if high >= self.wanted.end:
             return  # a follower or an old leader answered, or a transaction is open; more records follow
-        if self.settings.fail_on_data_loss:
-            raise self._loss(f"the log ends at offset {high}, before {self.wanted.end}", None)
-        self.next_offset = self.wanted.end
+        self._lost(f"the log ends at offset {high}, before {self.wanted.end}", None)
+        self.finish(self._partition)
 
     def _gone(self, why: str) -> None:
-        from confluent_kafka import TopicPartition
-
-        low, high = self._watermarks()
-        if self.settings.fail_on_data_loss:
-            raise self._loss(f"the log has the offsets {low} to {high} now ({why})", low)
-        self.next_offset = max(low, self.next_offset) if self.next_offset <= high else self.wanted.end
+        low, high = self._bounds()
+        self._lost(f"the log has the offsets {low} to {high} now ({why})", low)
         self._moved()
-        if self.next_offset < self.wanted.end:
-            self.consumer.assign([TopicPartition(self.wanted.topic, self.wanted.partition, self.next_offset)])
+        if self.next_offset > high or low >= self.wanted.end:
+            self.finish(self._partition)
+        else:
+            self.positions[self._partition] = max(low, self.next_offset)
+            self._handle.assign({self._partition: self.next_offset})
 
-    def _watermarks(self) -> tuple[int, int]:
-        from confluent_kafka import TopicPartition
-
+    def _bounds(self) -> tuple[int, int]:
         try:
-            low, high = self.consumer.get_watermark_offsets(
-                TopicPartition(self.wanted.topic, self.wanted.partition), timeout=self.settings.timeout_ms / 1000
-            )
+            return self._handle.watermarks(self._partition, self.settings.timeout_ms / 1000)
         except kafka_exceptions() as error:
-            raise NotReadable(
-                f"the offsets of {self.wanted.topic}-{self.wanted.partition} could not be read", why=str(error)
-            ) from None
-        return int(low), int(high)
+            raise NotReadable(f"the offsets of {self._partition} could not be read", why=str(error)) from None
 
-    def _loss(self, why: str, earliest: int | None) -> DataLoss:
-        return DataLoss(why, self.wanted.topic, self.wanted.partition, self.next_offset, earliest)
+    def _lost(self, why: str, earliest: int | None) -> None:
+        if self.settings.fail_on_data_loss:
+            raise DataLoss(why, self.wanted.topic, self.wanted.partition, self.next_offset, earliest)
 
     def _moved(self) -> None:
         self._deadline = time.monotonic() + self.settings.timeout_ms / 1000

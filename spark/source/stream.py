@@ -17,9 +17,8 @@ from pyspark.sql.streaming.datasource import (
 from yak.ids import TopicPartition
 from yak.spark.columnar.schema import OffsetRange
 from yak.spark.source import stream_offsets
-from yak.spark.source.bounds import LATEST
 from yak.spark.source.errors import CHECKPOINT, SourceError, data_loss
-from yak.spark.source.options import ReadOptions
+from yak.spark.source.options import LATEST, ReadOptions
 from yak.spark.source.ranges import share_limit, split, waiting_records
 from yak.spark.source.reading import RangePartition
 from yak.spark.source.stream_offsets import Offsets

@@ -11,10 +11,9 @@ from yak.client.admin import Admin
 from yak.client.metadata import unknown_topic
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.spark.source.bounds import EARLIEST_OFFSET, LATEST_OFFSET, Bound
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import OFFSET_RANGE, OPTION, SourceError, data_loss, in_one_line
-from yak.spark.source.options import ReadOptions
+from yak.spark.source.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
 from yak.spark.source.stream_offsets import Offsets
 
 _T = TypeVar("_T")

@@ -1,12 +1,36 @@
 """Decodes record values: this module keeps them as bytes, `json_values` makes columns of them."""
 
+import gc
+import sys
+import zipimport
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from yak.spark.source.errors import in_one_line
 from yak.spark.source.options import ReadOptions
 from yak.spark.source.reading import RangePartition, batches
-from yak.spark.source.worker import settle
+
+_ZIPPED: Final = ("pyspark", "py4j", "yak")
+"""Packages whose zip does not change while the process lives."""
+_state = {"is_settled": False}
+
+
+def settle() -> None:
+    """Call after a task, when all modules are loaded. Does nothing outside of PySpark's workers."""
+    main = sys.modules["__main__"].__spec__
+    if main is None or main.name != "pyspark.daemon":
+        return
+    for name in _ZIPPED:
+        module = sys.modules.get(name)
+        loader = module.__spec__.loader if module is not None and module.__spec__ is not None else None
+        if isinstance(loader, zipimport.zipimporter):
+            # Without the entry, the zip's directory is not read again; an import restores it from zipimport's cache.
+            sys.path_importer_cache.pop(loader.archive, None)
+    if not _state["is_settled"]:
+        _state["is_settled"] = True
+        gc.collect()
+        gc.freeze()
+
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 

@@ -19,12 +19,11 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions, reason
-from yak.client.producer_transaction import ProducerTransaction, transaction_settings
+from yak.client.produce import ProducerTransaction, transaction_settings
 from yak.errors import YakError
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import CHECKPOINT, SCHEMA, WRITE, SourceError, bad_option, in_one_line
-from yak.spark.source.option_values import flag
-from yak.spark.source.options import bootstrap_of, lowered, write_client_settings
+from yak.spark.source.options import bootstrap_of, flag, lowered, write_client_settings
 from yak.spark.source.schema import HEADERS
 
 QUERY_HEADER = "yak.spark.query"

@@ -29,7 +29,7 @@ from tests.clients.results import Kind, Known, Results, page, read_results  # no
 from tests.clients.suites import SUITES, Suite  # noqa: E402
 from tests.kafka.clusters import Cluster  # noqa: E402
 from yak.local.ports import hold  # noqa: E402
-from yak.testing.workspace import Workspace  # noqa: E402
+from yak.testing.session import Workspace  # noqa: E402
 
 BUILD: Final = ROOT / "build/client-suites"
 PAGE: Final = ROOT / "docs/clients.md"

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from support.waiting import wait_until
 
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
-from yak.local.leftovers import processes_of
+from yak.local.processes import processes_of
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the fault proxy finds out who calls from /proc, which only Linux has"

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as Place
 from support.loads import SteadyLoad, check_complete
 
 from yak.client.admin import Admin
-from yak.client.quorum_changes import describe_quorum
+from yak.client.quorum import describe_quorum
 from yak.client.store_moves import BrokerStores, read_stores
 from yak.local import migration
 from yak.local.cluster import LocalCluster, UpSettings

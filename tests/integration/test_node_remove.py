@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad, check_complete
 from support.waiting import wait_until
 
-from yak.client.quorum_changes import describe_quorum
+from yak.client.quorum import describe_quorum
 from yak.local.cluster import LocalCluster, UpSettings
 
 TOPIC = "orders"

@@ -173,7 +173,7 @@ def test_a_position_is_where_the_group_committed(client: yak.Client, topic: str,
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}], ids=str)
 def test_members_share_a_topic_and_lose_and_repeat_nothing(
-    client: yak.Client, topic: str, group: str, options: yak.client.api.options.ConsumerOptions
+    client: yak.Client, topic: str, group: str, options: yak.client.api.client.ConsumerOptions
 ) -> None:
     def make() -> yak.Consumer:
         return yak.Consumer(client.bootstrap, group_id=group, **options)

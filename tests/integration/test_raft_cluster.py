@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad, check_complete, read_all
 from support.waiting import wait_until
 
-from yak.client.quorum_changes import QuorumState, describe_quorum
+from yak.client.quorum import QuorumState, describe_quorum
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster, UpSettings
 

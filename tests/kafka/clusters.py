@@ -27,7 +27,7 @@ from yak.config.definitions import validate
 from yak.errors import PeerError, YakError
 from yak.local import processes
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
-from yak.testing.workspace import Workspace
+from yak.testing.session import Workspace
 
 IDLE_MAX: Final = 2
 """Clusters kept for a later test that asks for the same."""

@@ -12,7 +12,7 @@ import pytest
 from support.waiting import wait_until
 
 from yak.local.cluster import LocalCluster
-from yak.local.leftovers import end_processes_of, processes_of
+from yak.local.processes import end_processes_of, processes_of
 from yak.tui.app import YakApp
 from yak.tui.demo.run import DemoRun
 from yak.tui.demo.source import DemoSource

@@ -9,8 +9,7 @@ from textual.widgets import Input
 
 from yak.errors import UsageError
 from yak.tui.keys import KEYS, check_keymap, clashes
-from yak.tui.screens.base import YakScreen
-from yak.tui.screens.table import SCREENS
+from yak.tui.screens.base import SCREENS, YakScreen
 from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid

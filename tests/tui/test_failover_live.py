@@ -6,7 +6,7 @@ from typing import Any
 
 from yak.client.admin import Admin
 from yak.ids import TopicPartition
-from yak.local.write_probe import WriteProbe
+from yak.local.failover import WriteProbe
 from yak.tui.rows.failover import broker_rows
 from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid

@@ -6,8 +6,7 @@ from pictures import recorded_app, recorded_source
 from textual.widgets import Button, Input, Static
 
 from yak.client.groups.describing import Group, Member, active_group
-from yak.client.groups.reset import Step
-from yak.client.groups.resetting import ResetPlan
+from yak.client.groups.reset import ResetPlan, Step
 from yak.client.metadata import Broker
 from yak.errors import YakError
 from yak.ids import TopicPartition

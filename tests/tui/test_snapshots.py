@@ -10,7 +10,7 @@ from pictures import quorum_source, recorded_app, recorded_source
 from records import open_recorded
 
 from yak.errors import YakError
-from yak.tui.screens.table import SCREENS
+from yak.tui.screens.base import SCREENS
 
 SIZES = [(80, 24), (140, 40)]
 PUSHED = (

@@ -12,7 +12,7 @@ from typing import Final
 from yak.local.broker_process import parse_error
 from yak.local.cluster import LocalCluster
 from yak.local.demo.child import Child
-from yak.local.leftovers import end_processes_of
+from yak.local.processes import end_processes_of
 from yak.local.spawn import yak_argv
 from yak.tui.demo.state import DemoState
 

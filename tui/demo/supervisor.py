@@ -22,7 +22,7 @@ from yak.local.cluster import UpSettings
 from yak.local.demo.delivery_statistics import Counts, Pause
 from yak.local.demo.order_flow import TOPICS, OrderFlow
 from yak.local.demo.scenario import Reporter, Result, Scenario, Settings
-from yak.local.leftovers import end_processes_of
+from yak.local.processes import end_processes_of
 
 END: Final = b"end"
 REPORT_SECONDS: Final = 0.25

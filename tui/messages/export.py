@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
-from yak.client.received import Received
+from yak.client.consumer import Received
 from yak.client.record_csv import csv_header, csv_line
 from yak.client.record_json import encode_bytes, record_document
 from yak.client.times import format_time

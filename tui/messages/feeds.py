@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, TypeAlias
 
 from yak.client.admin import Admin
 from yak.client.consume import PartitionReader, Window, check_ranges, resolve_windows, tail_starts
-from yak.client.groups.reading import GroupReader
-from yak.client.groups.starting import Started
+from yak.client.groups.reading import GroupReader, Started
 from yak.client.metadata import Topic
 from yak.client.offset_spec import Range
 from yak.errors import UsageError
@@ -25,45 +24,59 @@ AHEAD: Final = {
 }
 
 
-class Feed(Protocol):
-    """Records in batches."""
+class AssignedFeed(PartitionReader):
+    """Partitions by assignment: no group is affected, nothing is committed."""
+
+    must_poll = False
+    is_joining = False
+    choices: Sequence[Choice] = ()
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
-        """The partitions being read."""
-
-    @property
-    def is_joining(self) -> bool:
-        """Whether the group has not assigned partitions yet."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether everything is read."""
-
-    @property
-    def must_poll(self) -> bool:
-        """Whether `fetch` must be called even while paused."""
-
-    def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """Messages of librdkafka. Raises YakError."""
-
-    def pause(self) -> None:
-        """Fetch nothing until `resume`."""
-
-    def resume(self) -> None:
-        """Fetch again."""
-
-    def behind(self) -> int | None:
-        """The lag in records; None if unknown."""
+        """All partitions, including those read to their end."""
+        return tuple(self.positions)
 
     def look_for_partitions(self) -> list[TopicPartition]:
-        """Start reading partitions that were added; returns them."""
+        """Partitions added to topics read completely; they are read from their first record."""
+        added = []
+        for choice in self.choices:
+            if choice.partitions:
+                continue
+            for number in self.partitions_of(choice.topic, LOOK_TIMEOUT_S):
+                partition = TopicPartition(choice.topic, number)
+                if partition not in self.positions:
+                    self.add(partition, Window(0, None))
+                    added.append(partition)
+        return added
 
-    def commit(self) -> str:
-        """Commit the returned records. Returns a transient error, or an empty text. Raises YakError."""
+    def commit_now(self) -> str:
+        """Raises UsageError: there is no group."""
+        raise UsageError(
+            "no-group",
+            "there is nothing to commit to",
+            why="this is read without a group",
+            try_=("a, and name a group",),
+        )
 
-    def close(self) -> None:
-        """Close the feed, without a commit."""
+
+class GroupFeed(GroupReader):
+    """A member of a group. Offsets are committed only by `commit_now`."""
+
+    must_poll = True
+    """`fetch` must be called even while paused: it lets librdkafka answer the coordinator."""
+    is_done = False
+
+    @property
+    def partitions(self) -> Sequence[TopicPartition]:
+        """The assigned partitions."""
+        return self.assigned
+
+    def look_for_partitions(self) -> list[TopicPartition]:
+        """Nothing: the group assigns new partitions itself."""
+        return []
+
+
+Feed: TypeAlias = AssignedFeed | GroupFeed
 
 
 @dataclass(slots=True)
@@ -73,115 +86,6 @@ class Opened:
     feed: Feed
     notes: list[str]
     new_from: dict[TopicPartition, Offset] = field(default_factory=dict)
-
-
-class AssignedFeed:
-    """Partitions by assignment: no group is affected, nothing is committed."""
-
-    def __init__(self, reader: PartitionReader, choices: Sequence[Choice]) -> None:
-        self._reader = reader
-        self._choices = choices
-        self.must_poll = False
-        self.is_joining = False
-
-    @property
-    def partitions(self) -> Sequence[TopicPartition]:
-        """All partitions, including those read to their end."""
-        return tuple(self._reader.positions)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether every partition is read to its end."""
-        return self._reader.is_done
-
-    def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """A batch of messages."""
-        return self._reader.fetch(limit, wait_s)
-
-    def pause(self) -> None:
-        """Fetch nothing until `resume`."""
-        self._reader.pause()
-
-    def resume(self) -> None:
-        """Fetch again."""
-        self._reader.resume()
-
-    def behind(self) -> int | None:
-        """The lag in records; None if unknown."""
-        return self._reader.behind()
-
-    def look_for_partitions(self) -> list[TopicPartition]:
-        """Partitions added to topics read completely; they are read from their first record."""
-        added = []
-        for choice in self._choices:
-            if choice.partitions:
-                continue
-            for number in self._reader.partitions_of(choice.topic, LOOK_TIMEOUT_S):
-                partition = TopicPartition(choice.topic, number)
-                if partition not in self._reader.positions:
-                    self._reader.add(partition, Window(0, None))
-                    added.append(partition)
-        return added
-
-    def commit(self) -> str:
-        """Raises UsageError: there is no group."""
-        raise UsageError(
-            "no-group",
-            "there is nothing to commit to",
-            why="this is read without a group",
-            try_=("a, and name a group",),
-        )
-
-    def close(self) -> None:
-        """Close the consumer."""
-        self._reader.close()
-
-
-class GroupFeed:
-    """A member of a group. Offsets are committed only by `commit`."""
-
-    def __init__(self, reader: GroupReader) -> None:
-        self._reader = reader
-        self.must_poll = True
-        self.is_done = False
-
-    @property
-    def partitions(self) -> Sequence[TopicPartition]:
-        """The assigned partitions."""
-        return self._reader.assigned
-
-    @property
-    def is_joining(self) -> bool:
-        """Whether the assignment is awaited."""
-        return self._reader.is_joining
-
-    def fetch(self, limit: int, wait_s: float) -> list[Any]:
-        """A batch of messages. The call also lets librdkafka answer the coordinator."""
-        return self._reader.fetch(limit, wait_s)
-
-    def pause(self) -> None:
-        """Fetch nothing, but stay in the group."""
-        self._reader.pause()
-
-    def resume(self) -> None:
-        """Fetch again."""
-        self._reader.resume()
-
-    def behind(self) -> int | None:
-        """The lag in records; None if unknown."""
-        return self._reader.behind()
-
-    def look_for_partitions(self) -> list[TopicPartition]:
-        """Nothing: the group assigns new partitions itself."""
-        return []
-
-    def commit(self) -> str:
-        """Commit the returned records."""
-        return self._reader.commit_now()
-
-    def close(self) -> None:
-        """Leave the group."""
-        self._reader.close()
 
 
 def open_feed(
@@ -202,9 +106,10 @@ def open_feed(
     notes = check_ranges(windows, marks)
     if wanted.group:
         return Opened(_group_feed(servers, wanted, admin, windows, note, timeout_ms), notes)
-    reader = PartitionReader(servers, windows, read_committed=wanted.read_committed, extra=dict(AHEAD))
+    feed = AssignedFeed(servers, windows, read_committed=wanted.read_committed, extra=dict(AHEAD))
+    feed.choices = wanted.choices
     new_from = {each: high for each, (_, high) in marks.items() if windows[each].start < high}
-    return Opened(AssignedFeed(reader, wanted.choices), notes, new_from)
+    return Opened(feed, notes, new_from)
 
 
 def _range(wanted: Subscription) -> Range:
@@ -238,7 +143,7 @@ def _group_feed(
             if each.trouble:
                 note(f"{each.partition}: {each.trouble}")
 
-    reader = GroupReader(
+    return GroupFeed(
         servers,
         wanted.group,
         [choice.topic for choice in wanted.choices],
@@ -253,7 +158,6 @@ def _group_feed(
         read_committed=wanted.read_committed,
         extra=AHEAD,
     )
-    return GroupFeed(reader)
 
 
 def assignment_words(started: Sequence[Started]) -> str:

@@ -190,7 +190,7 @@ class Reader:
 
         def order() -> None:
             try:
-                why = self._feed.commit() if self._feed is not None else "nothing is read yet"
+                why = self._feed.commit_now() if self._feed is not None else "nothing is read yet"
             except YakError as error:
                 done.set_exception(error)
                 return

@@ -20,7 +20,7 @@ from itertools import islice
 from sys import intern
 from typing import Any, Final, Protocol, TypeAlias
 
-from yak.client.received import TIMESTAMP_TYPES, Received
+from yak.client.consumer import TIMESTAMP_TYPES, Received
 
 OVERHEAD_BYTES: Final = 340
 """Python's memory for a record beside its bytes: the tuple, two `bytes`, three numbers (measured: 325)."""

@@ -15,8 +15,16 @@ from typing import Any, Final, Literal
 from yak.client.admin import Admin
 from yak.client.bench.histogram import Histogram
 from yak.client.metadata import Topic
-from yak.client.produce import Acknowledged, Failed, Outgoing, RecordSender, Tally, open_producer, producer_settings
-from yak.client.produce_target import require_target
+from yak.client.produce import (
+    Acknowledged,
+    Failed,
+    Outgoing,
+    RecordSender,
+    Tally,
+    open_producer,
+    producer_settings,
+    require_target,
+)
 from yak.client.record_template import RecordTemplate
 from yak.errors import UsageError, YakError
 

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from yak.client.groups.offsets_file import parse_offsets, read_text
-from yak.client.groups.resetting import ResetPlan
+from yak.client.groups.reset import ResetPlan
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
 from yak.tui.keys import keys

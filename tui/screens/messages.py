@@ -12,9 +12,9 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from yak.client.consumer import Received
 from yak.client.filters import parse_filter
 from yak.client.offset_spec import END
-from yak.client.received import Received
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.look import Look

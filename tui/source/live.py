@@ -17,8 +17,7 @@ from yak.tui.source.base import Event
 if TYPE_CHECKING:
     import httpx
 
-    from yak.tui.source.kafka_answers import KafkaAnswers
-    from yak.tui.source.kafka_snapshot import Snapshot
+    from yak.tui.source.kafka import KafkaAnswers, Snapshot
     from yak.tui.source.local_control import LocalClusterControl
 
 P = ParamSpec("P")
@@ -168,7 +167,7 @@ class LiveSource:
                 self._use_kafka_only()
 
     def _use_kafka_only(self) -> None:
-        from yak.tui.source.kafka_answers import KafkaAnswers
+        from yak.tui.source.kafka import KafkaAnswers
 
         self._kafka_only = KafkaAnswers(self._bootstrap)
 
@@ -235,7 +234,7 @@ class LiveSource:
 
     async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
         """Poll the brokers over the Kafka protocol."""
-        from yak.tui.source.kafka_snapshot import read_snapshot
+        from yak.tui.source.kafka import read_snapshot
 
         before: Snapshot | None = None
         tries = 0
@@ -323,7 +322,7 @@ def _read(answer: "httpx.Response") -> Any:
 
 def _events_of(before: "Snapshot | None", after: "Snapshot") -> Iterator[Event]:
     """The events of one poll: changes before the resulting state, in the order of brokers with HTTP."""
-    from yak.tui.source.kafka_snapshot import changes, link_events, rate_events
+    from yak.tui.source.kafka import changes, link_events, rate_events
 
     if before is not None:
         yield from changes(before, after)

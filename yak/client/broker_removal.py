@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from yak.client.leadership import Reassignment, list_reassignments, reassign
 from yak.client.members import ANSWER_SECONDS, ROLE, list_members, own_configs
 from yak.client.metadata import Broker
-from yak.client.reassignments import Reassignment, list_reassignments, reassign
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.client.unregister import unregister_broker
 from yak.cluster.broker_removal import RemainingBroker, RemovalPlan, plan_removal

@@ -11,9 +11,9 @@ from typing import Any
 
 from yak.client.admin import EARLIEST, LATEST, Admin
 from yak.client.connection import base_config
-from yak.client.errors import from_kafka, is_transient, kafka_exceptions, name_of
+from yak.client.consumer import OUT_OF_RANGE, ConsumerHandle, Received, consumer_config, is_transient, source_of
+from yak.client.errors import from_kafka, kafka_exceptions, name_of
 from yak.client.offset_spec import Position, Range
-from yak.client.received import Received
 from yak.ids import Offset, TopicPartition
 
 POLL_S = 0.1
@@ -90,26 +90,15 @@ class PartitionReader:
         verbose: int = 0,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        from confluent_kafka import Consumer
-        from confluent_kafka import TopicPartition as Wire
-
-        config = base_config(servers, verbose=verbose) | {
-            "group.id": "yak-without-group",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-            "fetch.queue.backoff.ms": 10,
-            "allow.auto.create.topics": False,
-        }
-        self._consumer: Any = Consumer(config | (extra or {}))
+        config = base_config(servers, verbose=verbose) | consumer_config(
+            None, reset="error", read_committed=read_committed
+        )
+        self._handle = ConsumerHandle[Any](config | {"enable.partition.eof": True} | (extra or {}))
         self._windows = dict(windows)
         self._open = {each for each, window in windows.items() if not window.is_empty}
-        self._wire = Wire
         self.positions: dict[TopicPartition, Offset] = {each: window.start for each, window in windows.items()}
         if self._open:
-            self._consumer.assign([Wire(*each, windows[each].start) for each in windows if each in self._open])
+            self._handle.assign({each: windows[each].start for each in windows if each in self._open})
 
     def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
         """Records in the order of arrival; None about ten times a second while there are none.
@@ -117,12 +106,10 @@ class PartitionReader:
         Stops as soon as `more` is False. Raises YakError on a permanent error.
         """
         while self._open and more():
-            first = self._consumer.poll(POLL_S)
-            if first is None:
+            messages = list(self._handle.poll(POLL_S, BATCH))
+            if not messages:
                 yield None
-                continue
-            # consume() waits for a full batch, so it only takes the messages that are there already.
-            for message in (first, *self._consumer.consume(BATCH, 0)):
+            for message in messages:
                 if not self._take(message):
                     continue
                 yield Received.of(message)
@@ -135,15 +122,15 @@ class PartitionReader:
 
         For callers that use few of many messages: an undecoded message costs almost nothing.
         """
-        return [message for message in self._consumer.consume(limit, wait_s) if self._take(message)]
+        return [message for message in self._handle.consumer.consume(limit, wait_s) if self._take(message)]
 
     def _take(self, message: Any) -> bool:
         """Whether the message is a record of a window; advances the positions."""
         error = message.error()
         if error is not None:
-            self._handle(error, message)
+            self.take_error(error, message)
             return False
-        partition = TopicPartition(message.topic(), message.partition())
+        partition = source_of(message)
         if partition not in self._open:
             return False
         offset, stop = message.offset(), self._windows[partition].stop
@@ -162,21 +149,21 @@ class PartitionReader:
 
     def pause(self) -> None:
         """Stop fetching until `resume`; prefetched records are dropped, and fetched again."""
-        self._consumer.pause([self._wire(*each) for each in self._open])
+        self._handle.pause(self._open)
 
     def resume(self) -> None:
         """Resume fetching after `pause`."""
-        self._consumer.resume([self._wire(*each) for each in self._open])
+        self._handle.resume(self._open)
 
     def behind(self) -> int | None:
         """Unread offsets of the open windows, by the high watermarks of the last fetches; None when unknown."""
         stops = {each: self._windows[each].stop for each in self._open}
-        return offsets_behind(self._consumer, {each: self.positions[each] for each in self._open}, stops)
+        return offsets_behind(self._handle, {each: self.positions[each] for each in self._open}, stops)
 
     def partitions_of(self, topic: str, timeout_s: float) -> list[int]:
         """The partition numbers of a topic now; empty when no broker answers, or the topic is deleted."""
         try:
-            found = self._consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+            found = self._handle.consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
         except kafka_exceptions():
             return []
         return [] if found is None or found.error is not None else sorted(found.partitions)
@@ -187,21 +174,22 @@ class PartitionReader:
         self.positions[partition] = window.start
         if not window.is_empty:
             self._open.add(partition)
-            self._consumer.incremental_assign([self._wire(*partition, window.start)])
+            self._handle.consumer.incremental_assign(self._handle.wires({partition: window.start}))
 
-    def _handle(self, error: Any, message: Any) -> None:
+    def take_error(self, error: Any, message: Any) -> None:
+        """Note the end of a partition, ignore a transient error. Raises YakError for another one."""
         name = name_of(error)
         if name == "_PARTITION_EOF":
-            partition = TopicPartition(message.topic(), message.partition())
+            partition = source_of(message)
             self.positions[partition] = max(self.positions.get(partition, 0), message.offset())
             stop = self._windows[partition].stop
             if partition in self._open and stop is not None and message.offset() >= stop:
                 self.finish(partition)
             return
-        if is_transient(error) or name == "GROUP_AUTHORIZATION_FAILED":  # librdkafka asks, though no group is used
+        if is_transient(error, {"GROUP_AUTHORIZATION_FAILED"}):  # librdkafka asks, though no group is used
             return
         where = f"{message.topic()}-{message.partition()}" if message.topic() else "the assigned partitions"
-        if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+        if name in OUT_OF_RANGE:
             raise _out_of_range(where, error)
         raise from_kafka(error, f"{where} could not be read")
 
@@ -210,26 +198,26 @@ class PartitionReader:
         if partition not in self._open:
             return
         self._open.discard(partition)
-        self._consumer.incremental_unassign([self._wire(partition.topic, partition.partition)])
+        self._handle.consumer.incremental_unassign(self._handle.wires([partition]))
 
     def close(self) -> None:
         """Close the consumer; nothing is committed."""
-        self._consumer.close()
+        self._handle.close()
 
 
 def offsets_behind(
-    consumer: Any, positions: Mapping[TopicPartition, Offset], stops: Mapping[TopicPartition, Offset | None]
+    handle: ConsumerHandle[Any],
+    positions: Mapping[TopicPartition, Offset],
+    stops: Mapping[TopicPartition, Offset | None],
 ) -> int | None:
     """Offsets from positions to the stops, or to the high watermarks of the last fetches; None when one is unknown."""
-    from confluent_kafka import TopicPartition as Wire
-
     total = 0
     for each, position in positions.items():
         try:
-            marks = consumer.get_watermark_offsets(Wire(*each), cached=True)
+            high = handle.watermarks(each, None)[1]
         except kafka_exceptions():
-            marks = None
-        known = [] if marks is None or marks[1] < 0 else [marks[1]]
+            high = -1
+        known = [] if high < 0 else [high]
         stop = stops.get(each)
         if stop is not None:
             known.append(stop)
@@ -325,7 +313,7 @@ def _offsets_in(
     try:
         while not reader.is_done and time.monotonic() < deadline:
             for message in reader.fetch(BATCH, POLL_S):
-                found[TopicPartition(message.topic(), message.partition())].append(message.offset())
+                found[source_of(message)].append(message.offset())
     finally:
         reader.close()
     return found

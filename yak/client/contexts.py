@@ -7,12 +7,57 @@
 A context may hold further settings of `yak`'s commands; this module preserves them unchanged.
 """
 
+import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from yak.errors import UsageError
 from yak.private_files import make_directory, replace_file
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def dump_toml(document: dict[str, Any]) -> str:
+    """The document as TOML. Raises TypeError for a value that TOML or the context file does not support."""
+    lines: list[str] = []
+    _table(document, [], lines)
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _table(table: dict[str, Any], path: list[str], lines: list[str]) -> None:
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    nested = {key: value for key, value in table.items() if isinstance(value, dict)}
+    if path and (plain or not nested):
+        lines += ["", "[" + ".".join(_key(part) for part in path) + "]"]
+    lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in nested.items():
+        _table(value, [*path, key], lines)
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    # JSON's escapes are valid in TOML, except that JSON does not escape DEL.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(each) for each in value) + "]"
+    raise TypeError(f"{type(value).__name__} cannot be written as TOML")
+
 
 CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
 LAST = "-"
@@ -130,7 +175,6 @@ def _switch(document: dict[str, Any], name: str) -> None:
 
 def _write(path: str, document: dict[str, Any]) -> None:
     """Replace the file atomically, readable by its owner only: a URL or a token in it may be a secret."""
-    from yak.client.toml_text import dump_toml
 
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):

@@ -4,9 +4,10 @@ A file of any size takes little memory: at most one line, and a line is at most 
 """
 
 import codecs
+import csv
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final
 
 from yak.errors import YakError
@@ -129,3 +130,11 @@ def count_lines(path: str, is_over: Callable[[], bool] = lambda: False) -> int |
             lines += chunk.count(b"\n")
             last = chunk
     return lines + (0 if last.rstrip(b"\0").endswith(b"\n") else 1)
+
+
+def csv_row(cells: Sequence[object]) -> str:
+    """The row as a line that ends with LF. Cells with CR are quoted too: readers take CR for a line end, and Python
+    before 3.13 only quotes the characters of its own line terminator."""
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"

@@ -29,22 +29,6 @@ NOT_WRITTEN = {
 }
 """Errors after which the record is certainly not in the log; after any other error it may be."""
 
-_TRANSIENT = {
-    "_TRANSPORT",
-    "_ALL_BROKERS_DOWN",
-    "_TIMED_OUT",
-    "_RESOLVE",
-    "_WAIT_COORD",
-    "REQUEST_TIMED_OUT",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "NOT_ENOUGH_REPLICAS",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-}
-
 _SLUGS = {
     "UNKNOWN_TOPIC_OR_PART": "unknown-topic",
     "_UNKNOWN_TOPIC": "unknown-topic",
@@ -125,11 +109,6 @@ _TRY = {
     "bad-group-id": ("yak groups list",),
     "not-authorized": ("yak acls list     as a user that may, such as one of super.users", "log in as another user"),
 }
-
-
-def is_transient(error: Any) -> bool:
-    """Whether a consumer recovers from librdkafka's error by itself, or a commit may be tried again."""
-    return bool(error.retriable()) or name_of(error) in _TRANSIENT
 
 
 class KafkaFailure(YakError):

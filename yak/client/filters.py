@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from yak.client.received import Received
+from yak.client.consumer import Received
 from yak.errors import UsageError
 
 Filter: TypeAlias = Callable[[Received], bool]

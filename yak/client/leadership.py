@@ -1,20 +1,159 @@
-"""Moves leaders in order, with two requests; `yak.cluster.leadership_moves` plans the moves."""
+"""Moves leaders and replicas: ElectLeaders (key 43, KIP-460), AlterPartitionReassignments and ListPartitionReassignments (keys 45 and 46, KIP-455). `yak.cluster.leadership_moves` plans the moves."""
 
+import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from yak.client.elections import elect_preferred_leaders
-from yak.client.reassignments import reassign
+from yak.client.metadata import Broker, ClusterMetadata
+from yak.client.raw_connection import RawConnection
 from yak.client.replica_offsets import read_metadata
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
+from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, TopicPartition
 from yak.view.partition_replicas import NO_LEADER
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
-__all__ = ["Move", "Plan", "carry_out", "plan_moves", "wait_until_led"]
+ELECTION_NOT_NEEDED = 84
+WAIT_MS = 5_000
+
+
+def elect_preferred_leaders(
+    metadata: ClusterMetadata, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, str | None]:
+    """Elect preferred leaders through the controller; None or the reason of the failure, by partition.
+
+    Raises Unreachable when the controller does not answer, YakError (`not-elected`) when it refuses the whole request.
+    """
+    from datetime import timedelta
+
+    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
+    from kio.schema.types import TopicName
+    from kio.static.primitive import i8, i32, i32Timedelta
+
+    by_topic: dict[str, list[i32]] = {}
+    for each in partitions:
+        by_topic.setdefault(each.topic, []).append(i32(each.partition))
+    request = ElectLeadersRequest(
+        election_type=i8(0),
+        topic_partitions=tuple(
+            TopicPartitions(topic=TopicName(topic), partitions=tuple(numbers)) for topic, numbers in by_topic.items()
+        ),
+        timeout=i32Timedelta.parse(timedelta(milliseconds=WAIT_MS)),
+    )
+    controller = metadata.brokers.get(metadata.controller_id)
+    if controller is None:
+        raise Unreachable("no-controller", "the cluster has no controller now", try_=("yak brokers list",))
+    try:
+        with RawConnection(controller.address, timeout_s=timeout_s) as connection:
+            answer = connection.call(request)
+    except OSError as error:
+        raise Unreachable("unreachable", f"{controller.address} did not elect leaders", why=str(error)) from None
+    if answer.error_code:
+        raise YakError("not-elected", "no leader was elected", why=answer.error_code.name)
+    found: dict[TopicPartition, str | None] = {}
+    for topic in answer.replica_election_results:
+        for result in topic.partition_result:
+            is_leading = int(result.error_code) in (0, ELECTION_NOT_NEEDED)
+            why = None if is_leading else result.error_message or result.error_code.name
+            found[TopicPartition(topic.topic, result.partition_id)] = why
+    return found
+
+
+REQUEST_PARTITIONS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A reassignment in progress: the replicas that it adds and removes."""
+
+    adding: tuple[NodeId, ...]
+    removing: tuple[NodeId, ...]
+
+
+def reassign(
+    broker: Broker,
+    targets: Mapping[TopicPartition, tuple[NodeId, ...]],
+    *,
+    timeout_s: float,
+    keeps_factor: bool = False,
+) -> dict[TopicPartition, str]:
+    """Begin to move partitions to these replicas, the first of them preferred as leader; return the failed ones, with
+    the reason.
+
+    Any broker takes the request; the controller saves a hop. With `keeps_factor` the broker refuses another replication
+    factor (KIP-860, Kafka 4.1). Raises Unreachable.
+    """
+    failed: dict[TopicPartition, str] = {}
+    items = list(targets.items())
+    for start in range(0, len(items), REQUEST_PARTITIONS_MAX):
+        failed |= _reassign_some(broker, dict(items[start : start + REQUEST_PARTITIONS_MAX]), timeout_s, keeps_factor)
+    return failed
+
+
+def _reassign_some(
+    broker: Broker, targets: Mapping[TopicPartition, tuple[NodeId, ...]], timeout_s: float, keeps_factor: bool
+) -> dict[TopicPartition, str]:
+    from kio.schema.types import BrokerId, TopicName
+    from kio.static.primitive import i32, i32Timedelta
+
+    v: Any = import_module(f"kio.schema.alter_partition_reassignments.v{int(keeps_factor)}.request")
+    by_topic: dict[str, list[Any]] = {}
+    for partition, replicas in targets.items():
+        wanted = v.ReassignablePartition(
+            partition_index=i32(partition.partition), replicas=tuple(BrokerId(node) for node in replicas)
+        )
+        by_topic.setdefault(partition.topic, []).append(wanted)
+    request = v.AlterPartitionReassignmentsRequest(
+        timeout=i32Timedelta.parse(dt.timedelta(seconds=timeout_s)),
+        **({"allow_replication_factor_change": False} if keeps_factor else {}),
+        topics=tuple(v.ReassignableTopic(name=TopicName(name), partitions=tuple(of)) for name, of in by_topic.items()),
+    )
+    answer = _ask(broker, request, timeout_s)
+    if int(answer.error_code):
+        reason = answer.error_message or answer.error_code.name
+        return dict.fromkeys(targets, reason)
+    return {
+        TopicPartition(str(topic.name), int(each.partition_index)): each.error_message or each.error_code.name
+        for topic in answer.responses
+        for each in topic.partitions
+        if int(each.error_code)
+    }
+
+
+def list_reassignments(broker: Broker, *, timeout_s: float) -> dict[TopicPartition, Reassignment]:
+    """All reassignments in progress. Raises Unreachable, YakError (`not-authorized`, `kafka-error`)."""
+    from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+    from kio.static.primitive import i32Timedelta
+
+    timeout = i32Timedelta.parse(dt.timedelta(seconds=timeout_s))
+    answer = _ask(broker, ListPartitionReassignmentsRequest(timeout=timeout, topics=None), timeout_s)
+    if int(answer.error_code):
+        slug = "not-authorized" if "authorization" in answer.error_code.name else "kafka-error"
+        why = answer.error_message or answer.error_code.name
+        raise YakError(slug, "the partition reassignments could not be read", why=why, try_=(f"yak help {slug}",))
+    return {
+        TopicPartition(str(topic.name), int(each.partition_index)): Reassignment(
+            tuple(map(int, each.adding_replicas)), tuple(map(int, each.removing_replicas))
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _ask(broker: Broker, request: Any, timeout_s: float) -> Any:
+    try:
+        with RawConnection(broker.address, timeout_s=timeout_s) as connection:
+            return connection.call(request)
+    except OSError as error:
+        raise Unreachable(
+            "unreachable", f"broker {broker.node_id} at {broker.address} did not answer", why=str(error)
+        ) from None
+
 
 POLL_SECONDS: Final = 0.01
 
@@ -56,3 +195,6 @@ def wait_until_led(
         if time.monotonic() > deadline:
             return {key: f"{leader} still leads it after {timeout_s:.0f} s" for key, leader in late.items()}
         time.sleep(POLL_SECONDS)
+
+
+__all__ = ["Move", "Plan", "carry_out", "plan_moves", "wait_until_led"]

@@ -1,14 +1,15 @@
-"""The controller of a cluster, by DescribeQuorum (key 55, KIP-595).
+"""The metadata quorum: DescribeQuorum (key 55, KIP-595), its voters and their changes (KIP-853)."""
 
-In a cluster with a KRaft quorum the controller is the quorum's leader, which need not be a broker. Metadata responses
-name any live broker instead, to which clients may send requests for the controller (KIP-590).
-"""
-
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
 
 from yak.client.raw_connection import RawConnection
-from yak.ids import NodeId
+from yak.errors import Unreachable, YakError
+from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.lean_imports import import_kio
 
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -43,3 +44,224 @@ def read_controller(addresses: Iterable[str], *, timeout_s: float) -> Controller
                 if not int(partition.error_code) and partition.leader_id >= 0:
                     return Controller(int(partition.leader_id), int(partition.leader_epoch))
     return None
+
+
+_ADD_RAFT_VOTER: Final = 80
+_NOT_LEADER, _TIMED_OUT = 6, 7
+_DUPLICATE_VOTER, _VOTER_NOT_FOUND = 126, 127
+_AGAIN_AFTER_S: Final = 0.1
+_ADDITION_S_MAX: Final = 5.0
+_ANSWER_S: Final = 2.0
+FETCHES_WITHIN_MS: Final = 3_000
+"""A voter that fetched so recently counts as running."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A node of the quorum. `directory_id` None: a first voter that never reported it. Ages are None if not known."""
+
+    node_id: NodeId
+    directory_id: uuid.UUID | None
+    address: str | None
+    log_end_offset: Offset | None
+    lag: int | None
+    fetched_ms_ago: int | None
+    caught_up_ms_ago: int | None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node fetched a moment ago; the leader itself does not fetch."""
+        return self.fetched_ms_ago is not None and self.fetched_ms_ago <= FETCHES_WITHIN_MS
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """The quorum as its leader describes it."""
+
+    leader_id: NodeId
+    epoch: LeaderEpoch
+    high_watermark: Offset
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+    @property
+    def voter_ids(self) -> list[NodeId]:
+        """The node ids of the voters."""
+        return [voter.node_id for voter in self.voters]
+
+    def status_of(self, replica: QuorumReplica) -> str:
+        """`leader`, `follower` or `observer`."""
+        if replica not in self.voters:
+            return "observer"
+        return "leader" if replica.node_id == self.leader_id else "follower"
+
+    def running_voters(self) -> set[NodeId]:
+        """The leader, and the voters that fetched a moment ago."""
+        return {self.leader_id, *(voter.node_id for voter in self.voters if voter.is_running)}
+
+
+def describe_quorum(address: str, *, timeout_s: float) -> QuorumState:
+    """The quorum, by any broker. Raises Unreachable (`unreachable`, `quorum-no-leader`) and YakError (`no-quorum`).
+
+    Waits up to `timeout_s` for a leader.
+    """
+    import_kio()
+    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
+    from kio.schema.types import TopicName
+    from kio.static.primitive import i32
+
+    topic = TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),))
+
+    def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
+        answer = connection.call(DescribeQuorumRequest(topics=(topic,)))
+        partition = answer.topics[0].partitions[0] if answer.topics and answer.topics[0].partitions else answer
+        return int(partition.error_code), partition.error_message or "", answer
+
+    code, why, answer = _ask_until(address, timeout_s, ask)
+    if answer.error_code:
+        raise YakError("kafka-error", "the quorum could not be read", why=why, try_=("yak help kafka-error",))
+    if code:
+        raise _no_leader(why)
+    return _state_of(answer)
+
+
+def add_voter(
+    address: str, cluster_id: str, node_id: NodeId, directory_id: uuid.UUID, at: tuple[str, int], *, timeout_s: float
+) -> None:
+    """Make an observer a voter. Raises the errors of `describe_quorum` and YakError (`quorum-not-changed`)."""
+    import_kio()
+    from kio.schema.add_raft_voter.v0.request import AddRaftVoterRequest, Listener
+    from kio.static.primitive import i32, i32Timedelta, u16
+
+    listener = Listener(name="PLAINTEXT", host=at[0], port=u16(at[1]))
+
+    def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
+        wait = timedelta(seconds=max(0.0, min(left_s - _ANSWER_S, _ADDITION_S_MAX)))
+        request = AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout=i32Timedelta.parse(wait),
+            voter_id=i32(node_id),
+            voter_directory_id=directory_id,
+            listeners=(listener,),
+        )
+        answer = connection.call(request)
+        return int(answer.error_code), answer.error_message or answer.error_code.name, None
+
+    code, why, _ = _ask_until(address, timeout_s, ask)
+    if code:
+        raise _not_changed(f"node {node_id} was not added to the voters", why)
+
+
+def remove_voter(
+    address: str, cluster_id: str, node_id: NodeId, directory_id: uuid.UUID | None, *, timeout_s: float
+) -> None:
+    """Make a voter an observer. Raises the errors of `describe_quorum` and YakError (`quorum-not-changed`)."""
+    import_kio()
+    from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+    from kio.static.primitive import i32
+
+    request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=i32(node_id), voter_directory_id=directory_id)
+
+    def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
+        answer = connection.call(request)
+        return int(answer.error_code), answer.error_message or answer.error_code.name, None
+
+    code, why, _ = _ask_until(address, timeout_s, ask)
+    if code:
+        raise _not_changed(f"node {node_id} was not removed from the voters", why)
+
+
+def _ask_until(
+    address: str, timeout_s: float, ask: Callable[[RawConnection, float], tuple[int, str, Any]]
+) -> tuple[int, str, Any]:
+    """Ask until the answer is no transient error (no leader, another change is under way), or the time is over."""
+    deadline = time.monotonic() + timeout_s
+    sent = 0
+    try:
+        with RawConnection(address, timeout_s=timeout_s + _ANSWER_S) as connection:
+            _check_has_quorum(connection, address)
+            while True:
+                sent += 1
+                code, why, answer = ask(connection, deadline - time.monotonic())
+                if sent > 1 and code in (_DUPLICATE_VOTER, _VOTER_NOT_FOUND):
+                    return 0, "", answer  # an earlier attempt took effect, and its answer was lost
+                if code not in (_NOT_LEADER, _TIMED_OUT) or time.monotonic() + _AGAIN_AFTER_S >= deadline:
+                    return code, why, answer
+                time.sleep(_AGAIN_AFTER_S)
+    except OSError as error:
+        raise Unreachable("unreachable", f"{address} did not answer for the metadata quorum", why=str(error)) from None
+
+
+def _check_has_quorum(connection: RawConnection, address: str) -> None:
+    from kio.schema.api_versions.v0.request import ApiVersionsRequest
+
+    answer = connection.call(ApiVersionsRequest())
+    if any(int(each.api_key) == _ADD_RAFT_VOTER for each in answer.api_keys):
+        return
+    raise YakError(
+        "no-quorum",
+        f"the cluster at {address} has no metadata quorum whose voters can be named",
+        why="its metadata are in Redis: then a controller decides, which yak cluster shows",
+        try_=("yak cluster", "yak up --metadata raft          start a cluster with a quorum"),
+    )
+
+
+def _no_leader(why: str) -> YakError:
+    return Unreachable(
+        "quorum-no-leader",
+        "the metadata quorum has no leader",
+        why=f"{why}; a majority of its voters must run and reach each other",
+        try_=("yak up --status", "yak up          starts brokers that do not run"),
+    )
+
+
+def _not_changed(message: str, why: str) -> YakError:
+    return YakError("quorum-not-changed", message, why=why, try_=("yak quorum describe --replication",))
+
+
+def _state_of(answer: Any) -> QuorumState:
+    partition = answer.topics[0].partitions[0]
+    addresses = {
+        int(node.node_id): _joined(node.listeners[0].host, int(node.listeners[0].port))
+        for node in answer.nodes
+        if node.listeners
+    }
+    leader_id = int(partition.leader_id)
+    leader = next((each for each in partition.current_voters if int(each.replica_id) == leader_id), None)
+    end = int(partition.high_watermark) if leader is None else int(leader.log_end_offset)
+    now_ms = max(
+        (int(each.last_caught_up_timestamp) for each in (*partition.current_voters, *partition.observers)), default=-1
+    )
+
+    def replicas(found: Sequence[Any]) -> tuple[QuorumReplica, ...]:
+        return tuple(_replica(each, addresses.get(int(each.replica_id)), end, now_ms) for each in found)
+
+    return QuorumState(
+        leader_id,
+        int(partition.leader_epoch),
+        int(partition.high_watermark),
+        replicas(partition.current_voters),
+        replicas(partition.observers),
+    )
+
+
+def _replica(found: Any, address: str | None, end: Offset, now_ms: int) -> QuorumReplica:
+    log_end = int(found.log_end_offset)
+    return QuorumReplica(
+        int(found.replica_id),
+        found.replica_directory_id,
+        address,
+        log_end if log_end >= 0 else None,
+        max(0, end - log_end) if log_end >= 0 else None,
+        _age(int(found.last_fetch_timestamp), now_ms),
+        _age(int(found.last_caught_up_timestamp), now_ms),
+    )
+
+
+def _age(timestamp_ms: int, now_ms: int) -> int | None:
+    """The age of a time stamp by the leader's clock, whose present time is its own entry."""
+    return max(0, now_ms - timestamp_ms) if timestamp_ms >= 0 else None
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

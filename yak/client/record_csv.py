@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from yak.client.csv_row import csv_row
-from yak.client.received import Received
+from yak.client.consumer import Received
+from yak.client.csv_files import csv_row
 from yak.client.record_json import record_document
 from yak.plain_text import spreadsheet_cell
 

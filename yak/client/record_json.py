@@ -14,8 +14,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from yak.client.consumer import Received
 from yak.client.produce import Outgoing
-from yak.client.received import Received
 
 BASE64 = "base64"
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TextIO
 
-from yak.client.csv_row import csv_row
+from yak.client.csv_files import csv_row
 from yak.client.inputs import Row
 from yak.errors import YakError
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from yak.client.members import own_configs
 from yak.client.metadata import Broker
-from yak.client.quorum_changes import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
+from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import split_address
 from yak.config.broker_config_table import METADATA_STORE_TARGET

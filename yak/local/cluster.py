@@ -378,7 +378,7 @@ class LocalCluster:
         """The quorum's voters; without a quorum those of before, by which the brokers know it."""
         if known.metadata != quorum.RAFT:
             return tuple(each for each in known.voters if each != node_id)
-        from yak.client.quorum_changes import describe_quorum
+        from yak.client.quorum import describe_quorum
 
         address = next(broker.address for broker in known.brokers if is_alive(broker))
         return tuple(describe_quorum(address, timeout_s=BROKER_PATIENCE_SECONDS).voter_ids)

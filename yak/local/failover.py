@@ -3,27 +3,234 @@
 The metadata records and the brokers' logs give the cluster's view; a write probe gives a client's view.
 """
 
+import math
+import re
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
+from yak.client.connection import IMPATIENT, base_config
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
-from yak.errors import YakError
+from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
+from yak.errors import NothingInTime, YakError
 from yak.ids import NodeId, TopicPartition
 from yak.local import layout
+from yak.local.bench.ledger_load import longest_pause
 from yak.local.cluster import LocalCluster
-from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms, tenths
 from yak.local.metadata_log import LOG_KEY, CopySource, RedisSource, fold, newest_copy
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
-from yak.local.write_probe import WriteProbe
 from yak.ports.metadata_store import TailedRecord
 from yak.view.partition_replicas import PartitionReplicas
+
+KEY: Final = b"yak-failover-probe"
+EVERY_SECONDS: Final = 0.01
+READY_SECONDS: Final = 10.0
+
+
+class WriteProbe:
+    """Writes from `start` to `stop`. Times are `time.monotonic()`."""
+
+    def __init__(self, bootstrap: str, partition: TopicPartition) -> None:
+        import confluent_kafka
+
+        self._partition = partition
+        self._enough = threading.Event()
+        self._sent_and_acked: list[tuple[float, float]] = []
+        self.errors: list[str] = []
+        """Errors of writes that failed after all of librdkafka's retries."""
+        self._producer = confluent_kafka.Producer(
+            base_config(bootstrap)
+            | {"client.id": "yak-failover-probe", "enable.idempotence": True, "linger.ms": 0, **IMPATIENT}
+        )
+        self._thread = threading.Thread(target=self._run, name="write-probe", daemon=True)
+
+    def start(self) -> None:
+        """Start, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
+        self._thread.start()
+        if self.wait_ack_after(0.0, READY_SECONDS) is None:
+            self.stop()
+            raise NothingInTime(
+                "no-acknowledgement",
+                f"no write to {self._partition} was acknowledged in {READY_SECONDS:.0f} s",
+                why=self.errors[-1] if self.errors else "acks=all waits for an ISR of min.insync.replicas",
+                try_=(f"yak isr {self._partition.topic}",),
+            )
+
+    def wait_ack_after(self, moment: float, timeout_s: float) -> float | None:
+        """When the first write that was sent after `moment` was acknowledged; None when none is in time."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            later = [acked for sent, acked in list(self._sent_and_acked) if sent >= moment]
+            if later:
+                return min(later)
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(EVERY_SECONDS / 2)
+
+    def longest_pause(self, moment: float) -> float | None:
+        """The longest wait for an acknowledgement that ended after `moment`, in seconds."""
+        return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), moment, math.inf)
+
+    def stop(self) -> int:
+        """Stop, wait for writes in flight, and return the number of acknowledged writes."""
+        self._enough.set()
+        self._thread.join(READY_SECONDS)
+        self._producer.flush(READY_SECONDS)
+        return len(self._sent_and_acked)
+
+    def _run(self) -> None:
+        number = 0
+        began = time.monotonic()
+        while not self._enough.is_set():
+            number += 1
+            self._send(number)
+            while (left := began + number * EVERY_SECONDS - time.monotonic()) > 0 and not self._enough.is_set():
+                self._producer.poll(left)
+
+    def _send(self, number: int) -> None:
+        sent_at = time.monotonic()
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is None:
+                self._sent_and_acked.append((sent_at, time.monotonic()))
+            else:
+                self.errors.append(str(error.str()))
+
+        topic, partition = self._partition
+        value = b"%d" % number
+        self._producer.produce(topic, key=KEY, value=value, partition=partition, on_delivery=delivered)
+
+
+DETECTED_EVENTS: Final = ("broker-dead",)
+_OUT: Final = (BrokerState.FENCED, BrokerState.CLOSED)
+_LOG_LINE = re.compile(r"^(\S+Z) +[A-Z]+ +(\S+) (.*)$")
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The steps of a failover, in ms after the start; None for a step that did not happen or was not seen."""
+
+    detected_ms: float | None = None
+    """A broker found that the dead broker no longer listens."""
+    fenced_ms: float | None = None
+    """The metadata store has the broker as fenced, or as closed after an orderly stop."""
+    controller_ms: float | None = None
+    """Another broker became controller."""
+    elected_ms: float | None = None
+    """The last partition that the broker led has a new leader in the metadata store."""
+    first_ack_ms: float | None = None
+    """The first acknowledgement of a write that was sent after the start."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The times by name, to a tenth of a millisecond."""
+        return {name: tenths(value) for name, value in asdict(self).items()}
+
+    def steps(self) -> list[tuple[str, float]]:
+        """The known steps by time, for people; steps of the same millisecond keep their causal order."""
+        named = (
+            ("detected", self.detected_ms),
+            ("fenced", self.fenced_ms),
+            ("controller elected", self.controller_ms),
+            ("elected", self.elected_ms),
+            ("first acknowledged write", self.first_ack_ms),
+        )
+        # Sort by the displayed value, which is rounded to tenths and then to milliseconds: 50.52 is 50.
+        return sorted(((name, at) for name, at in named if at is not None), key=lambda step: round(round(step[1], 1)))
+
+
+def tenths(milliseconds: float | None) -> float | None:
+    """Round to tenths, the best resolution of the measurement."""
+    return None if milliseconds is None else round(milliseconds, 1)
+
+
+def add_records(
+    timeline: Timeline,
+    records: Iterable[TailedRecord],
+    *,
+    began_ms: float,
+    node: NodeId,
+    partitions: Collection[tuple[str, int]] = (),
+    offset_ms: float = 0.0,
+) -> None:
+    """Fill in the steps that follow the end of `node`, which led `partitions` (topic id and number).
+
+    Records from before the start are ignored.
+    """
+    left = set(partitions)
+    for record in records:
+        at = record.timestamp_ms - offset_ms - began_ms
+        if at < -1.0:  # the store's clock has millisecond resolution
+            continue
+        at = max(at, 0.0)
+        match parse(record):
+            case BrokerChange(node_id, _, state) if node_id == node and state in _OUT:
+                timeline.fenced_ms = at if timeline.fenced_ms is None else timeline.fenced_ms
+            case ControllerChange(controller_id=taker) if taker != node:
+                timeline.controller_ms = at if timeline.controller_ms is None else timeline.controller_ms
+            case PartitionChange(changes):
+                done = {(str(each.topic_id), each.partition) for each in changes if each.leader not in (node, -1)}
+                if left & done:
+                    left -= done
+                    timeline.elected_ms = at
+            case _:
+                pass
+    if left:
+        timeline.elected_ms = None
+
+
+def last_elected_ms(
+    records: Iterable[TailedRecord],
+    leaders: Mapping[tuple[str | None, int], NodeId],
+    *,
+    began_ms: float,
+    offset_ms: float = 0.0,
+) -> float | None:
+    """When the last of these partitions (topic id and number) got its leader; None when one did not."""
+    left = dict(leaders)
+    for record in records:
+        content = parse(record)
+        if not isinstance(content, PartitionChange):
+            continue
+        for change in content.changes:
+            if left.get((str(change.topic_id), change.partition)) == change.leader:
+                del left[str(change.topic_id), change.partition]
+                if not left:
+                    return max(record.timestamp_ms - offset_ms - began_ms, 0.0)
+    return None
+
+
+def is_complete(timeline: Timeline, *, was_controller: bool, led: bool) -> bool:
+    """Whether all expected steps are in the records."""
+    return (
+        timeline.fenced_ms is not None
+        and (timeline.controller_ms is not None or not was_controller)
+        and (timeline.elected_ms is not None or not led)
+    )
+
+
+def detection_ms(lines: Iterable[str], *, began_ms: float, node: NodeId) -> float | None:
+    """When a broker's log first reports that `node` no longer listens."""
+    found = [at - began_ms for line in lines if (at := _suspicion(line, node)) is not None]
+    return max(min(found), 0.0) if (found := [at for at in found if at > -1.0]) else None
+
+
+def _suspicion(line: str, node: NodeId) -> float | None:
+    match = _LOG_LINE.match(line)
+    if match is None or match[2] not in DETECTED_EVENTS or f"node_id={node}" not in match[3].split():
+        return None
+    try:
+        return datetime.fromisoformat(match[1]).timestamp() * 1000.0
+    except ValueError:
+        return None
+
 
 WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3

@@ -3,13 +3,10 @@
 plugin          fixtures, options, the marker, the brokers' logs in a failing test's report
 asked_for       the cluster and topic that a test requests
 running         `run_cluster`: a cluster for a `with` or `async with` block
-session         the clusters of one run: lent to one test at a time, checked before the next one
-cluster         a test's cluster
+session         the clusters of one run: their folder and metadata store, lent to one test at a time
+cluster         a test's cluster, each broker's view of it, and the brokers' log output since a test began
 faults          the faults of a test's cluster
 shape           size and configs of a cluster: clusters of one shape are interchangeable
-checking        each broker's view of the cluster, and whether the brokers agree
-broker_logs     the brokers' log output since a test began
-workspace       the folder and the metadata store of all clusters
 guardian        a process that cleans up after a killed test run
 remote          a process that lends clusters to a test run that imports nothing of YAK (pytest-yak)
 

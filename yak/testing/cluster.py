@@ -1,22 +1,146 @@
 """A test's cluster: its addresses, its leaders, and the operations on its brokers."""
 
+import os
 import shutil
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from yak.errors import CheckFailed, UsageError, YakError
+from yak.client.replica_offsets import ClusterReplicas, read_metadata
+from yak.errors import CheckFailed, NothingInTime, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import load
 from yak.local.status import BrokerCondition, BrokerStatus
-from yak.testing.broker_logs import BrokerLogs
 from yak.testing.faults import Faults
 from yak.testing.shape import Shape, config_text
+from yak.view.partition_replicas import PartitionReplicas
+from yak.view.partition_state import PartitionState
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
+
+_READ_AT_MOST_BYTES: Final = 256 * 1024
+
+
+class BrokerLogs:
+    """The log files of a cluster by node, and the length of each at the last `mark`."""
+
+    def __init__(self, paths: Mapping[int, str]) -> None:
+        self._paths = dict(paths)
+        self._marks = dict.fromkeys(paths, 0)
+
+    def mark(self) -> None:
+        """Exclude the present content from later reads."""
+        self._marks = {node_id: _size(path) for node_id, path in self._paths.items()}
+
+    def read(self, node_id: int) -> str:
+        """A broker's output since the mark, at most the last 256 KiB."""
+        path = self._paths[node_id]
+        size = _size(path)
+        begin = self._marks[node_id] if self._marks[node_id] <= size else 0
+        try:
+            with open(path, "rb") as log:
+                log.seek(max(begin, size - _READ_AT_MOST_BYTES))
+                return log.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    def tails(self, lines_max: int) -> dict[int, str]:
+        """The last lines of each broker's output since the mark."""
+        return {node_id: last_lines(self.read(node_id), lines_max) for node_id in self._paths}
+
+
+def last_lines(text: str, lines_max: int) -> str:
+    """The last lines of a text, after a note of how many were left out."""
+    lines = text.splitlines()
+    left_out = len(lines) - lines_max
+    note = [f"({left_out} lines before)"] if left_out > 0 else []
+    return "\n".join([*note, *lines[max(left_out, 0) :]])
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
+_POLL_SECONDS: Final = 0.01
+_ANSWER_SECONDS: Final = 2.0
+_T = TypeVar("_T")
+
+Views = dict[str, ClusterReplicas]
+"""Each broker's view, by its address."""
+
+
+def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], timeout_s: float, what: str) -> _T:
+    """Ask all brokers repeatedly, until `found` returns a result instead of a reason (a string).
+
+    Raises NothingInTime (`test-cluster`) with the last reason; `what` completes "… in 30 s".
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        reason: str
+        try:
+            answer = found({each: read_metadata(each, timeout_s=_ANSWER_SECONDS) for each in addresses})
+        except YakError as error:
+            reason = error.message
+        else:
+            if not isinstance(answer, str):
+                return answer
+            reason = answer
+        if time.monotonic() >= deadline:
+            raise NothingInTime("test-cluster", f"{what} in {timeout_s:g} s: {reason}", why=reason)
+        time.sleep(_POLL_SECONDS)
+
+
+def partition_in(view: ClusterReplicas, topic: str, partition: int) -> PartitionReplicas | str:
+    """One partition as one broker sees it, or the reason why there is none."""
+    for each in view.partitions:
+        if (each.topic, each.partition) == (topic, partition):
+            return each
+    return f"there is no {topic}-{partition}"
+
+
+def whole(views: Views, nodes: int) -> bool | str:
+    """True when every broker knows all nodes and a controller, and every partition is in sync; else the problem."""
+    for address, view in views.items():
+        if len(view.brokers) < nodes or view.controller_id not in view.brokers:
+            return f"{address} knows {len(view.brokers)} of {nodes} brokers, and controller {view.controller_id}"
+        for each in view.partitions:
+            if each.leader not in view.brokers or len(each.isr) < len(each.replicas):
+                return f"{each.name} is {each.state.label}: leader {each.leader}, ISR {each.isr} of {each.replicas}"
+    return True
+
+
+def has_topic(views: Views, topic: str) -> bool | str:
+    """True when every broker knows a topic with all its replicas in sync; else the problem."""
+    for address, view in views.items():
+        found = view.of_topic(topic)
+        if not found:
+            return f"{address} does not know topic {topic}"
+        for each in found:
+            if each.state is not PartitionState.OK:
+                return f"{each.name} is {each.state.label}"
+    return True
+
+
+def agreed_leader(views: Views, topic: str, partition: int, running: Sequence[int]) -> int | str:
+    """The running node that every broker names as the leader; else the problem."""
+    leaders = set()
+    for view in views.values():
+        found = partition_in(view, topic, partition)
+        if isinstance(found, str):
+            return found
+        leaders.add(int(found.leader))
+    if len(leaders) > 1:
+        return f"the brokers name {sorted(leaders)} as the leader of {topic}-{partition}"
+    (leader,) = leaders
+    return leader if leader in running else f"{topic}-{partition} is led by {leader}, which does not run"
+
 
 TIMEOUT_SECONDS: Final = 30.0
 _HOST: Final = "127.0.0.1"
@@ -127,11 +251,9 @@ class Cluster:
             configs={key: config_text(value) for key, value in (configs or {}).items()},
         )
         if self.shape.brokers > 1:
-            from yak.testing import checking
-
-            checking.wait_until(
+            wait_until(
                 self._running_addresses(),
-                lambda views: checking.has_topic(views, name),
+                lambda views: has_topic(views, name),
                 timeout_s,
                 f"topic {name} was not known to every broker",
             )
@@ -143,12 +265,11 @@ class Cluster:
         After `kill` or `pause` of the leader this waits for the new one: tens of milliseconds after a kill, about 6 s
         (the broker session timeout) after a pause. Raises NothingInTime.
         """
-        from yak.testing import checking
 
         running = [each.node_id for each in self.brokers if each.state == "running"]
-        return checking.wait_until(
+        return wait_until(
             self._running_addresses(),
-            lambda views: checking.agreed_leader(views, topic, partition, running),
+            lambda views: agreed_leader(views, topic, partition, running),
             timeout_s,
             f"no broker was found to lead {topic}-{partition}",
         )
@@ -156,13 +277,12 @@ class Cluster:
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The present ISR of a partition in ascending order, from its leader, else from any broker."""
         from yak.client.replica_offsets import read_metadata
-        from yak.testing import checking
 
         addresses = {each.node_id: each.address for each in self.brokers if each.state == "running"}
-        found = checking.partition_in(read_metadata(self._any(), timeout_s=TIMEOUT_SECONDS), topic, partition)
+        found = partition_in(read_metadata(self._any(), timeout_s=TIMEOUT_SECONDS), topic, partition)
         if not isinstance(found, str) and found.leader in addresses:
             view = read_metadata(addresses[found.leader], timeout_s=TIMEOUT_SECONDS)
-            found = checking.partition_in(view, topic, partition)
+            found = partition_in(view, topic, partition)
         if isinstance(found, str):
             raise YakError("unknown-partition", found)
         return tuple(sorted(map(int, found.isr)))
@@ -172,12 +292,11 @@ class Cluster:
 
         Raises CheckFailed at once while a broker is killed or paused, NothingInTime on a timeout.
         """
-        from yak.testing import checking
 
         self._require_all_running()
-        checking.wait_until(
+        wait_until(
             self._running_addresses(),
-            lambda views: checking.whole(views, self.shape.brokers),
+            lambda views: whole(views, self.shape.brokers),
             timeout_s,
             "the cluster was not healthy",
         )

@@ -15,7 +15,7 @@ import shutil
 import sys
 from typing import Final
 
-from yak.local.leftovers import end_processes_of
+from yak.local.processes import end_processes_of
 
 ALL_CLEAN: Final = b"."
 _LOOK_EVERY_SECONDS: Final = 1.0

@@ -10,7 +10,7 @@ from yak.testing.session import Session
 from yak.testing.shape import AS_KAFKA, Shape
 
 if TYPE_CHECKING:
-    from yak.client.api.asynchronous.loop import Loop
+    from yak.client.api.asynchronous.worker import Loop
 
 
 class RunningCluster:
@@ -36,7 +36,7 @@ class RunningCluster:
 
     async def __aenter__(self) -> Cluster:
         """Start the cluster in a thread, while the event loop goes on. A cancelled start leaves nothing behind."""
-        from yak.client.api.asynchronous.loop import in_thread
+        from yak.client.api.asynchronous.worker import in_thread
 
         loop = _running_loop()
         try:
@@ -49,7 +49,7 @@ class RunningCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the cluster in a thread, also when the task was cancelled."""
-        from yak.client.api.asynchronous.loop import in_thread
+        from yak.client.api.asynchronous.worker import in_thread
 
         await _running_loop().wait_through(in_thread(self._session.close))
 

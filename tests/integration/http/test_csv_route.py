@@ -10,7 +10,7 @@ import httpx
 import pytest
 from support.waiting import wait_until
 
-from yak.server.http.csv_rows import ENCODINGS
+from yak.server.http.routes.csv_upload import ENCODINGS
 
 
 @pytest.fixture

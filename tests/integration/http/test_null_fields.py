@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from yak.client.admin import Admin
-from yak.server.http.consumers.content_types import ANSWER_TYPES
+from yak.server.http.consumers.bodies import ANSWER_TYPES
 from yak.server.http.openapi import document, operation_id, shown_path
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES

@@ -14,11 +14,11 @@ from yak.client.admin import Admin
 from yak.client.groups.asking import GroupBrokers
 from yak.client.transactions import Transaction, describe_transactions, list_transactions
 from yak.local.chaos.cluster import ChaosCluster
-from yak.local.chaos.faults import parse_faults
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.report import ChaosReport
 from yak.local.chaos.run import ChaosRun, ChaosSettings
+from yak.local.chaos.schedule import parse_faults
 
 pytestmark = [
     pytest.mark.jvm,

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from yak.local.chaos.library import Library
+from yak.local.chaos.members import Library
 
 SOURCE = Path(__file__).parent / "TransactionalClient.java"
 JVM_FLAGS = ("-Xmx192M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=INFO")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from yak.commands.demo_spark_view import panel
+from yak.commands.demo import panel
 from yak.spark.demo.scenario import Look
 from yak.spark.demo.totals import WINDOW_MS, Place, Sent, compare, mean
 

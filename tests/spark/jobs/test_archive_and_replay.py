@@ -108,7 +108,7 @@ def test_a_replay_brings_every_record_back_once_in_order_and_goes_on_after_a_cra
             raise RuntimeError("the power went")
         real(_self, number)
 
-    from yak.spark.jobs.replay_state import ReplayState
+    from yak.spark.jobs.replay import ReplayState
 
     real = ReplayState.finish
     with monkeypatch.context() as patched:

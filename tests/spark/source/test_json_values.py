@@ -26,11 +26,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from yak.spark.source import json_columns
+from yak.spark.source import json_values
 from yak.spark.source.errors import SourceError
-from yak.spark.source.json_columns import JsonParser
-from yak.spark.source.json_options import JsonOptions, json_options, nested_schema
-from yak.spark.source.json_values import JsonDecoding
+from yak.spark.source.json_values import JsonDecoding, JsonOptions, JsonParser, json_options, nested_schema
 
 SIMPLE = StructType(
     [
@@ -89,12 +87,12 @@ def rows(parsed: Any) -> list[Any]:
 def test_all_at_once_is_the_same_as_one_by_one(values: list[bytes]) -> None:
     parser = JsonParser(SIMPLE)
     array = pa.array(values, pa.binary())
-    slow, few = parser._one_by_one(array), json_columns.FEW
+    slow, few = parser._one_by_one(array), json_values.FEW
     try:
-        json_columns.FEW = 1  # so that one bad value does not send its neighbours to the other parser
+        json_values.FEW = 1  # so that one bad value does not send its neighbours to the other parser
         fast = parser.parse(array)
     finally:
-        json_columns.FEW = few
+        json_values.FEW = few
     assert rows(fast) == rows(slow)
     assert fast.wrong == slow.wrong
     fast.rows.validate(full=True)

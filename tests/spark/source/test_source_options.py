@@ -9,10 +9,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from yak.ids import TopicPartition
-from yak.spark.source.bounds import EARLIEST, LATEST, Bound
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import SourceError
-from yak.spark.source.options import KNOWN, check_batch, check_stream, read_options
+from yak.spark.source.options import EARLIEST, KNOWN, LATEST, Bound, check_batch, check_stream, read_options
 from yak.spark.source.write import write_options
 
 HERE = {"bootstrap": "localhost:9092", "subscribe": "orders"}

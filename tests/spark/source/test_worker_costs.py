@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from yak.spark.source import worker
+from yak.spark.source import values
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,7 +32,7 @@ def as_worker(monkeypatch: pytest.MonkeyPatch, main: str, zip_path: Path) -> str
     with zipfile.ZipFile(zip_path, "w") as made:
         made.writestr("py4j/__init__.py", "")
         made.writestr("py4j/later.py", "HERE = True\n")
-    monkeypatch.setattr(worker, "_state", {"is_settled": False})
+    monkeypatch.setattr(values, "_state", {"is_settled": False})
     running = types.ModuleType("__main__")
     running.__spec__ = ModuleSpec(main, None)
     monkeypatch.setitem(sys.modules, "__main__", running)
@@ -48,7 +48,7 @@ def test_after_a_task_pysparks_zip_is_not_read_again_and_its_modules_not_searche
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, frozen_before: int
 ) -> None:
     path = as_worker(monkeypatch, "pyspark.daemon", tmp_path / "py4j.zip")
-    worker.settle()
+    values.settle()
     assert path not in sys.path_importer_cache
     assert gc.get_freeze_count() > frozen_before + 1000
     # What is not loaded yet can be, and is then forgotten again; garbage of tasks is still found.
@@ -56,7 +56,7 @@ def test_after_a_task_pysparks_zip_is_not_read_again_and_its_modules_not_searche
     monkeypatch.delitem(sys.modules, "py4j.later")
     assert later.HERE
     frozen = gc.get_freeze_count()
-    worker.settle()
+    values.settle()
     assert path not in sys.path_importer_cache
     assert gc.get_freeze_count() <= frozen  # what is frozen may end, and nothing more was frozen
 
@@ -65,7 +65,7 @@ def test_other_processes_are_left_as_they_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, frozen_before: int
 ) -> None:
     path = as_worker(monkeypatch, "pytest", tmp_path / "py4j.zip")
-    worker.settle()
+    values.settle()
     assert path in sys.path_importer_cache
     assert gc.get_freeze_count() == frozen_before
 

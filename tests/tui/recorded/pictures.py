@@ -8,8 +8,7 @@ from typing import Any
 
 from yak.acls.bindings import bindings_of
 from yak.client.admin import ConfigValue
-from yak.client.groups.reset import Step
-from yak.client.groups.resetting import ResetPlan
+from yak.client.groups.reset import ResetPlan, Step
 from yak.config.definitions import ConfigSource
 from yak.config.describe import describe_topic
 from yak.ids import TopicPartition

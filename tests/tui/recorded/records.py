@@ -95,7 +95,7 @@ class RecordedFeed:
         """There are no more."""
         return []
 
-    def commit(self) -> str:
+    def commit_now(self) -> str:
         """As if it had been done."""
         return ""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.tui.screens.table import SCREENS
+from yak.tui.screens.base import SCREENS
 
 BY_DIGIT = sorted((entry for entry in SCREENS if entry.digit), key=lambda entry: "1234567890".index(entry.digit))
 

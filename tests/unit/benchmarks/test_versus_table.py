@@ -103,7 +103,7 @@ def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> N
 def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
     from versus.cluster_rounds import FailoverRounds
 
-    from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
+    from yak.local.bench.failover import FailoverResult, FailoverSettings, Kill
     from yak.local.demo.delivery import Delivery
 
     rounds = FailoverRounds([], 1, 2, lambda _text: None)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.bench.checks import check_against_baseline, comparison, figure, parse_check, read_baseline, verdicts
+from yak.client.bench.result import check_against_baseline, comparison, figure, parse_check, read_baseline, verdicts
 from yak.errors import UsageError
 
 RUN = {

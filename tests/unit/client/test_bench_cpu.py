@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from yak.client.bench.cpu import listeners, process_cpu_seconds, used_between
+from yak.local.bench.fleet import listeners, process_cpu_seconds, used_between
 
 
 def test_a_busy_process_uses_cpu_time() -> None:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.bench.connection import in_flight_records, payloads
-from yak.client.bench.load import ClientResult, Load, Slice, Stop
-from yak.client.bench.run import shares_of
+from yak.client.bench.clients import shares_of
+from yak.client.bench.load import ClientResult, Load, Slice, Stop, in_flight_records, payloads
 from yak.client.bench.topics import divide
 from yak.errors import UsageError
 

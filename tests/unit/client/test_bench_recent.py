@@ -1,8 +1,8 @@
 """The latencies of the last moments: only what was recorded since the last look."""
 
-from yak.client.bench import recent
+from yak.client.bench import clients
+from yak.client.bench.clients import RecentLatency, recent_ms, worst
 from yak.client.bench.histogram import Histogram
-from yak.client.bench.recent import RecentLatency, recent_ms, worst
 
 
 def test_nothing_is_zeros_and_percentiles_are_of_the_buckets() -> None:
@@ -18,7 +18,7 @@ def test_nothing_is_zeros_and_percentiles_are_of_the_buckets() -> None:
 
 def test_only_what_came_since_the_last_look_counts(monkeypatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(recent.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clients.time, "monotonic", lambda: now[0])
     histogram, shared = Histogram(), [0.0] * 6
     looking = RecentLatency(histogram, shared, 3)
     histogram.record(5_000_000)

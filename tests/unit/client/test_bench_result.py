@@ -6,8 +6,16 @@ from pathlib import Path
 
 from yak.client.bench.histogram import Histogram
 from yak.client.bench.load import ClientResult, Load
-from yak.client.bench.machine import machine, machine_line, usable_cores
-from yak.client.bench.result import CSV_COLUMNS, Result, document, spread, write_csv
+from yak.client.bench.result import (
+    CSV_COLUMNS,
+    Result,
+    document,
+    machine,
+    machine_line,
+    spread,
+    usable_cores,
+    write_csv,
+)
 
 
 def client(number: int, records: int, started_s: float, ended_s: float, cpu_s: float = 0.1) -> ClientResult:

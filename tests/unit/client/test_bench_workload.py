@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.client.bench.clients import shares_of
 from yak.client.bench.load import ClientResult, Load, Slice
 from yak.client.bench.result import Result, document
-from yak.client.bench.run import shares_of
 from yak.client.bench.workload import NAMES, Workload, receive, workload
 from yak.errors import UsageError
 

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from yak.client.consume import PartitionReader, Window, offsets_behind, tail_starts
+from yak.client.consumer import ConsumerHandle
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
@@ -99,13 +100,14 @@ def test_how_far_it_is_behind_is_up_to_the_stops_or_the_watermarks():
     assert reader.behind() == 1 + 5, "what is not there yet cannot be read"
 
 
-def test_what_was_never_fetched_from_is_behind_by_nobody_knows_what():
+def test_offsets_behind_without_a_fetch_is_unknown(monkeypatch):
     class Unknown(LogConsumer):
         def get_watermark_offsets(self, wire, cached):
             return (-1001, -1001)
 
-    assert offsets_behind(Unknown({}), {ZERO: 0}, {}) is None
-    assert offsets_behind(Unknown({}), {ZERO: 0}, {ZERO: 4}) == 4
+    monkeypatch.setattr("confluent_kafka.Consumer", Unknown)
+    assert offsets_behind(ConsumerHandle({}), {ZERO: 0}, {}) is None
+    assert offsets_behind(ConsumerHandle({}), {ZERO: 0}, {ZERO: 4}) == 4
 
 
 def test_a_partition_that_was_added_is_read_too_and_all_pause_together():

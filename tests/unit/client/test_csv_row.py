@@ -4,7 +4,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.csv_row import csv_row
+from yak.client.csv_files import csv_row
 
 
 @given(

@@ -14,7 +14,7 @@ from kio.schema.types import TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
-from yak.client.elections import elect_preferred_leaders
+from yak.client.leadership import elect_preferred_leaders
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition

@@ -1,7 +1,7 @@
 import pytest
 
+from yak.client.consumer import Received
 from yak.client.filters import parse_filter
-from yak.client.received import Received
 from yak.errors import UsageError
 
 RECORD = Received(

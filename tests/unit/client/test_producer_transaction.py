@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError, KafkaException
 
-from yak.client.producer_transaction import ProducerTransaction, transaction_settings
+from yak.client.produce import ProducerTransaction, transaction_settings
 from yak.errors import YakError
 
 

@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 from kio.static.primitive import i32, i32Timedelta, i64, u16
 
-from yak.client.quorum_changes import add_voter, describe_quorum, remove_voter
+from yak.client.quorum import add_voter, describe_quorum, remove_voter
 from yak.errors import Unreachable, YakError
 
 sys.path.append(str(Path(__file__).parent))

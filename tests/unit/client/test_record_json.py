@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.received import Received
+from yak.client.consumer import Received
 from yak.client.record_json import BadRecord, parse_record, record_document
 from yak.commands.units import format_time
 

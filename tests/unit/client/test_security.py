@@ -15,7 +15,7 @@ from yak.client.reach import probe
 from yak.client.security import ClientSecurity, explain_tls
 from yak.errors import UsageError
 from yak.local.checks.finding import Finding
-from yak.local.checks.tls import check_tls
+from yak.local.checks.network import check_tls
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.security.issuer import claims, unsigned
-from yak.client import token_source
-from yak.client.login import ClientLogin, log_in, login_of
-from yak.client.token_source import TokenSource
+from yak.client import login
+from yak.client.login import ClientLogin, TokenSource, log_in, login_of
 from yak.errors import Unreachable, UsageError
 from yak.security.oauth_messages import TokenMessage, encode_error
 
@@ -20,7 +19,7 @@ URL, SECRET = "https://issuer/token", "client secret"
 @pytest.fixture
 def clock(monkeypatch):
     made = SimpleNamespace(now_s=1_000_000.0)
-    monkeypatch.setattr(token_source.time, "time", lambda: made.now_s)
+    monkeypatch.setattr(login.time, "time", lambda: made.now_s)
     return made
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from yak.commands import bench_failover, bench_replication
 from yak.commands.main import main
-from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
+from yak.local.bench.failover import FailoverResult, FailoverSettings, Kill
 from yak.local.bench.replication import Figure, ReplicationSettings
 from yak.local.demo.delivery import Delivery
 

@@ -11,12 +11,11 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from yak.commands.chaos_view import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
-from yak.local.chaos.faults import KINDS
+from yak.commands.chaos import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
-from yak.local.chaos.schedule import PlannedFault
+from yak.local.chaos.schedule import KINDS, PlannedFault
 from yak.sim.history_checker import generated
 from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of

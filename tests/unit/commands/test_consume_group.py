@@ -5,11 +5,9 @@ import signal
 
 import pytest
 
-from yak.client.groups.reading import CommitEvery
-from yak.client.groups.starting import Started
+from yak.client.groups.reading import CommitEvery, Started
 from yak.commands import interrupts
-from yak.commands.consuming import Request
-from yak.commands.consuming_group import parse_commit_every, tell_start
+from yak.commands.consume import Request, parse_commit_every, tell_start
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 

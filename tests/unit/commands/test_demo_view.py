@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.commands.demo_view import Terminal, aligned, play
-from yak.commands.isr_view import BAD
+from yak.commands.demo import Terminal, aligned, play
+from yak.commands.isr import BAD
 from yak.local.demo.scenario import Result, Settings
 
 
@@ -75,7 +75,7 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
             happened.append("ran")
             return Result(holds, "", [], [], [], {})
 
-    monkeypatch.setattr("yak.commands.demo_view.show_result", lambda _g, _result: happened.append("reported"))
+    monkeypatch.setattr("yak.commands.demo.show_result", lambda _g, _result: happened.append("reported"))
     assert play(SimpleNamespace(out=Out(), quiet=False), Demo, Settings(1.0), Display) == code
     assert happened == ["ran", "display ended", "reported"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from yak.client import errors as client_errors
-from yak.commands.error_help import EXPLANATIONS
+from yak.commands.help import EXPLANATIONS
 from yak.spark.source import errors as source_errors
 
 ROOT = Path(__file__).parents[3]

@@ -8,8 +8,7 @@ from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
 from yak.commands.output import NOTHING
 from yak.ids import TopicPartition
-from yak.local.failover import Failover, Moved
-from yak.local.failover_timeline import Timeline
+from yak.local.failover import Failover, Moved, Timeline
 from yak.local.status import BrokerStatus, ClusterStatus
 from yak.view.partition_replicas import PartitionReplicas
 

@@ -11,7 +11,7 @@ from yak.client.groups.describing import Group, Member
 from yak.client.groups.lag import Marks
 from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
-from yak.commands.group_arguments import chosen, rewrite
+from yak.commands.groups import chosen, rewrite
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
 
@@ -96,7 +96,7 @@ def world(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr("yak.commands.group_arguments.connect", lambda _g: Brokers())
+    monkeypatch.setattr("yak.commands.groups.connect", lambda _g: Brokers())
     monkeypatch.setattr("yak.commands.options.Globals.now_ms", lambda _g: NOW_MS)
     monkeypatch.setattr(describing, "list_groups", made.list)
     monkeypatch.setattr(describing, "describe_groups", made.describe)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.unit.test_plain_text import HOSTILE, drives
-from yak.client.received import Received
+from yak.client.consumer import Received
 from yak.commands.options import Flags, Globals
 from yak.commands.output import Output, error_lines
 from yak.commands.record_output import RecordPrinter

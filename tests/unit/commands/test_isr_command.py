@@ -7,8 +7,7 @@ import pytest
 
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
-from yak.commands import isr_watch
-from yak.commands.isr_view import BAD, GOOD, WARN, changes, problems, replica_rows
+from yak.commands.isr import BAD, GOOD, WARN, changes, fitted, problems, replica_rows
 from yak.errors import Unreachable
 from yak.view.partition_replicas import PartitionReplicas
 
@@ -171,8 +170,8 @@ def test_offsets_are_no_change():
 
 def test_a_long_table_is_cut_to_the_terminals_rows():
     table = [(f"line {number}", "") for number in range(50)]
-    shown = isr_watch.fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
+    shown = fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
     assert len(shown) == 10
     assert shown[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
     assert shown[-1][0] == "summary"
-    assert len(isr_watch.fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5
+    assert len(fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5

@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("confluent_kafka")
 from confluent_kafka import Producer
 
-from yak.client.produce import Outgoing
-from yak.client.producer_transaction import ProducerTransaction
+from yak.client.produce import Outgoing, ProducerTransaction
 
 
 @pytest.fixture(scope="module")
@@ -374,7 +373,7 @@ def test_transaction_with_a_record_that_is_not_acknowledged_is_aborted(yak, topi
         sender.send(Outgoing(b"a"))
         sender.send(Outgoing(b"b", partition=77))
 
-    monkeypatch.setattr("yak.commands.producing._send_rows", send)
+    monkeypatch.setattr("yak.commands.produce._send_rows", send)
     ran = yak("produce", topic, "--transactional", "-m", "a")
     assert (ran.code, ran.out) == (1, "")
     assert "error[transaction-aborted]: the transaction of 2 records was aborted" in ran.err
@@ -386,7 +385,7 @@ def test_interrupt_or_failure_aborts_the_transaction(yak, topic, calls, monkeypa
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("yak.commands.producing._send_rows", fail)
+    monkeypatch.setattr("yak.commands.produce._send_rows", fail)
     ran = yak("produce", topic, "--transactional", "-m", "a")
     assert calls == ["abort"]
     assert ran.code == (130 if error is KeyboardInterrupt else 1)

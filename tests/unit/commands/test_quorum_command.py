@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from yak.client import admin, quorum_changes
+from yak.client import admin, quorum
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.quorum_changes import QuorumReplica, QuorumState
+from yak.client.quorum import QuorumReplica, QuorumState
 from yak.errors import Unreachable
 from yak.local import state as stored
 from yak.local.checks.finding import Finding
-from yak.local.checks.quorum import check_quorum
+from yak.local.checks.store import check_quorum
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import BrokerState, ClusterState, RedisState
 
@@ -43,13 +43,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         answered="h1:9092", timeout_s=2.0, metadata=lambda: ClusterMetadata("cluster", 1, brokers, {})
     )
     monkeypatch.setattr(admin, "Admin", lambda *_, **__: found)
-    monkeypatch.setattr(quorum_changes, "describe_quorum", lambda *_, **__: made.state)
+    monkeypatch.setattr(quorum, "describe_quorum", lambda *_, **__: made.state)
 
     def change(what: str) -> Any:
         return lambda _address, _cluster, *rest, **__: made.done.append((what, *rest))
 
-    monkeypatch.setattr(quorum_changes, "add_voter", change("add"))
-    monkeypatch.setattr(quorum_changes, "remove_voter", change("remove"))
+    monkeypatch.setattr(quorum, "add_voter", change("add"))
+    monkeypatch.setattr(quorum, "remove_voter", change("remove"))
     return made
 
 
@@ -144,7 +144,7 @@ def test_doctor_fails_a_quorum_without_leader_and_leaves_unreachable_brokers_to_
     def fail(*_: Any, **__: Any) -> None:
         raise Unreachable(code, "the metadata quorum has no leader")
 
-    monkeypatch.setattr(quorum_changes, "describe_quorum", fail)
+    monkeypatch.setattr(quorum, "describe_quorum", fail)
     found = check_quorum("h1:9092,h2:9092", timeout_s=1)
     assert (None if found is None else found.state) == finding
 

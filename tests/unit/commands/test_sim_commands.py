@@ -44,7 +44,7 @@ def test_interrupted_run_tells_of_the_seeds_that_ended(yak, monkeypatch):
         yield from map(work, specs[:2])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("yak.commands.sim_seeds.in_order", interrupted)
+    monkeypatch.setattr("yak.commands.sim.in_order", interrupted)
     ran = yak("sim", "run", "--seeds", "5")
     assert ran.code == 130
     assert ran.out.startswith("2 of 2 seeds hold; ")

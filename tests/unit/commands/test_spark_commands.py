@@ -16,10 +16,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output
-from yak.commands.spark_progress import Shown
-from yak.commands.spark_rows import plain, print_rows
-from yak.commands.spark_run import own_words_first
-from yak.commands.spark_sql import tables_named
+from yak.commands.spark import Shown, own_words_first, plain, print_rows, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify

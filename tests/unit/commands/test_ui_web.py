@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from yak.commands import ui
 from yak.commands.options import Flags, split_before, words_of
-from yak.commands.ui_web import check_web
+from yak.commands.ui import check_web
 from yak.errors import UsageError
 from yak.tui.web import launch
 from yak.tui.web.options import WebOptions

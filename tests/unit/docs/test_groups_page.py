@@ -4,8 +4,8 @@ import re
 import shlex
 from pathlib import Path
 
-from yak.commands.error_help import EXPLANATIONS
-from yak.commands.group_arguments import rewrite
+from yak.commands.groups import rewrite
+from yak.commands.help import EXPLANATIONS
 from yak.commands.options import OPTIONS
 from yak.commands.tree import command_tree
 

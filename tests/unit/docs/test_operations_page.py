@@ -9,8 +9,7 @@ import pytest
 from yak.client.members import MemberState
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
-from yak.commands.error_help import EXPLANATIONS
-from yak.commands.help import EXIT_CODES
+from yak.commands.help import EXIT_CODES, EXPLANATIONS
 from yak.config.broker_configs import BROKER_CONFIGS
 from yak.config.topic_configs import TOPIC_CONFIGS
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from yak.commands import registry
 from yak.commands.app import CommandGroup, load
-from yak.commands.error_help import EXPLANATIONS
+from yak.commands.help import EXPLANATIONS
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.group_configs import GROUP_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from yak.commands.tree import command_tree
-from yak.local.chaos.faults import KINDS
+from yak.local.chaos.schedule import KINDS
 from yak.sim.history_checker.anomalies import MEANINGS
 
 ROOT = Path(__file__).resolve().parents[3]

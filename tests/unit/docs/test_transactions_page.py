@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from yak.commands.error_help import EXPLANATIONS
+from yak.commands.help import EXPLANATIONS
 from yak.commands.options import OPTIONS
 from yak.commands.tree import command_tree
 

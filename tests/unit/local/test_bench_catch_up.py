@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.local.bench.catch_up import CatchUp, rate_between
+from yak.local.bench.replication import CatchUp, rate_between
 
 SAMPLES = [(0.0, 0), (1.0, 1000), (2.0, 2000), (3.0, 2500), (4.0, 3000)]
 

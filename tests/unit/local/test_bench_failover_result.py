@@ -1,7 +1,7 @@
 """A failover's notes as pauses, a verdict and JSON, without a cluster."""
 
-from yak.client.bench.checks import parse_check, verdicts
-from yak.local.bench.failover_result import (
+from yak.client.bench.result import parse_check, verdicts
+from yak.local.bench.failover import (
     FailoverResult,
     FailoverSettings,
     Kill,

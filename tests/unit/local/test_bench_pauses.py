@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.local.bench.pauses import longest_pause, longest_pause_within, worst
+from yak.local.bench.ledger_load import longest_pause, longest_pause_within, worst
 
 STEADY = [0.0, 0.1, 0.2, 0.3]
 

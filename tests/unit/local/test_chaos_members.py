@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from yak.local.chaos.members import COOPERATIVE, Member
 from yak.local.demo.group_member import LineRecorder
-from yak.local.demo.sources import record_id
+from yak.local.demo.load import record_id
 from yak.sim.history_checker.history import Assign, Outcome, Poll
 from yak.sim.history_checker.json_lines import from_line
 

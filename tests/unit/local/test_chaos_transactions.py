@@ -12,9 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from yak.ids import TopicPartition
 from yak.local.chaos import transactions
-from yak.local.chaos.content import encode
-from yak.local.chaos.library import Library
-from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.members import Library
+from yak.local.chaos.recorder import Recorder, encode
 from yak.local.chaos.transactions import TransactionalProducer, TransactionalWriter, Worker
 from yak.sim.history_checker.history import Outcome
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.local.checks import bundle, machine, network, store, terminal
+from yak.local.checks import bundle, machine, network, store
 from yak.local.checks.finding import Finding
 from yak.security.redis_url import without_password
 from yak.view.partition_replicas import PartitionReplicas
@@ -152,7 +152,7 @@ def test_a_password_is_never_shown() -> None:
 
 def test_a_pipe_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert terminal.check_terminal({}).state == "skip"
+    assert machine.check_terminal({}).state == "skip"
 
 
 def test_the_bundle_holds_findings_versions_and_logs_but_no_password(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local import ports, processes
-from yak.local.checks.local_cluster import check_local_cluster
+from yak.local.checks.machine import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.exposed import Exposed
 from yak.local.planning import fault_configs, replication_configs

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.local.demo.delivery import Delivery, deliveries
-from yak.local.demo.load import csv_record_id
-from yak.local.demo.sources import record_id
+from yak.local.demo.load import csv_record_id, record_id
 from yak.sim.history_checker.history import UNREADABLE, Final, History, Outcome, Poll, Send, run
 
 NAME = "t-0"

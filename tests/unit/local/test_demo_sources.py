@@ -5,7 +5,7 @@ import itertools
 import json
 from pathlib import Path
 
-from yak.local.demo.sources import CSV_COLUMNS, process_samples, server_samples, write_file_list
+from yak.local.demo.load import CSV_COLUMNS, process_samples, server_samples, write_file_list
 
 
 def test_server_samples_tell_cpu_and_memory_and_differ() -> None:

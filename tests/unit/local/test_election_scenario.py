@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from yak.client.quorum_changes import QuorumState
+from yak.client.quorum import QuorumState
 from yak.local.demo.delivery import Delivery
-from yak.local.demo.election import ElectionScenario, elected_at
+from yak.local.demo.failover import ElectionScenario, elected_at
 from yak.local.demo.scenario import Reporter, Settings
-from yak.local.failover import Failover
-from yak.local.failover_timeline import Timeline
+from yak.local.failover import Failover, Timeline
 
 LINE = '2026-11-25T17:26:19.309Z INFO    quorum-leader-elected epoch=2 granted="[2, 3]"'
 

@@ -7,8 +7,7 @@ import pytest
 from yak.local.demo.delivery import Delivery
 from yak.local.demo.failover import FailoverScenario, truncated_records
 from yak.local.demo.scenario import Reporter, Settings
-from yak.local.failover import Failover
-from yak.local.failover_timeline import Timeline
+from yak.local.failover import Failover, Timeline
 
 
 def scenario(tmp_path, *delivered, brokers=5, keep=False):

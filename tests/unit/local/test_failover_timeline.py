@@ -2,7 +2,7 @@
 
 import uuid
 
-from yak.local.failover_timeline import Timeline, add_records, detection_ms, is_complete, last_elected_ms
+from yak.local.failover import Timeline, add_records, detection_ms, is_complete, last_elected_ms
 from yak.ports.metadata_store import TailedRecord
 
 TOPIC = uuid.UUID(int=7)

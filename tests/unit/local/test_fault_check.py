@@ -4,7 +4,7 @@ import pytest
 
 from yak.client import faults as client
 from yak.errors import UsageError
-from yak.local.checks.faults import check_faults
+from yak.local.checks.network import check_faults
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.local.demo.group_view import GroupView, Hold, handovers, partition_counts
+from yak.local.demo.groups import GroupView, Hold, handovers, partition_counts
 from yak.sim.history_checker.history import Assign, Commit, Event, History, Outcome, Poll, Send, run
 from yak.sim.history_checker.json_lines import from_line, to_line
 

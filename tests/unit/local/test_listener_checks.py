@@ -3,7 +3,7 @@
 import pytest
 
 from yak.config.listeners import without_authentication
-from yak.local.checks.listeners import check_authentication, check_between_brokers
+from yak.local.checks.network import check_authentication, check_between_brokers
 
 MAP = "INTERNAL:PLAINTEXT,EXTERNAL:SSL,LOGIN:SASL_SSL"
 INSIDE = {

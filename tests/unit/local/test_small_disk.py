@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
+from yak.local.chaos.node import Disk, LimitedDisk, OwnDisk, can_limit
 from yak.local.processes import ProcessId, identify
 
 WRITER = """

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from yak.testing import broker_logs
-from yak.testing.broker_logs import BrokerLogs, last_lines
+from yak.testing import cluster
+from yak.testing.cluster import BrokerLogs, last_lines
 
 
 def test_only_what_came_after_the_mark_is_read(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_log_that_was_put_aside_is_read_from_its_start(tmp_path: Path) -> None
 
 
 def test_of_a_huge_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_logs, "_READ_AT_MOST_BYTES", 4)
+    monkeypatch.setattr(cluster, "_READ_AT_MOST_BYTES", 4)
     path = tmp_path / "node-1.log"
     path.write_text("0123456789")
     assert BrokerLogs({1: str(path)}).read(1) == "6789"

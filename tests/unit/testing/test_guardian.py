@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.local.leftovers import processes_of
-from yak.local.processes import identify
+from yak.local.processes import identify, processes_of
 from yak.testing.guardian import ALL_CLEAN, clean_up
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"

@@ -107,7 +107,7 @@ def test_one_lent_again_begins_with_an_empty_log(session: Session) -> None:
 
 
 def test_each_has_a_database_of_its_own_and_they_come_round(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("yak.testing.workspace._DATABASES", 2)
+    monkeypatch.setattr("yak.testing.session._DATABASES", 2)
     first, second = session.lend(ONE), session.lend(ONE)
     assert first.store_url != second.store_url
     session.give_back(second, fresh=True)

@@ -12,7 +12,7 @@ from yak.tui.screens import (
     security,
     topics,
 )
-from yak.tui.screens.table import BY_NAME, SCREENS
+from yak.tui.screens.base import BY_NAME, SCREENS
 
 MODULES = (
     activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, security,

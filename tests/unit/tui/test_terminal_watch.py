@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from yak.tui.terminal_watch import EXIT_CODE, is_there
+from yak.tui.launch import EXIT_CODE, is_there
 
 
 def test_a_terminal_is_there_until_its_other_end_is_closed():
@@ -23,7 +23,7 @@ def test_a_terminal_is_there_until_its_other_end_is_closed():
 
 def test_a_process_that_does_not_hear_is_ended_with_its_children():
     program = (
-        "import subprocess, sys, threading; from yak.tui import terminal_watch as watch\n"
+        "import subprocess, sys, threading; from yak.tui import launch as watch\n"
         "watch.LOOK_SECONDS = watch.PATIENCE_SECONDS = 0.1\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=subprocess.DEVNULL)\n"
         "watch.watch_terminal(lambda: print('asked', flush=True)); print(child.pid, flush=True)\n"

@@ -2,17 +2,48 @@
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from yak.client.admin import Admin
-from yak.client.api.consumer import Consumer
+from yak.client.api.consumer import Assignor, Consumer, GroupProtocol, OffsetReset
 from yak.client.api.failures import closed, explaining
-from yak.client.api.options import ConsumerOptions, ProducerOptions
-from yak.client.api.producer import Producer
+from yak.client.api.message import Serde
+from yak.client.api.producer import Acks, Compression, Producer
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap
 from yak.client.errors import KafkaFailure
 from yak.client.metadata import Topic
 from yak.ids import Offset, TopicPartition
+
+
+class ProducerOptions(TypedDict, total=False):
+    """The keyword arguments of `Producer`."""
+
+    acks: Acks
+    compression: Compression
+    linger_ms: float | None
+    delivery_timeout: float
+    keys: Serde
+    values: Serde
+    client_id: str
+    config: Mapping[str, Any] | None
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """The keyword arguments of `Consumer`."""
+
+    group_id: str | None
+    auto_offset_reset: OffsetReset
+    auto_commit: bool
+    read_committed: bool
+    group_instance_id: str | None
+    group_protocol: GroupProtocol
+    assignor: Assignor
+    timeout: float
+    keys: Serde
+    values: Serde
+    client_id: str
+    config: Mapping[str, Any] | None
+
 
 _Made = TypeVar("_Made", Producer, Consumer)
 

@@ -5,28 +5,202 @@ record for the caller, `commit()` writes the positions, and rebalance callbacks 
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import explaining, translated, with_notes
-from yak.client.api.message import Message
-from yak.client.api.places import OffsetReset, Places, Where
-from yak.client.api.reading import BATCH, POLL_S, SLICE_S, Reading
-from yak.client.api.rebalancing import Callbacks, OnRebalance
-from yak.client.api.serde import JSON, TEXT, Serde
+from yak.client.api.failures import closed, explaining, translated, with_notes
+from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
-from yak.client.errors import name_of
-from yak.errors import UsageError
+from yak.client.consumer import (
+    Callbacks,
+    ConsumerHandle,
+    OnRebalance,
+    Received,
+    consumer_config,
+    is_transient,
+    refusal_in,
+)
+from yak.client.metadata import read_metadata
+from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
+
+Where: TypeAlias = Offset | Literal["earliest", "latest"]
+OffsetReset: TypeAlias = Literal["earliest", "latest", "error"]
+
+
+class Places:
+    """Offset requests through a consumer's librdkafka handle. Raises YakError."""
+
+    def __init__(self, handle: ConsumerHandle[Any], *, has_group: bool, reset: OffsetReset, timeout_s: float) -> None:
+        self._handle = handle
+        self._has_group = has_group
+        self._reset = reset
+        self._timeout_s = timeout_s
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """A topic's partitions, by number."""
+        with explaining(f'the partitions of "{topic}" are not known'):
+            found = read_metadata(self._handle.consumer, timeout_s=self._timeout_s).require_topic(topic)
+        return [TopicPartition(topic, each.number) for each in found.partitions]
+
+    def require(self, partitions: Iterable[TopicPartition]) -> None:
+        """Check that the partitions exist: librdkafka waits silently for a missing one."""
+        with explaining("the partitions could not be assigned"):
+            metadata = read_metadata(self._handle.consumer, timeout_s=self._timeout_s)
+            for each in partitions:
+                count = len(metadata.require_topic(each.topic).partitions)
+                if not 0 <= each.partition < count:
+                    why = f'topic "{each.topic}" has {count}, numbered from 0'
+                    raise YakError("unknown-partition", f"{each} does not exist", why=why)
+
+    def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
+        """The log start offset, and the end: the offset of the next record."""
+        with explaining(f"the offsets of {partition} are not known"):
+            return self._handle.watermarks(partition, self._timeout_s)
+
+    def at_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
+        """The first offset at or after a time; the end when all records are older."""
+        what = f"the offsets of {partition} are not known"
+        with explaining(what):
+            found = self._handle.offsets_at({partition: timestamp_ms}, self._timeout_s)[partition]
+        if found.error is not None:
+            raise translated(found.error, what)
+        return found.offset if found.offset >= 0 else self.watermarks(partition)[1]
+
+    def resolve(self, partition: TopicPartition, where: Where) -> Offset:
+        """Resolve an offset or a name to an offset. Raises UsageError."""
+        if isinstance(where, int) and where >= 0:
+            return where
+        if where in ("earliest", "latest"):
+            return self.watermarks(partition)[where == "latest"]
+        raise with_notes(
+            UsageError(
+                "usage",
+                f"{where!r} is no place in {partition}",
+                why="a place is an offset from 0 on, or a name",
+                try_=('"earliest"', '"latest"', "consumer.offset_for_time(partition, timestamp_ms)"),
+            )
+        )
+
+    def own_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """The default start offsets: the group's committed offsets, else as `auto_offset_reset` says."""
+        committed = self.committed(partitions) if self._has_group else {}
+        starts: dict[TopicPartition, Offset] = {}
+        for each in partitions:
+            found = committed.get(each)
+            starts[each] = self._reset_of(each) if found is None else found
+        return starts
+
+    def _reset_of(self, partition: TopicPartition) -> Offset:
+        if self._reset != "error":
+            return self.resolve(partition, self._reset)
+        raise with_notes(
+            YakError(
+                "no-offset",
+                f"where to begin in {partition} is not known",
+                why='nothing is committed, and auto_offset_reset="error"',
+                try_=("consumer.assign({partition: offset})", 'auto_offset_reset="earliest"'),
+            )
+        )
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset | None]:
+        """The group's committed offsets; None without one."""
+        what = f"what is committed for {', '.join(map(str, partitions))} is not known"
+        with explaining(what):
+            found = self._handle.committed(partitions, self._timeout_s)
+        if (refused := refusal_in(found)) is not None:
+            raise translated(refused[1], what)
+        return {each: answer.offset if answer.offset >= 0 else None for each, answer in found.items()}
+
+
+POLL_S = 1.0
+SLICE_S = 0.1
+"""The longest single wait for records; between two waits, Ctrl+C and cancellation take effect."""
+BATCH = 500
+
+
+class Reading:
+    """A consumer's handle, read into its inbox."""
+
+    def __init__(self, handle: ConsumerHandle[Message], keys: Serde, values: Serde, *, auto_commit: bool) -> None:
+        self.is_closed = False
+        self._handle = handle
+        self._serdes = (keys, values)
+        self._auto_commit = auto_commit
+        self._failure: YakError | None = None
+        self._heard_at_s = 0.0
+
+    def require_open(self) -> None:
+        """Raise UsageError (`closed`) when the consumer is closed."""
+        if self.is_closed:
+            raise closed("consumer")
+
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions, and those that are being assigned."""
+        self.require_open()
+        with explaining("the assignment is not known"):
+            found = self._handle.assignment()
+        return sorted({*found, *self._handle.rebalancing.arriving})
+
+    @property
+    def must_hear(self) -> bool:
+        """Whether buffered records are so old that their partitions may have been reassigned since."""
+        return time.monotonic() - self._heard_at_s > SLICE_S and self._handle.inbox.has_some()
+
+    def hear(self) -> None:
+        """Check for a rebalance or an error before old records are returned; this also counts as a poll for the
+        group."""
+        if self.must_hear:
+            self.fetch(0.0, 1)
+
+    def take(self, count: int) -> list[Message]:
+        """At most `count` of the buffered records, at once."""
+        self.require_open()
+        return self._handle.inbox.take(count)
+
+    def fetch(self, wait_s: float, count: int) -> None:
+        """Wait once for records, for `take`. With `auto_commit`, all records taken before count as processed."""
+        self.require_open()
+        self.store_given()
+        with explaining("nothing could be read"):
+            self._accept(self._handle.poll(wait_s, count))
+        self._handle.rebalancing.raise_pending()
+        failure, self._failure = self._failure, None
+        # After an error the partitions may be lost; force the check before the next records.
+        self._heard_at_s = time.monotonic() if failure is None else 0.0
+        if failure is not None:
+            raise failure
+
+    def _accept(self, messages: Iterable[Any]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._handle.inbox.put(Message(Received.of(message), *self._serdes))
+            elif not is_transient(error):
+                where = f"{message.topic()}-{message.partition()}" if message.topic() else "the subscription"
+                self._failure = self._failure or translated(error, f"{where} could not be read")
+
+    def store_given(self) -> None:
+        """With `auto_commit`: store the offsets of processed records, which librdkafka commits periodically."""
+        if not self._auto_commit:
+            return
+        with explaining("the offsets could not be kept for the next commit"):
+            self._handle.store_given(self.assignment)
+
+    def end(self) -> None:
+        """Leave the group. Raises the error of a rebalance callback."""
+        with explaining("the consumer did not end in order"):
+            self._handle.close()
+        self.is_closed = True
+        self._handle.rebalancing.raise_pending()
+
 
 Assignor: TypeAlias = Literal["cooperative-sticky", "range", "roundrobin"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
 PROPAGATION_MS = 3000
 """How long a topic may be unknown before that is an error, as for a producer."""
-NO_GROUP = "yak-without-group"
-"""librdkafka needs a group name even without a group; it is never sent to a broker."""
 
 
 class Consumer:
@@ -67,15 +241,9 @@ class Consumer:
         self.bootstrap = find_bootstrap(bootstrap)
         self.group_id = group_id
         self._timeout_s = timeout
-        settings: dict[str, Any] = {
-            "group.id": NO_GROUP if group_id is None else group_id,
+        settings = consumer_config(group_id, reset=auto_offset_reset, read_committed=read_committed) | {
             "enable.auto.commit": auto_commit and group_id is not None,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": auto_offset_reset,
-            "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-            "allow.auto.create.topics": False,
             "topic.metadata.propagation.max.ms": PROPAGATION_MS,
-            "fetch.queue.backoff.ms": 10,
             "group.protocol": group_protocol,
         }
         if group_protocol == "classic":
@@ -84,23 +252,13 @@ class Consumer:
             settings["group.instance.id"] = group_instance_id
         settings |= check_config(config)
         common = handle_config(self.bootstrap, client_id, settings, timeout_s=timeout, is_known=_is_known)
-        with explaining("the consumer's settings are refused"):
-            from confluent_kafka import Consumer as Handle
-            from confluent_kafka import TopicPartition as Wire
-
-            self._handle: Any = Handle(common)
-        self._wire: Any = Wire
         is_cooperative = (
             settings["group.protocol"] == "consumer"
             or settings.get("partition.assignment.strategy") == "cooperative-sticky"
         )
-        self.reading = Reading(
-            self._handle,
-            keys,
-            values,
-            is_cooperative=is_cooperative,
-            auto_commit=auto_commit and group_id is not None,
-        )
+        with explaining("the consumer's settings are refused"):
+            self._handle = ConsumerHandle[Message](common, is_cooperative=is_cooperative)
+        self.reading = Reading(self._handle, keys, values, auto_commit=auto_commit and group_id is not None)
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._places = Places(self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout)
         self._is_subscribed = False
@@ -120,14 +278,8 @@ class Consumer:
         """
         self._require_group("subscribe")
         names = [topics] if isinstance(topics, str) else list(topics)
-        rebalancing = self.reading.told(Callbacks(on_assigned, on_revoked, on_lost))
         with explaining(f"{', '.join(names) or 'nothing'} cannot be subscribed to"):
-            self._handle.subscribe(
-                names,
-                on_assign=rebalancing.assigned,
-                on_revoke=rebalancing.revoked,
-                on_lost=rebalancing.lost,
-            )
+            self._handle.subscribe(names, Callbacks(on_assigned, on_revoked, on_lost))
         self._is_subscribed = True
         return self
 
@@ -137,10 +289,10 @@ class Consumer:
         ours = self.assignment()
         with explaining("the subscription could not be ended"):
             if self._is_subscribed:
-                self._handle.unsubscribe()
+                self._handle.consumer.unsubscribe()
             else:
-                self._handle.unassign()
-                self.reading.inbox.forget(ours)
+                self._handle.consumer.unassign()
+                self._handle.inbox.forget(ours)
 
     def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
         """Read these partitions outside of group management. Replaces an earlier assignment.
@@ -157,12 +309,12 @@ class Consumer:
             starts = {each: self._places.resolve(each, where) for each, where in wanted.items()}
         else:
             starts = self._places.own_starts(partitions)
-        self.reading.inbox.forget(self.assignment())
+        self._handle.inbox.forget(self.assignment())
         with explaining("the partitions could not be assigned"):
-            self._handle.assign([self._wire(*each, offset) for each, offset in starts.items()])
+            self._handle.assign(starts)
         self._is_subscribed = False
         for each, offset in starts.items():
-            self.reading.inbox.seek(each, offset)
+            self._handle.inbox.seek(each, offset)
         return self
 
     def assignment(self) -> list[TopicPartition]:
@@ -208,29 +360,20 @@ class Consumer:
         """
         self._require_group("commit")
         if up_to is None:
-            offsets = self.reading.inbox.uncommitted()
+            offsets = self._handle.inbox.uncommitted()
         elif isinstance(up_to, Message):
             offsets = {up_to.topic_partition: up_to.offset + 1}
         else:
             offsets = dict(up_to)
         if not offsets:
             return {}
-        wires = [self._wire_before(each, offset) for each, offset in offsets.items()]
         with explaining("the offsets were not committed"):
-            answers = self._handle.commit(offsets=wires, asynchronous=False)
-        refused = [wire for wire in answers if wire.error is not None]
-        self.reading.inbox.committed(
-            {TopicPartition(wire.topic, wire.partition): wire.offset for wire in answers if wire.error is None}
-        )
-        if refused:
-            where = ", ".join(f"{wire.topic}-{wire.partition}" for wire in refused)
-            raise translated(refused[0].error, f"the offsets of {where} were not committed")
+            answers = self._handle.commit(offsets)
+        self._handle.inbox.committed({each: answer.offset for each, answer in answers.items() if answer.error is None})
+        refused = {each: answer.error for each, answer in answers.items() if answer.error is not None}
+        for error in refused.values():
+            raise translated(error, f"the offsets of {', '.join(map(str, refused))} were not committed")
         return offsets
-
-    def _wire_before(self, partition: TopicPartition, offset: Offset) -> Any:
-        """The offset with the leader epoch of the record before it, so that a truncated log is detected (KIP-320)."""
-        epoch = self.reading.inbox.epoch_before(partition, offset)
-        return self._wire(*partition, offset, **({} if epoch is None else {"leader_epoch": epoch}))
 
     def committed(self, partition: TopicPartition) -> Offset | None:
         """The group's committed offset; None without one. Raises YakError."""
@@ -240,15 +383,15 @@ class Consumer:
     def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record for the caller; asks the brokers before the first record. Raises YakError."""
         self.reading.require_open()
-        known = self.reading.inbox.position(partition)
+        known = self._handle.inbox.position(partition)
         return known if known is not None else self._places.own_starts([partition])[partition]
 
     def seek(self, partition: TopicPartition, to: Where) -> None:
         """Continue at this offset. Raises UsageError (`not-assigned`) for a partition that is not assigned."""
         self.reading.require_open()
         offset = self._places.resolve(partition, to)
-        if partition in self.reading.rebalancing.arriving:
-            self.reading.rebalancing.arriving[partition] = offset
+        if partition in self._handle.rebalancing.arriving:
+            self._handle.rebalancing.arriving[partition] = offset
         elif partition not in self.assignment():
             raise with_notes(
                 UsageError(
@@ -259,41 +402,27 @@ class Consumer:
                 )
             )
         else:
-            self._seek_now(partition, offset)
-        self.reading.inbox.seek(partition, offset)
-
-    def _seek_now(self, partition: TopicPartition, offset: Offset) -> None:
-        """Retry the seek: librdkafka refuses it until it fetches, which is after it got the committed offset."""
-        from confluent_kafka import KafkaException
-
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                self._handle.seek(self._wire(*partition, offset))
-                return
-            except KafkaException as error:
-                if name_of(error.args[0]) != "_STATE" or time.monotonic() > deadline:
-                    raise translated(error.args[0], f"{partition} could not be moved to {offset}") from None
-            time.sleep(0.01)
+            with explaining(f"{partition} could not be moved to {offset}"):
+                self._handle.seek(partition, offset, self._timeout_s, lambda: True)
+        self._handle.inbox.seek(partition, offset)
 
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Return no records of these partitions (default: all assigned ones) until `resume`; stay in the group
         meanwhile."""
-        self._quieten(partitions, self.reading.inbox.pause, "pause")
+        self._quieten(partitions, self._handle.inbox.pause, "pause")
 
     def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Resume these partitions (default: all paused ones) where `pause` stopped."""
         self._quieten(
-            self.reading.inbox.paused if partitions is None else partitions, self.reading.inbox.resume, "resume"
+            self._handle.inbox.paused if partitions is None else partitions, self._handle.inbox.resume, "resume"
         )
 
     def _quieten(self, partitions: Iterable[TopicPartition] | None, note: Any, verb: str) -> None:
         ours = self.assignment()
         wanted = ours if partitions is None else list(partitions)
         note(wanted)
-        wires = [self._wire(*each) for each in wanted if each in ours]
         with explaining(f"the partitions could not be {verb}d"):
-            getattr(self._handle, verb)(wires)
+            getattr(self._handle, verb)([each for each in wanted if each in ours])
 
     def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
         """The log start offset, and the end: the offset of the next record. Raises YakError."""

@@ -9,10 +9,8 @@
     workload.py    the OpenMessaging Benchmark's workloads, and their consumers
     clients.py     the clients as processes, started together
     result.py      all clients' results as one, in JSON and CSV
-    cpu.py         CPU seconds of the brokers' processes, where they run on this machine
     measured.py    a load with the CPU that the brokers used
     checks.py      `--assert` and `--baseline`
-    machine.py     the machine of the measurement
 
 A client is a process: librdkafka's own threads share one interpreter lock with the Python that feeds them, so one
 Python process feeds about 1.5 million records of 100 B a second on a core of 2024, and reads about 2 million.

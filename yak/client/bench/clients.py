@@ -1,22 +1,92 @@
 """The clients of a load as processes, started together, and their collected results."""
 
 import gc
+import math
 import multiprocessing
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from yak.client.admin import Admin
 from yak.client.bench import consume, end_to_end, produce, workload
-from yak.client.bench.histogram import Histogram
-from yak.client.bench.load import ClientProgram, ClientResult, Kind, Load, Slice
-from yak.client.bench.recent import FIGURES, Moment, RecentLatency, worst
+from yak.client.bench.histogram import Histogram, bucket_top
+from yak.client.bench.load import STAMP_BYTES, ClientProgram, ClientResult, Kind, Load, Slice
+from yak.client.bench.result import Result
+from yak.client.bench.topics import divide, ensure_topic, new_slices, offsets_grown, slices_of
+from yak.client.bench.workload import readers_slices
 from yak.client.login import ClientLogin, current_login, use_login
 from yak.client.security import ClientSecurity, in_force, use
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
+
+FIGURES: Final = ("p50_ms", "p99_ms", "max_ms")
+LOOK_SECONDS: Final = 0.5
+
+
+class Moment(NamedTuple):
+    """The records of all clients, and the slowest client's latencies in the last half second; 0.0 where none was
+    timed."""
+
+    records: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class RecentLatency:
+    """Computes a client's latencies of the last half second, and writes the figures to `shared` from `place` on."""
+
+    __slots__ = ("_before", "_due_s", "_latency", "_place", "_shared")
+
+    def __init__(self, latency: Histogram, shared: Any, place: int) -> None:
+        self._latency = latency
+        self._shared = shared
+        self._place = place
+        self._before: dict[int, int] = {}
+        self._due_s = time.monotonic() + LOOK_SECONDS
+
+    def look(self) -> None:
+        """Update the figures; cheap unless half a second has passed."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + LOOK_SECONDS
+        counts = self._latency.counts.copy()  # another thread records meanwhile
+        grown = {bucket: count - self._before.get(bucket, 0) for bucket, count in counts.items()}
+        self._before = counts
+        for at, value in enumerate(recent_ms({bucket: count for bucket, count in grown.items() if count})):
+            self._shared[self._place + at] = value
+
+
+def recent_ms(counts: dict[int, int]) -> tuple[float, float, float]:
+    """Median, p99 and maximum of the buckets in milliseconds; zeros without values."""
+    if not counts:
+        return (0.0, 0.0, 0.0)
+    ordered = sorted(counts)
+    total = sum(counts.values())
+    found = [_at(ordered, counts, math.ceil(total * share)) for share in (0.5, 0.99)]
+    return (found[0] / 1e6, found[1] / 1e6, bucket_top(ordered[-1]) / 1e6)
+
+
+def _at(ordered: Sequence[int], counts: dict[int, int], wanted: int) -> int:
+    seen = 0
+    for bucket in ordered:
+        seen += counts[bucket]
+        if seen >= wanted:
+            return bucket_top(bucket)
+    return bucket_top(ordered[-1])
+
+
+def worst(shared: Sequence[float]) -> tuple[float, float, float]:
+    """The maximum of each figure over all clients."""
+    count = len(FIGURES)
+    p50, p99, longest = (max(shared[at::count], default=0.0) for at in range(count))
+    return p50, p99, longest
+
 
 READY_SECONDS = 120.0
 """If not all clients are connected and warm after this time, the run fails."""
@@ -194,3 +264,53 @@ def end_process(process: Any) -> None:
     if process.is_alive():
         process.kill()
         process.join()
+
+
+def run_benchmark(
+    load: Load,
+    partitions: int | None = None,
+    *,
+    on_start: Callable[[], None] = lambda: None,
+    on_progress: Callable[[int], None] = lambda _records: None,
+    on_moment: Callable[[Moment], None] | None = None,
+) -> Result:
+    """Create or find the topic, run the clients, and count.
+
+    Raises Unreachable, UsageError (`bench-partitions`, `bench-empty`, `bench-size`), YakError.
+    """
+    if load.kind == "e2e" and load.size_bytes < STAMP_BYTES:
+        raise UsageError(
+            "bench-size",
+            f"end-to-end records need {STAMP_BYTES} bytes or more",
+            why="each carries its sender's name and the time it was due",
+            try_=(f"--size {STAMP_BYTES}",),
+        )
+    admin = Admin(load.bootstrap_servers)
+    if load.kind == "consume":
+        before = slices_of(admin, load.topic)
+    else:
+        ensure_topic(admin, load.topic, partitions)
+        before = new_slices(admin, load.topic)
+    shares = shares_of(load, before)
+    results = run_load(load, shares, on_start=on_start, on_progress=on_progress, on_moment=on_moment)
+    if load.kind in ("consume", "e2e"):
+        return Result(load, results)
+    stored = offsets_grown(admin, load.topic, before) - sum(each.warm_up_records for each in results)
+    producers = load.clients - load.readers
+    return Result(load, results[:producers], stored, results[producers:])
+
+
+def shares_of(load: Load, slices: tuple[Slice, ...]) -> list[tuple[Slice, ...]]:
+    """The slices for each client to read. Raises UsageError (`bench-empty`) when there are none."""
+    if load.kind == "e2e":
+        return [(slices[client % len(slices)],) for client in range(load.clients)]
+    if load.kind != "consume":
+        return [()] * (load.clients - load.readers) + readers_slices(slices, load.readers)
+    there = sum(each.records for each in slices)
+    if there == 0 or (load.messages is not None and load.messages > there):
+        raise UsageError(
+            "bench-empty",
+            f"topic {load.topic} holds {there} records" + (f", not {load.messages}" if load.messages else ""),
+            try_=(f"yak bench produce --topic {load.topic} --msgs {load.messages or 1000000}",),
+        )
+    return divide(slices, load.clients, load.messages)

@@ -4,8 +4,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from yak.client.bench.connection import CONNECT_SECONDS, consumer_properties
-from yak.client.bench.load import ClientResult, Load, Session, Slice, Stop
+from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice, Stop, consumer_properties
 from yak.client.errors import from_exception
 
 BATCH_RECORDS = 1000

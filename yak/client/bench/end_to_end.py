@@ -11,13 +11,18 @@ import uuid
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from yak.client.bench.connection import (
+from yak.client.bench.load import (
     CONNECT_SECONDS,
+    STAMP_BYTES,
+    ClientResult,
+    Load,
+    Session,
+    Slice,
+    Stop,
     consumer_properties,
     payloads,
     producer_properties,
 )
-from yak.client.bench.load import STAMP_BYTES, ClientResult, Load, Session, Slice, Stop
 from yak.client.errors import from_exception
 
 STAMP = struct.Struct(">16sq")

@@ -9,8 +9,17 @@ from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from yak.client.bench.connection import CONNECT_SECONDS, in_flight_records, payloads, producer_properties
-from yak.client.bench.load import ClientResult, Load, Session, Slice, Stop
+from yak.client.bench.load import (
+    CONNECT_SECONDS,
+    ClientResult,
+    Load,
+    Session,
+    Slice,
+    Stop,
+    in_flight_records,
+    payloads,
+    producer_properties,
+)
 from yak.client.errors import from_exception
 
 BATCH_RECORDS = 500

@@ -12,24 +12,61 @@ from typing import Any, Final
 
 from yak.client.connection import base_config
 from yak.client.consume import BATCH, POLL_S, Window, offsets_behind
-from yak.client.errors import from_exception, from_kafka, is_transient, kafka_exceptions, name_of
-from yak.client.groups.starting import Started, start_of
-from yak.client.received import Received
+from yak.client.consumer import (
+    REBALANCED,
+    Callbacks,
+    ConsumerHandle,
+    Received,
+    consumer_config,
+    is_transient,
+    refusal_in,
+    source_of,
+)
+from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """One assigned partition, its start offset, and the group's committed offset (None: nothing).
+
+    `trouble` describes a conflict with the log.
+    """
+
+    partition: TopicPartition
+    offset: Offset
+    committed: Offset | None
+    trouble: str = ""
+
+
+def start_of(
+    partition: TopicPartition,
+    committed: Offset | None,
+    own: Offset | None,
+    window: Window,
+    marks: tuple[Offset, Offset] | None,
+) -> Started:
+    """The committed offset; without one, the window's start. `own` is the position of a member that commits nothing.
+
+    A committed offset below the log start is deleted: reading starts at the log start. One above the log end says
+    nothing about the present records, so it counts as not committed (as with Kafka's auto.offset.reset).
+    """
+    low, high = marks or (0, max(committed or 0, window.start))
+    first = min(max(window.start, low), max(high, low))
+    if committed is None:
+        return Started(partition, max(first, own or 0), None)
+    if committed < low:
+        return Started(partition, low, committed, f"{low - committed} records were deleted before the group read them")
+    if committed > high:
+        return Started(
+            partition, first, committed, f"{committed} was committed, the log ends at {high}: reading from {first}"
+        )
+    return Started(partition, max(committed, own or 0), committed)
+
+
 SESSION_MS: Final = 10_000
 """How long a killed member keeps its partitions; librdkafka's default of 45 s is long for a command."""
-_MOVED_ON: Final = {
-    "ILLEGAL_GENERATION",
-    "UNKNOWN_MEMBER_ID",
-    "REBALANCE_IN_PROGRESS",
-    "STALE_MEMBER_EPOCH",
-    "FENCED_MEMBER_EPOCH",
-    "_ASSIGNMENT_LOST",
-    "_MAX_POLL_EXCEEDED",
-}
-"""The group rebalances: librdkafka rejoins by itself."""
 _NO_OFFSET: Final = "_NO_OFFSET"
 
 
@@ -68,27 +105,13 @@ class GroupReader:
         verbose: int = 0,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        from confluent_kafka import Consumer
-        from confluent_kafka import TopicPartition as Wire
-
-        self._consumer: Any = Consumer(
-            base_config(servers, verbose=verbose)
-            | {
-                "group.id": group,
-                "session.timeout.ms": SESSION_MS,
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "enable.partition.eof": True,
-                # When retention overtakes a slow reader, read the rest of the log from its start.
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed" if read_committed else "read_uncommitted",
-                "fetch.queue.backoff.ms": 10,
-                "allow.auto.create.topics": False,
-            }
-            | dict(extra or {})
+        # When retention overtakes a slow reader, read the rest of the log from its start.
+        config = base_config(servers, verbose=verbose) | consumer_config(
+            group, reset="earliest", read_committed=read_committed
         )
+        own = {"session.timeout.ms": SESSION_MS, "enable.partition.eof": True}
+        self._handle = ConsumerHandle[Any](config | own | dict(extra or {}))
         self.group = group
-        self._wire = Wire
         self._windows = dict(windows)
         self._all_stop = all(window.stop is not None for window in self._windows.values())
         self._marks, self._flush, self._every = marks, flush, every
@@ -99,11 +122,8 @@ class GroupReader:
         self._since = 0
         self._commit_at = time.monotonic()
         self._may_commit = every is not None
-        self._failure: BaseException | None = None
         self._is_paused = False
-        self._consumer.subscribe(
-            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self._handle.subscribe(topics, Callbacks(self._on_assigned, self._on_revoked, self._on_lost))
 
     @property
     def is_joining(self) -> bool:
@@ -117,14 +137,11 @@ class GroupReader:
         permanent error.
         """
         while more() and not self._is_at_end():
-            first = self._consumer.poll(POLL_S)
-            self._raise_failure()
-            if first is None:
+            batch = list(self._handle.poll(POLL_S, BATCH))
+            self._handle.rebalancing.raise_pending()
+            if not batch:
                 self._commit_if_due()
                 yield None
-                continue
-            batch = (first, *self._consumer.consume(BATCH, 0))
-            self._raise_failure()
             for message in batch:
                 if not self._is_record(message):
                     continue
@@ -143,8 +160,8 @@ class GroupReader:
 
         For callers that use few of many messages, and commit by `commit_now`. Raises the errors of `records`.
         """
-        found = self._consumer.consume(limit, wait_s)
-        self._raise_failure()
+        found = self._handle.consumer.consume(limit, wait_s)
+        self._handle.rebalancing.raise_pending()
         taken = []
         for message in found:
             if self._is_record(message) and not self._is_too_late(message, message.timestamp()[1]):
@@ -156,21 +173,21 @@ class GroupReader:
     def _is_record(self, message: Any) -> bool:
         """Whether the message is a wanted record, not an event."""
         if message.error() is not None:
-            self._handle(message.error(), message)
+            self._take_error(message.error(), message)
             return False
-        return self._is_wanted(TopicPartition(message.topic(), message.partition()), message.offset())
+        return self._is_wanted(source_of(message), message.offset())
 
     def _is_too_late(self, message: Any, timestamp_ms: int) -> bool:
         """Whether the record is from `until_ms` or later, which ends its partition."""
         if self._until_ms is None or timestamp_ms < self._until_ms:
             return False
-        partition = TopicPartition(message.topic(), message.partition())
+        partition = source_of(message)
         self._windows[partition].stop = message.offset()
         self._rest_if_done(partition)
         return True
 
     def _took(self, message: Any) -> None:
-        partition = TopicPartition(message.topic(), message.partition())
+        partition = source_of(message)
         self._next[partition] = message.offset() + 1
         self._since += 1
         self._rest_if_done(partition)
@@ -183,19 +200,20 @@ class GroupReader:
     def pause(self) -> None:
         """Return no records until `resume`, and stay in the group: `fetch` must still be called."""
         self._is_paused = True
-        self._consumer.pause([self._wire(*each) for each in self.assigned])
+        self._handle.pause(self.assigned)
 
     def resume(self) -> None:
         """Resume after `pause`."""
         self._is_paused = False
-        self._consumer.resume([self._wire(*each) for each in self.assigned if not self._has_come_to_stop(each)])
+        self._handle.inbox.resume(self._handle.inbox.paused)
+        self._handle.resume([each for each in self.assigned if not self._has_come_to_stop(each)])
 
     def behind(self) -> int | None:
         """Unread offsets of the assigned partitions, by the high watermarks of the last fetches; None when unknown."""
         if self._assigned is None:
             return None
         stops = {each: self._windows[each].stop for each in self.assigned}
-        return offsets_behind(self._consumer, {each: self._next[each] for each in self.assigned}, stops)
+        return offsets_behind(self._handle, {each: self._next[each] for each in self.assigned}, stops)
 
     def commit_now(self) -> str:
         """Commit all processed records, whatever `every` says; return the reason of a transient failure. Raises
@@ -221,46 +239,35 @@ class GroupReader:
 
     def _rest_if_done(self, partition: TopicPartition) -> None:
         if self._has_come_to_stop(partition):
-            self._consumer.pause([self._wire(*partition)])
+            self._handle.pause([partition])
 
-    def _handle(self, error: Any, message: Any) -> None:
+    def _take_error(self, error: Any, message: Any) -> None:
         name = name_of(error)
         if name == "_PARTITION_EOF":
             # The end comes after transaction markers and compacted records: no record was skipped.
-            partition = TopicPartition(message.topic(), message.partition())
+            partition = source_of(message)
             if self._assigned is not None and partition in self._assigned:
                 self._next[partition] = max(self._next[partition], message.offset())
                 self._rest_if_done(partition)
             return
-        if is_transient(error) or name in _MOVED_ON:
+        if is_transient(error, REBALANCED):
             return
         raise from_kafka(error, f'group "{self.group}" cannot be read with')
 
-    def _raise_failure(self) -> None:
-        """Raise an error of a callback, since exceptions must not pass through librdkafka."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-
     # assignments
 
-    def _on_assign(self, consumer: Any, wires: list[Any]) -> None:
-        try:
-            started = self._started([TopicPartition(each.topic, each.partition) for each in wires])
-        except BaseException as error:  # noqa: BLE001  (raised again outside of the callback)
-            self._failure = error
-            consumer.assign([])
-            return
+    def _on_assigned(self, partitions: list[TopicPartition]) -> None:
+        arriving = self._handle.rebalancing.arriving
+        arriving.clear()
+        started = self._started(partitions)
         for each in started:
             self._next[each.partition] = each.offset
             # Without a committed offset, the first commit stores the start offset: the group remembers where it began.
             self._committed[each.partition] = each.committed if each.committed is not None else -1
         self._assigned = {each.partition for each in started}
-        consumer.assign(
-            [self._wire(*each.partition, each.offset) for each in started if not self._has_come_to_stop(each.partition)]
-        )
+        arriving |= {each.partition: each.offset for each in started if not self._has_come_to_stop(each.partition)}
         if self._is_paused:
-            self.pause()
+            self._handle.inbox.pause(arriving)
         self._commit_at = time.monotonic()
         self._tell(started)
 
@@ -285,14 +292,12 @@ class GroupReader:
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             try:
-                answers = self._consumer.committed([self._wire(*each) for each in partitions], timeout=left_s)
-                errors = [each.error for each in answers if each.error is not None]
-                if not errors:
-                    return {
-                        TopicPartition(each.topic, each.partition): each.offset for each in answers if each.offset >= 0
-                    }
-                failure = from_kafka(errors[0], what)
-                heals = is_transient(errors[0])
+                answers = self._handle.committed(partitions, left_s)
+                refused = refusal_in(answers)
+                if refused is None:
+                    return {each: answer.offset for each, answer in answers.items() if answer.offset >= 0}
+                failure = from_kafka(refused[1], what)
+                heals = is_transient(refused[1])
             except kafka_exceptions() as error:
                 failure = from_exception(error, what)
                 heals = _heals(error)
@@ -300,16 +305,15 @@ class GroupReader:
                 raise failure
             time.sleep(POLL_S)
 
-    def _on_revoke(self, _consumer: Any, _wires: list[Any]) -> None:
+    def _on_revoked(self, _partitions: list[TopicPartition]) -> None:
         try:
             why = self._commit() if self._may_commit else ""
             if why:
                 self._warn(f'what group "{self.group}" read last was not committed and comes again: {why}')
-        except BaseException as error:  # noqa: BLE001  (as above)
-            self._failure = error
-        self._assigned = None
+        finally:
+            self._assigned = None
 
-    def _on_lost(self, _consumer: Any, _wires: list[Any]) -> None:
+    def _on_lost(self, _partitions: list[TopicPartition]) -> None:
         if self._may_commit and self._since:
             self._warn(f'group "{self.group}" went on without this member; what was not committed yet comes again')
         self._assigned = None
@@ -338,23 +342,21 @@ class GroupReader:
             return ""
         what = f'offsets of group "{self.group}" were not committed'
         try:
-            answers = self._consumer.commit(
-                offsets=[self._wire(*each, offset) for each, offset in offsets.items()], asynchronous=False
-            )
+            answers = self._handle.commit(offsets)
         except kafka_exceptions() as error:
             if _name(error) == _NO_OFFSET:
                 return ""
             failure = from_exception(error, what)
-            if not _heals(error) and _name(error) not in _MOVED_ON:
+            if not _heals(error) and _name(error) not in REBALANCED:
                 raise failure from None
             return failure.why
-        for each in answers:
-            if each.error is None:
-                partition = TopicPartition(each.topic, each.partition)
-                self._committed[partition] = each.offset
-            elif not is_transient(each.error) and name_of(each.error) not in _MOVED_ON:
-                raise from_kafka(each.error, what)
-        return next((from_kafka(each.error, what).why for each in answers if each.error is not None), "")
+        for each, answer in answers.items():
+            if answer.error is None:
+                self._committed[each] = answer.offset
+            elif not is_transient(answer.error, REBALANCED):
+                raise from_kafka(answer.error, what)
+        refused = refusal_in(answers)
+        return "" if refused is None else from_kafka(refused[1], what).why
 
     def finish(self) -> None:
         """Commit the uncommitted rest, with retries until the timeout. Raises YakError (`not-committed`)."""
@@ -379,7 +381,7 @@ class GroupReader:
     def close(self) -> None:
         """Leave the group without another commit."""
         self._may_commit = False
-        self._consumer.close()
+        self._handle.close()
 
 
 def _name(error: BaseException) -> str:

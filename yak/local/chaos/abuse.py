@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.admin import Admin
+from yak.client.bench.clients import run_benchmark
 from yak.client.bench.load import Load
 from yak.client.bench.result import Result
-from yak.client.bench.run import run_benchmark
 from yak.client.bench.topics import ensure_topic
 from yak.client.reach import split_address
 from yak.errors import UsageError, YakError

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Final
 
 from yak.ids import TopicPartition
-from yak.local.chaos.library import Library, librdkafka
-from yak.local.chaos.members import Member
+from yak.local.chaos.members import Library, Member, librdkafka
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.transactions import RECORDS, TransactionalWriter, Worker

@@ -12,9 +12,8 @@ from yak.client.store_moves import set_target
 from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
 from yak.local import processes, redis_child
 from yak.local.broker_process import parse_error
-from yak.local.chaos.node import Node
+from yak.local.chaos.node import Disk, LimitedDisk, Node, OwnDisk, can_limit
 from yak.local.chaos.proxy import CLIENTS, Route, quiet_port
-from yak.local.chaos.small_disk import Disk, LimitedDisk, OwnDisk, can_limit
 from yak.local.quorum import BOTH, RAFT, REDIS, QuorumSpec, new_secret, shared_secret, voters_of
 from yak.local.redis_child import RunningRedis
 from yak.private_files import replace_file

@@ -2,13 +2,33 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.local.chaos.library import Library, librdkafka
 from yak.local.chaos.readers import POLL_SECONDS, close, consumer_config, take
 from yak.local.chaos.recorder import Recorder
 from yak.sim.history_checker.history import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Makes one client's producers and consumers, by a config of librdkafka, with the methods of confluent_kafka's.
+
+    `kill` ends them where they run in a process of their own. A call under way then fails with a fatal error.
+    """
+
+    producer: Callable[[dict[str, Any]], Any]
+    consumer: Callable[[dict[str, Any]], Any]
+    kill: Callable[[], None]
+
+
+def librdkafka() -> Library:
+    """librdkafka in this process, which no caller can kill."""
+    import confluent_kafka
+
+    return Library(confluent_kafka.Producer, confluent_kafka.Consumer, lambda: None)
+
 
 SESSION_MS: Final = 6_000
 COMMIT_SECONDS: Final = 1.0

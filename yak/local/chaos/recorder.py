@@ -1,15 +1,38 @@
 """The growing history of a run, recorded from many threads, and the counters for display."""
 
+import struct
 import threading
 import time
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from yak.local.chaos.content import decode
-from yak.sim.history_checker.history import Assign, Commit, Event, History, Outcome, Poll, Run, Send, Txn
+from yak.sim.history_checker.history import UNREADABLE, Assign, Commit, Event, History, Outcome, Poll, Run, Send, Txn
 from yak.sim.history_checker.history import Final as FinalRead
+
+_HEAD: Final = struct.Struct(">QI")
+_WRITER_BITS: Final = 32
+
+
+def value_of(writer: int, sequence: int) -> int:
+    """The unique number of a writer's record."""
+    return writer << _WRITER_BITS | sequence
+
+
+def encode(value: int, size_bytes: int) -> bytes:
+    """The record's value: the number, its CRC-32, and zeros up to the size."""
+    return _HEAD.pack(value, zlib.crc32(value.to_bytes(8, "big"))).ljust(size_bytes, b"\0")
+
+
+def decode(content: bytes | None) -> int:
+    """The number; UNREADABLE when no client of the run can have written this value."""
+    if content is None or len(content) < _HEAD.size or any(content[_HEAD.size :]):
+        return UNREADABLE
+    value, check = _HEAD.unpack_from(content)
+    return int(value) if zlib.crc32(content[:8]) == check else UNREADABLE
+
 
 _DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
 """Errors that prove that nothing was appended, also by earlier tries."""

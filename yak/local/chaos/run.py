@@ -16,16 +16,13 @@ from yak.ids import TopicPartition
 from yak.local.chaos import settling
 from yak.local.chaos.clients import GROUP, Clients, ClientSettings
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
-from yak.local.chaos.faults import FaultKind
-from yak.local.chaos.library import Library, librdkafka
-from yak.local.chaos.nemesis import Nemesis, Struck
-from yak.local.chaos.operator import Operator
+from yak.local.chaos.members import Library, librdkafka
+from yak.local.chaos.nemesis import Nemesis, Operator, Struck
 from yak.local.chaos.readers import NO_END, read_everything
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.replicas import different_replicas, logged_bugs, reached
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
-from yak.local.chaos.schedule import PlannedFault, plan
-from yak.local.chaos.settling import Settled, Violation
+from yak.local.chaos.schedule import FaultKind, PlannedFault, plan
+from yak.local.chaos.settling import Settled, Violation, different_replicas, logged_bugs, reached
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
 from yak.local.quorum import BOTH, REDIS
 from yak.sim.history_checker.history import History

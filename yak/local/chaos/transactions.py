@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from yak.client.connection import IMPATIENT, base_config
 from yak.ids import TopicPartition
-from yak.local.chaos.content import encode, value_of
-from yak.local.chaos.library import Library, librdkafka
-from yak.local.chaos.members import Member
+from yak.local.chaos.members import Library, Member, librdkafka
 from yak.local.chaos.readers import poll
-from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.recorder import Recorder, encode, value_of
 from yak.local.chaos.writers import CONFIG, RECORD_BYTES, log_config
 from yak.local.load import Load
 from yak.sim.history_checker.history import Outcome

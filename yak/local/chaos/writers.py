@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from yak.ids import TopicPartition
-from yak.local.chaos.content import encode, value_of
-from yak.local.chaos.recorder import Recorder
+from yak.local.chaos.recorder import Recorder, encode, value_of
 from yak.local.load import LibrdkafkaLoad
 
 NEVER_GIVES_UP_MS: Final = 0

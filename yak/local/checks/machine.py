@@ -4,14 +4,19 @@ import os
 import resource
 import shutil
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from yak.client.reach import probe
+from yak.errors import YakError
 from yak.local import ports
 from yak.local.checks.finding import Finding
+from yak.local.cluster import LocalCluster
+from yak.local.status import ClusterStatus
 from yak.view.formats import format_size
 
 _MIB: Final = 1024 * 1024
@@ -96,3 +101,67 @@ def check_lease(lease_s: float, renew_s: float) -> Finding:
     if renew_s > lease_s / 2:
         return Finding("lease", "warn", f"{detail}: one late renewal ends it", f"--renew-interval {lease_s / 3:.3g}s")
     return Finding("lease", "ok", detail)
+
+
+MIN_COLUMNS: Final = 80
+MIN_ROWS: Final = 24
+
+
+def check_terminal(environment: Mapping[str, str] | None = None) -> Finding:
+    """One finding about this terminal; skipped when the output is no terminal."""
+    env = os.environ if environment is None else environment
+    if not sys.stdout.isatty():
+        return Finding("terminal", "skip", "the output is not a terminal")
+    size = shutil.get_terminal_size((0, 0))
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    colours = _colours(env)
+    detail = f"{size.columns}x{size.lines}, {colours}, {encoding}"
+    if encoding != "utf8":
+        return Finding("terminal", "warn", f"{detail}: signs may be shown as ?", "export LC_ALL=C.UTF-8")
+    if size.columns < MIN_COLUMNS or size.lines < MIN_ROWS:
+        return Finding("terminal", "warn", detail, f"make it at least {MIN_COLUMNS}x{MIN_ROWS}")
+    return Finding("terminal", "ok", detail)
+
+
+def _colours(environment: Mapping[str, str]) -> str:
+    if environment.get("NO_COLOR"):
+        return "no colours (NO_COLOR)"
+    if environment.get("COLORTERM") in {"truecolor", "24bit"}:
+        return "16 million colours"
+    term = environment.get("TERM", "")
+    if "256color" in term:
+        return "256 colours"
+    return "no colours" if term in {"", "dumb"} else "16 colours"
+
+
+def read_status(data_dir: str) -> ClusterStatus | None:
+    """The cluster's status; None when no cluster was started there, or its state cannot be read."""
+    try:
+        status = LocalCluster(data_dir).status()
+    except YakError:
+        return None
+    return status if status.brokers else None
+
+
+def check_local_cluster(data_dir: str) -> Finding:
+    """Whether the processes that should run do run."""
+    try:
+        status = LocalCluster(data_dir).status()
+    except YakError as error:
+        return Finding("local cluster", "FAIL", f"{error.message}: {error.why}", error.try_[0] if error.try_ else "")
+    if not status.brokers:
+        return Finding("local cluster", "skip", f"none was started in {status.data_dir}")
+    if all(broker.state == "stopped" for broker in status.brokers):
+        return Finding("local cluster", "skip", f"the one in {status.data_dir} is stopped")
+    up_again = f"yak up -d --data-dir {status.data_dir}"
+    dead = [str(broker.node_id) for broker in status.brokers if broker.state == "dead"]
+    if dead:
+        return Finding("local cluster", "FAIL", f"node {', '.join(dead)} should run and is gone", up_again)
+    if status.redis_running is False:
+        return Finding("local cluster", "FAIL", "its Redis should run and is gone", up_again)
+    paused = [broker.node_id for broker in status.brokers if broker.state == "paused"]
+    if paused:
+        resume = f"yak node resume {paused[0]} --data-dir {status.data_dir}"
+        return Finding("local cluster", "warn", f"node {', '.join(map(str, paused))} is paused", resume)
+    nodes = ", ".join(f"node {broker.node_id} at {broker.address}" for broker in status.brokers)
+    return Finding("local cluster", "ok", f"{nodes}, in {status.data_dir}")

@@ -1,17 +1,105 @@
 """The network path to a cluster: names, TCP, the Kafka protocol, and the brokers' advertised addresses."""
 
 import socket
+import ssl
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
 
 from yak.client.reach import probe, split_address
-from yak.client.security import in_force
-from yak.config.listeners import is_loopback
+from yak.client.security import explain_tls, in_force
+from yak.config.listeners import Listeners, is_loopback, without_authentication
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
-from yak.local.checks.listeners import check_listeners
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState, worst
+
+_OPEN: Final = "use SASL_SSL (docs/security.md), or bind 127.0.0.1"
+_HTTP_LISTENERS, _HTTP_AUTHENTICATION = "yak.http.listeners", "yak.http.authentication"
+
+
+def check_listeners(servers: str, node_ids: Sequence[int], timeout_s: float) -> list[Finding]:
+    """What the brokers' own configs say of their listeners; skipped when they do not tell them."""
+    from yak.client.admin import Admin
+
+    admin = Admin(servers, timeout_ms=round(timeout_s * 1000))
+    configs: dict[int, Mapping[str, str]] = {}
+    for node_id in node_ids:
+        try:
+            found = admin.configs("broker", str(node_id))
+        except YakError as error:
+            return [Finding("authentication", "skip", f"node {node_id} does not tell its configs: {error.message}")]
+        configs[node_id] = {each.name: each.value for each in found if each.value}
+    return [check_authentication(configs), *check_between_brokers(configs)]
+
+
+def check_authentication(configs: Mapping[int, Mapping[str, str]]) -> Finding:
+    """Whether a listener beyond the loopback interface lets clients in without a login or a certificate."""
+    found = []
+    for node_id, settings in configs.items():
+        try:
+            addresses = [str(each) for each in without_authentication(settings)]
+        except YakError as error:
+            return Finding("authentication", "skip", f"node {node_id}: {error.message}")
+        http = settings.get(_HTTP_LISTENERS, "")
+        if http and settings.get(_HTTP_AUTHENTICATION) == "none" and not is_loopback(urlsplit(http).hostname or ""):
+            addresses.append(http)
+        found += [f"node {node_id} at {address}" for address in addresses]
+    if found:
+        detail = f"other machines connect without a login or a certificate: {', '.join(found)}"
+        return Finding("authentication", "warn", detail, _OPEN)
+    return Finding("authentication", "ok", "each listener beyond this machine asks for a login or a certificate")
+
+
+def check_between_brokers(configs: Mapping[int, Mapping[str, str]]) -> list[Finding]:
+    """Whether each broker has the listener that each other one uses between brokers, with its security protocol."""
+    listeners = {node_id: Listeners.from_settings(settings) for node_id, settings in configs.items()}
+    problems = []
+    for node_id, own in listeners.items():
+        wanted = own.inter_broker
+        for other_id, other in listeners.items():
+            found = next((each for each in other.advertised if each.name == wanted.name), None)
+            if found is None:
+                problems.append(f"node {other_id} has no listener {wanted.name}, which node {node_id} uses for brokers")
+            elif found.security_protocol is not wanted.security_protocol:
+                protocols = (
+                    f"{found.security_protocol} on node {other_id}, {wanted.security_protocol} on node {node_id}"
+                )
+                problems.append(f"listener {wanted.name} is {protocols}")
+    if not problems:
+        return []
+    hint = "set inter.broker.listener.name to a listener that all brokers have"
+    return [Finding("brokers", "FAIL", "; ".join(dict.fromkeys(problems)), hint)]
+
+
+_WARNING_DAYS = 30
+_DAY_S = 86_400
+
+
+def check_tls(address: str, timeout_s: float) -> Finding:
+    """Shake hands as yak's commands do: trust, host name and dates of the broker's certificate are checked by that.
+
+    Raises UsageError (`client-certificate`).
+    """
+    host, port = split_address(address)
+    try:
+        sock = in_force().secured(socket.create_connection((host, port), timeout=timeout_s), host)
+    except OSError as error:
+        hint = f"openssl s_client -connect {address} -showcerts   shows the certificate"
+        return Finding("tls", "FAIL", f"{address}: {explain_tls(error) or error}", hint)
+    assert isinstance(sock, ssl.SSLSocket)
+    with sock:
+        certificate = sock.getpeercert() or {}
+        version = sock.version()
+    until_s = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+    left_days = int((until_s - time.time()) // _DAY_S)
+    names = ", ".join(str(name) for _, name in certificate.get("subjectAltName", ()))  # type: ignore[str-unpack]
+    until = time.strftime("%Y-%m-%d", time.gmtime(until_s))
+    detail = f"{address} speaks {version}; its certificate names {names or 'no host'} and is valid until {until}"
+    if left_days < _WARNING_DAYS:
+        return Finding("tls", "warn", f"{detail}, {left_days} days", "yak certs create DIR --force   renews it")
+    return Finding("tls", "ok", detail)
 
 
 def check_network(servers: str, timeout_s: float) -> list[Finding]:
@@ -46,8 +134,6 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
         return [*findings, Finding("tcp", "FAIL", f"{address}: {reason}", hint)], False
     findings.append(Finding("tcp", "ok", f"{address} accepts connections ({(time.monotonic() - began) * 1000:.1f} ms)"))
     if in_force().uses_tls:
-        from yak.local.checks.tls import check_tls
-
         findings.append(check_tls(address, timeout_s))
         if findings[-1].state == "FAIL":
             return findings, False
@@ -127,3 +213,25 @@ def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
         f"{states.count(state)} of {total} are {state.label}",
         f"yak isr {option.get(state, '--under-replicated')}",
     )
+
+
+def check_faults(servers: str, *, timeout_s: float) -> list[Finding]:
+    """A finding when a broker allows fault injection: a warning if it has faults, or if other machines reach it."""
+    from yak.client.faults import list_faults
+    from yak.errors import YakError
+
+    allowed, counts = [], {}
+    for address in (each.strip() for each in servers.split(",")):
+        try:
+            counts[address] = len(list_faults(address, timeout_s=timeout_s))
+        except YakError:  # it allows none, or does not answer, which the other checks say
+            continue
+        allowed.append(address)
+    if not allowed:
+        return []
+    said = f"{', '.join(allowed)} can inject faults (yak.fault.injection.enable)"
+    if total := sum(counts.values()):
+        return [Finding("faults", "warn", f"{said}, and inject {total} now", "yak faults clear")]
+    if not all(is_loopback(split_address(address)[0]) for address in allowed):
+        return [Finding("faults", "warn", said, "yak.fault.injection.enable=false, and a restart")]
+    return [Finding("faults", "ok", f"{said}, and inject none")]

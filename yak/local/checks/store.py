@@ -83,3 +83,27 @@ def _check_clock(client: Any) -> Finding:
     if abs(skew_ms) > SKEW_WARN_MS:
         return Finding("clock", "warn", detail, "timedatectl set-ntp true")
     return Finding("clock", "ok", detail)
+
+
+def check_quorum(servers: str, *, timeout_s: float) -> Finding | None:
+    """The finding of the first broker that answers; None when the cluster has no quorum, or no broker answers."""
+    from yak.client.quorum import describe_quorum
+    from yak.errors import Unreachable, YakError
+
+    for address in servers.split(","):
+        try:
+            state = describe_quorum(address.strip(), timeout_s=timeout_s)
+        except Unreachable as error:
+            if error.code == "quorum-no-leader":
+                return Finding("quorum", "FAIL", f"{error.message}: changes are refused", "yak up, or start its voters")
+            continue
+        except YakError:
+            return None
+        voters = ", ".join(map(str, state.voter_ids))
+        said = f"node {state.leader_id} leads in epoch {state.epoch}, voters {voters}"
+        away = sorted(set(state.voter_ids) - state.running_voters())
+        if away:
+            nodes = ", ".join(map(str, away))
+            return Finding("quorum", "warn", f"{said}; not running: {nodes}", "yak quorum describe --replication")
+        return Finding("quorum", "ok", said)
+    return None

@@ -1,21 +1,127 @@
 """`yak demo failover`: under load, the broker that is leader and controller is killed."""
 
+import itertools
+import os
+import re
+import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
-from yak.client.admin import Admin
+from yak.client.admin import LATEST, Admin
 from yak.client.leadership import carry_out, plan_moves
+from yak.client.quorum import QuorumState, describe_quorum
 from yak.client.replica_offsets import read_cluster, read_metadata
 from yak.errors import NothingInTime, YakError
-from yak.ids import NodeId
+from yak.ids import NodeId, TopicPartition
+from yak.local import processes
+from yak.local.chaos.readers import read_everything
 from yak.local.cluster import UpSettings
-from yak.local.demo.scenario import MIN_ISR, REQUEST_SECONDS, Reporter, Result, Settings
-from yak.local.demo.topics import NOT_POWER_LOSS, TopicsScenario
-from yak.local.failover import Failover, end_and_watch
+from yak.local.demo.delivery import Delivery, deliveries
+from yak.local.demo.load import CsvFile, Processes, ServerMetrics, write_file_list
+from yak.local.demo.scenario import FINISH_SECONDS, MIN_ISR, REQUEST_SECONDS, Reporter, Result, Row, Scenario, Settings
+from yak.local.failover import Failover, end_and_watch, tenths
 from yak.local.supervise import LogFollower
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState
+
+CSV_ROWS_PER_SECOND: Final = 500
+BEGIN_SECONDS: Final = 20.0
+READ_SECONDS: Final = 30.0
+NOT_POWER_LOSS: Final = "kill -9 is not power loss: against that, set flush.messages=1 on a topic"
+
+
+class TopicsScenario(Scenario):
+    """Three clients send to a topic of one partition each; at the end every record is read back."""
+
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        super().__init__(settings, reporter)
+        self.loads: list[ServerMetrics | CsvFile | Processes] = []
+        self.delivered: tuple[Delivery, ...] = ()
+        self.killed_pid: int | None = None
+
+    def make_clients(self) -> None:
+        """Prepare the clients: confluent-kafka, `yak produce`, and kafka-python if it is installed."""
+        path, seconds = os.path.join(self.work, "files.csv"), self.settings.load_seconds
+        rows = write_file_list(path, round(CSV_ROWS_PER_SECOND * seconds))
+        self.loads = [ServerMetrics(self.recorder, self.bootstrap)]
+        self.loads.append(CsvFile(self.recorder, self.bootstrap, path, rows, seconds))
+        if Processes.is_installed():
+            self.loads.append(Processes(self.recorder, self.bootstrap))
+
+    def say_clients(self) -> None:
+        """Report the data and the clients."""
+        for load in self.loads:
+            self.say(f"{load.topic:<15} {load.what}")
+            self.say(f"{'':<15} by {load.name}")
+
+    def wait_until_all_store(self) -> int:
+        """Wait until each client has a stored record, so that the kill hits all of them; return the number of records.
+
+        Raises NothingInTime when a client stores nothing.
+        """
+        admin = Admin(self.bootstrap)
+        partitions = {TopicPartition(load.topic, 0): LATEST for load in self.loads}
+        deadline = time.monotonic() + BEGIN_SECONDS
+        while True:
+            ends = {partition.topic: found.offset for partition, found in admin.offsets(partitions).items()}
+            silent = [topic for topic, end in ends.items() if end == 0]
+            if not silent:
+                return sum(ends.values())
+            if time.monotonic() > deadline:
+                raise NothingInTime(
+                    "demo-client",
+                    f"nothing was stored in {', '.join(silent)} in {BEGIN_SECONDS:.0f} s",
+                    why="the client that sends there did not begin",
+                )
+            time.sleep(0.05)
+
+    def finish_clients(self) -> None:
+        """Let the clients end."""
+        for load in self.loads:
+            load.finish(FINISH_SECONDS)
+
+    def _compare(self) -> None:
+        self.step("Read every message back and compare")
+        self.finish_clients()
+        began = time.monotonic()
+        partitions = [TopicPartition(load.topic, 0) for load in self.loads]
+        left = read_everything(self.bootstrap, partitions, self.recorder, READ_SECONDS)
+        if left:
+            raise NothingInTime(
+                "demo-read-back",
+                f"the end of {len(left)} partitions was not reached in {READ_SECONDS:.0f} s",
+                why=", ".join(sorted(left)),
+            )
+        took_ms = self.took("read_back_ms", began)
+        found = deliveries(self.recorder.history())
+        self.delivered = tuple(found.get(f"{load.topic}-0", Delivery(load.topic)) for load in self.loads)
+        self.say(f"{sum(each.read for each in self.delivered)} messages read in {took_ms:.0f} ms")
+
+    def topics_result(self, notes: list[str], next_commands: list[tuple[str, str]], fields: dict[str, Any]) -> Result:
+        """The result with the counts of each topic."""
+        total = Delivery.total(self.delivered)
+        wrong = total.out_of_order + total.moved
+        counts = f"acked {total.acknowledged}, read {total.read}, lost {total.lost}, duplicated {total.duplicated}"
+        names = {load.topic: load.name for load in self.loads}
+        topics = [
+            {"topic": each.topic, **each.counts(), "client": names[each.topic], "ok": each.holds}
+            for each in self.delivered
+        ]
+        rows: list[Row] = []
+        for each in self.delivered:
+            shown = {name: getattr(each, name) for name in ("topic", "acknowledged", "read", "lost", "duplicated")}
+            rows.append({**shown, "out_of_order": each.out_of_order + each.moved})
+        return Result(
+            bool(self.delivered) and all(each.holds for each in self.delivered),
+            "every acknowledged message is there",
+            rows,
+            [f"{counts}, out of order {wrong}", self.start_note(), *notes],
+            next_commands,
+            {**total.counts(), **fields, "topics": topics, **self.common_fields()},
+        )
+
 
 REPLICAS_MAX: Final = 4
 ELECTION_SECONDS: Final = 5.0
@@ -221,3 +327,274 @@ def truncated_records(line: str) -> int:
         return 0
     fields = dict(word.split("=", 1) for word in words if "=" in word)
     return max(int(fields.get("from_offset", 0)) - int(fields.get("to_offset", 0)), 0)
+
+
+NODE: Final = 1
+
+
+class RestartScenario(TopicsScenario):
+    """Start, load, kill, restart, finish, read back."""
+
+    SUMMARY = "Real data, real clients, one kill -9, and every acknowledged message counted."
+    TIMES = ("restart_ms", "kill_to_first_ack_ms", "read_back_ms")
+    ERROR = "demo-client"
+    killed_at = 0.0
+
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (self._start_broker, self._send, self._kill, self._restart, self._finish, self._compare)
+
+    def _start_broker(self) -> None:
+        status = self.start(UpSettings(port=0))
+        self.say(f"metadata in {status.redis_url}")
+        self.say_ready(status)
+
+    def _send(self) -> None:
+        self.step("Send real data from clients that know nothing of each other")
+        self.make_clients()
+        for load in self.loads:
+            self.create_topic(load.topic, min_isr=1, partitions=1, replication_factor=1)
+        self.say_clients()
+        self.start_load(*self.loads)
+        self.go_on_to(0.4)
+
+    def _kill(self) -> None:
+        if not self.settings.kill:
+            self.step("Kill the broker: left out (--no-kill)")
+            return
+        stored = self.wait_until_all_store()
+        self.killed_pid = self.cluster.status().brokers[0].pid
+        self.step(f"Kill the broker in the middle of it: kill -{int(signal.SIGKILL)} {self.killed_pid}")
+        self.killed_at = time.monotonic()
+        assert not processes.is_running(self.cluster.kill(NODE))
+        self.say(f"gone, with {stored} messages stored and every client still sending")
+
+    def _restart(self) -> None:
+        if not self.settings.kill:
+            self.step("Start it again: left out")
+            return
+        self.step("Start it again on the same data")
+        began = time.monotonic()
+        again = self.cluster.restart(NODE)
+        took_ms = self.took("restart_ms", began)
+        self.say(f"ready in {took_ms:.0f} ms (pid {again.pid}); the clients go on by themselves")
+
+    def _finish(self) -> None:
+        self.step("Let the clients finish")
+        # Even on a slow machine, part of the load comes after the restart.
+        self.go_on_to(1.0, at_least=self.settings.load_seconds * 0.3)
+        self.finish_clients()
+        self.say(f"{self.recorder.acknowledged} messages acknowledged by the broker")
+        first = self.recorder.first_ack_after(self.killed_at) if self.killed_at else None
+        if first is not None:
+            took_ms = self.took("kill_to_first_ack_ms", self.killed_at, first)
+            self.say(f"from the kill to the first acknowledgement after it: {took_ms:.0f} ms")
+
+    def result(self) -> Result:
+        """The result."""
+        notes = []
+        restart_ms, first_ms = self.times["restart_ms"], self.times["kill_to_first_ack_ms"]
+        if restart_ms is not None:
+            first = "" if first_ms is None else f"; from the kill to the next ack {first_ms:.0f} ms"
+            notes = [f"restart after the kill {restart_ms:.0f} ms{first}", NOT_POWER_LOSS]
+        commands = [
+            ("yak up -d", "start a cluster that stays"),
+            ('yak produce -m "hello"', "store a message"),
+            ("yak consume --from-beginning --exit", "read it back"),
+            ("yak demo restart --keep", "this again, and leave it running"),
+        ]
+        if self.settings.keep:
+            commands = [
+                (f"yak consume server_metrics --from-beginning --exit -b {self.bootstrap}", ""),
+                (f"yak up --status --data-dir {self.where}", ""),
+                (f"yak down --data-dir {self.where}", ""),
+            ]
+        return self.topics_result(notes, commands, {"killed_pid": self.killed_pid})
+
+
+BROKERS: Final = 3
+TOPIC_AFTER: Final = "made-by-the-new-leader"
+_AFTER_SECONDS: Final = 1.0
+_ELECTED: Final = re.compile(r"^(\S+) +\S+ +quorum-leader-elected .*\bepoch=(\d+)")
+
+
+class ElectionScenario(TopicsScenario):
+    """Start, load, kill the quorum's leader, change the metadata, restart it, read back."""
+
+    SUMMARY = "Brokers without Redis; the leader of their metadata quorum killed; every acknowledged message counted."
+    TIMES = ("election_ms", "topic_created_ms", "restart_ms", "read_back_ms")
+    ERROR = "demo-no-election"
+
+    def __init__(self, settings: Settings, reporter: Reporter) -> None:
+        super().__init__(settings, reporter)
+        self.before: QuorumState | None = None
+        self.after: QuorumState | None = None
+        self.failover: Failover | None = None
+        self.pauses: dict[str, float] = {}
+
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The steps."""
+        return (self._start_brokers, self._look, self._send, self._kill, self._change, self._restart, self._compare)
+
+    @property
+    def victim(self) -> NodeId:
+        """The quorum's first leader."""
+        assert self.before is not None, "the steps have run"
+        return self.before.leader_id
+
+    def _start_brokers(self) -> None:
+        self.say_ready(self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS, metadata="raft")))
+
+    def _look(self) -> None:
+        self.step("Look at the metadata quorum: all brokers are voters")
+        self.before = self._show_quorum()
+        self.say("a change of the metadata is committed when two of the three have it on disk")
+
+    def _send(self) -> None:
+        self.step(f"Send real data to topics of which broker {self.victim} has all, one, or no leader")
+        self.make_clients()
+        other, third = sorted(set(self._brokers()) - {self.victim})
+        placements = {
+            "server_metrics": ([other, third], f"no replica on broker {self.victim}"),
+            "files": ([self.victim, other, third], f"led by broker {self.victim}"),
+            "processes": ([third, other, self.victim], f"broker {self.victim} follows"),
+        }
+        for load in self.loads:
+            replicas, said = placements[load.topic]
+            self.create_topic(load.topic, assignment=[replicas])
+            self.say(f"{load.topic:<15} replicas {','.join(map(str, replicas))}: {said}")
+        self.start_load(*self.loads)
+        self.go_on_to(0.35)
+
+    def _kill(self) -> None:
+        stored = self.wait_until_all_store()
+        self.step(f"Kill broker {self.victim}, the quorum's leader: kill -9 ({stored} messages so far)")
+        logs = LogFollower({name: path for name, path in self.cluster.log_paths().items() if name.startswith("node-")})
+
+        def killed(failover: Failover) -> None:
+            self.killed_pid = failover.pid
+            self.say(f"process {failover.pid} is gone, with every client sending")
+
+        self.failover = failover = end_and_watch(self.cluster, self.victim, on_ended=killed)
+        killed_at = time.time() - (time.monotonic() - failover.began_s)
+        self.wait("the quorum has another leader", lambda: self._quorum().leader_id != self.victim)
+        self.after = after = self._quorum()
+        elected = [at for _, line in logs.new_lines() if (at := elected_at(line, after.epoch)) is not None]
+        if not elected:
+            raise YakError(self.ERROR, "no broker logged its election", why=self.condition())
+        took_ms = self.times["election_ms"] = max(0.0, (min(elected) - killed_at) * 1000.0)
+        self.say(f"broker {after.leader_id} was elected in epoch {after.epoch}, {took_ms:.0f} ms after the kill")
+        self.go_on(_AFTER_SECONDS)
+        first = self.recorder.first_ack_after(failover.ended_s)
+        failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
+        self.reporter.timeline(failover)
+        self._note_pauses(failover.began_s)
+        self._show_quorum()
+
+    def _note_pauses(self, killed_s: float) -> None:
+        """The longest waits for an acknowledgement around the kill, of the clients that report each one at once."""
+        by_partition = self.recorder.acks().by_partition
+        for load in self.loads:
+            times = by_partition.get(f"{load.topic}-0", [])
+            around = [later - earlier for earlier, later in itertools.pairwise(times) if later >= killed_s]
+            before = [later - earlier for earlier, later in itertools.pairwise(times) if later < killed_s]
+            if not around or not before:
+                continue
+            pause_ms, usual_ms = max(around) * 1000.0, max(before) * 1000.0
+            self.pauses[load.topic] = pause_ms
+            self.say(
+                f"{load.topic:<15} waited {pause_ms:.0f} ms at most for an acknowledgement, before {usual_ms:.0f} ms"
+            )
+
+    def _change(self) -> None:
+        self.step("Change the metadata: create a topic with the new leader")
+        began = time.monotonic()
+        self.create_topic(TOPIC_AFTER, partitions=1, replication_factor=2)
+        self.say(f"created in {self.took('topic_created_ms', began):.0f} ms, with two of three voters")
+
+    def _restart(self) -> None:
+        victim = self.victim
+        self.step(f"Start broker {victim} again, on its old data")
+        began = time.monotonic()
+        again = self.cluster.restart(victim)
+        self.say(f"ready in {self.took('restart_ms', began):.0f} ms (pid {again.pid}), as a follower in the quorum")
+        self.wait(f"broker {victim} is in sync again", self._is_in_sync)
+        self.go_on_to(1.0)
+        self._show_quorum()
+
+    def result(self) -> Result:
+        """The result."""
+        assert self.after is not None, "the steps have run"
+        assert self.failover is not None
+        election_ms = self.times["election_ms"] or 0.0
+        notes = [
+            f"broker {self.after.leader_id} replaced the quorum's leader in {election_ms:.0f} ms, epoch {self.after.epoch}"
+        ]
+        if "server_metrics" in self.pauses:
+            pause_ms = self.pauses["server_metrics"]
+            notes.append(f"the client of the topic without a replica there never waited longer than {pause_ms:.0f} ms")
+        commands = [
+            ("yak up -d --brokers 3 --metadata raft", "start a cluster that stays"),
+            ("yak quorum describe --replication", "see its voters"),
+            ("yak node kill 1", "kill one of them"),
+            ("yak demo election --keep", "this again, and leave it running"),
+        ]
+        if self.settings.keep:
+            kept = ("yak up --status", "yak metadata log", "yak down")
+            commands = [(f"{command} --data-dir {self.where}", "") for command in kept]
+            commands.insert(0, (f"yak quorum describe --replication -b {self.bootstrap}", ""))
+        fields = {
+            "brokers": BROKERS,
+            "killed_node": self.victim,
+            "killed_pid": self.killed_pid,
+            "new_leader": self.after.leader_id,
+            "epoch_before": self.before.epoch if self.before is not None else None,
+            "epoch": self.after.epoch,
+            "longest_pause_ms": {topic: tenths(pause) for topic, pause in self.pauses.items()},
+            "timeline": self.failover.timeline.as_json(),
+        }
+        return self.topics_result([*notes, NOT_POWER_LOSS], commands, fields)
+
+    def condition(self) -> str:
+        """What the quorum's leader says."""
+        try:
+            found = self._quorum()
+        except YakError as error:
+            return error.message
+        return f"node {found.leader_id} leads the quorum in epoch {found.epoch}"
+
+    def _brokers(self) -> list[NodeId]:
+        return sorted(Admin(self.bootstrap).metadata().brokers)
+
+    def _is_in_sync(self) -> bool:
+        found = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions
+        topics = {load.topic for load in self.loads}
+        return all(set(each.isr) == set(each.replicas) for each in found if each.topic in topics)
+
+    def _quorum(self) -> QuorumState:
+        running = next(each for each in self.cluster.status().brokers if each.state == "running")
+        return describe_quorum(running.address, timeout_s=REQUEST_SECONDS)
+
+    def _show_quorum(self) -> QuorumState:
+        found = self._quorum()
+        rows = [
+            {
+                "node": voter.node_id,
+                "status": found.status_of(voter),
+                "epoch": found.epoch,
+                "log end": voter.log_end_offset,
+                "lag": voter.lag,
+                "fetched": None if voter.fetched_ms_ago is None else f"{voter.fetched_ms_ago} ms ago",
+            }
+            for voter in found.voters
+        ]
+        self.reporter.table(rows, [voter.node_id in found.running_voters() for voter in found.voters])
+        return found
+
+
+def elected_at(line: str, epoch: int) -> float | None:
+    """When a broker logged its election in this epoch, in seconds since 1970; None for any other line."""
+    found = _ELECTED.match(line)
+    if found is None or int(found[2]) != epoch:
+        return None
+    return datetime.fromisoformat(found[1]).timestamp()

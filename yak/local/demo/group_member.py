@@ -14,7 +14,7 @@ from yak.local import processes
 from yak.local.chaos.members import COOPERATIVE, Member
 from yak.local.chaos.recorder import Recorder
 from yak.local.demo.child import Child
-from yak.local.demo.sources import record_id
+from yak.local.demo.load import record_id
 from yak.local.processes import ProcessId
 from yak.local.spawn import yak_argv
 from yak.sim.history_checker.history import Event

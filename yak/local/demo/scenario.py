@@ -13,9 +13,8 @@ from yak.errors import NothingInTime, YakError
 from yak.ids import NodeId
 from yak.local.chaos.recorder import Recorder
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.demo.sources import record_id
-from yak.local.failover import Failover
-from yak.local.failover_timeline import tenths
+from yak.local.demo.load import record_id
+from yak.local.failover import Failover, tenths
 from yak.local.status import ClusterStatus
 
 MIN_ISR: Final = 2

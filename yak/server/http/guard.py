@@ -14,10 +14,11 @@
 
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.security import ANONYMOUS
-from yak.server.http.access import access_of
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
 from yak.server.http.forwarded import forwarded_caller
 from yak.server.http.problems import Problem
@@ -29,6 +30,35 @@ if TYPE_CHECKING:
 
     from yak.server.http.context import Context
     from yak.server.http.route import Route
+
+_OPERATIONS: Final = {"read": Operation.DESCRIBE, "change": Operation.ALTER, "admin": Operation.ALTER}
+_PARAMETERS: Final[Mapping[str, ResourceType]] = {
+    "group": ResourceType.GROUP,
+    "topic": ResourceType.TOPIC,
+    "name": ResourceType.TOPIC,
+}
+
+
+class Access(NamedTuple):
+    """An operation on a resource with this name."""
+
+    operation: Operation
+    kind: ResourceType
+    name: str
+
+
+def access_of(route: "Route", request: "Request") -> Access | None:
+    """What the request needs: on the group or the topic that its path or its query names, else on the cluster.
+
+    None where the body names it: the Kafka requests are checked.
+    """
+    operation = route.operation or _OPERATIONS[route.guard]
+    for given in (request.path_params, request.query_params):
+        for parameter, kind in _PARAMETERS.items():
+            if parameter in given:
+                return Access(operation, kind, str(given[parameter]))
+    return None if route.operation else Access(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
 
 _LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 

@@ -1,8 +1,7 @@
 """Messages for tests, without a broker."""
 
-from yak.client.api.message import Message
-from yak.client.api.serde import JSON, TEXT
-from yak.client.received import Received
+from yak.client.api.message import JSON, TEXT, Message
+from yak.client.consumer import Received
 
 
 def message(topic="t", partition=0, offset=0, *, key=None, value=b"null", epoch=3, keys=TEXT, values=JSON):

@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from yak.client.api.delivery import Deliveries, Delivery
 from yak.client.api.failures import SendFailed
 from yak.client.api.message import Sent
+from yak.client.api.producer import Deliveries, Delivery
 
 
 class Report:

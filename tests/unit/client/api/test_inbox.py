@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from yak.client.api.inbox import Inbox
+from yak.client.consumer import Inbox
 from yak.ids import TopicPartition
 
 sys.path.append(str(Path(__file__).parent))

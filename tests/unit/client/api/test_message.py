@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.api.serde import BYTES, Serde
+from yak.client.api.message import BYTES, Serde
 from yak.errors import YakError
 from yak.ids import TopicPartition
 

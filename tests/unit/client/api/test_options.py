@@ -6,7 +6,7 @@ import typing
 import pytest
 
 import yak
-from yak.client.api.options import ConsumerOptions, ProducerOptions
+from yak.client.api.client import ConsumerOptions, ProducerOptions
 
 
 @pytest.mark.parametrize(("options", "kind"), [(ProducerOptions, yak.Producer), (ConsumerOptions, yak.Consumer)])

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.api.inbox import Inbox
-from yak.client.api.rebalancing import Callbacks, Rebalancing
+from yak.client.consumer import Callbacks, Inbox, Rebalancing
 from yak.ids import TopicPartition
 
 sys.path.append(str(Path(__file__).parent))

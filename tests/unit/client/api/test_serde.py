@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.api.serde import BYTES, JSON, TEXT, Serde, to_bytes
+from yak.client.api.message import BYTES, JSON, TEXT, Serde, to_bytes
 from yak.errors import UsageError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))  # a lone surrogate is no text in UTF-8

@@ -10,8 +10,7 @@ import trio
 
 import yak.aio
 import yak.trio
-from yak.client.api.asynchronous.loop import in_thread
-from yak.client.api.asynchronous.worker import Worker
+from yak.client.api.asynchronous.worker import Worker, in_thread
 
 LOOPS = {"asyncio": (yak.aio.LOOP, asyncio.run), "trio": (yak.trio.LOOP, lambda main: trio.run(lambda: main))}
 

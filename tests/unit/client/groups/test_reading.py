@@ -102,7 +102,7 @@ class FakeConsumer:
         return offsets
 
     def close(self):
-        self.on_revoke(self, [])
+        revoke(self)
         self.events.append(("close",))
 
 
@@ -111,7 +111,7 @@ def assign(*partitions):
 
 
 def revoke(consumer):
-    consumer.on_revoke(consumer, [])
+    consumer.on_revoke(consumer, [Wire(*each) for each in consumer.assigned or ()])
 
 
 class Bench:
@@ -132,7 +132,7 @@ class Bench:
             timeout_s=timeout_s,
             **more,
         )
-        self.consumer = self.reader._consumer
+        self.consumer = self.reader._handle.consumer
         self.consumer.script = list(script)
         self.consumer.stored = dict(stored or {})
 
@@ -236,7 +236,7 @@ def test_a_record_that_comes_again_after_an_assignment_is_given_once():
 
 def test_what_a_lost_assignment_had_is_not_committed_and_told():
     def lose(consumer):
-        consumer.on_lost(consumer, [])
+        consumer.on_lost(consumer, [Wire(*ZERO)])
 
     bench = Bench([assign(ZERO), [Message(0)], lose, revoke])
     bench.run()

@@ -15,8 +15,8 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.security.scram import ITERATIONS_MIN, SCRAM_SHA_256, Mechanism, ScramCredential
 from yak.server.http import guard
-from yak.server.http.access import access_of
 from yak.server.http.authentication import TOKEN_PRINCIPAL, BasicLogins, authenticate
+from yak.server.http.guard import access_of
 from yak.server.http.problems import Problem
 from yak.server.http.route import Guard, Route
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from yak.server.http import csv_rows
 from yak.server.http.bodies import text_of
-from yak.server.http.csv_rows import CsvRow, CsvRows, ends_open
 from yak.server.http.problems import Problem
+from yak.server.http.routes import csv_upload
+from yak.server.http.routes.csv_upload import CsvRow, CsvRows, ends_open
 
 ROW_CHARS_MAX = 200
 
@@ -84,7 +84,7 @@ def test_memory_stays_within_the_bound_of_a_row():
 
 
 def test_quotes_that_are_never_closed_are_not_looked_at_again_for_ever(monkeypatch):
-    monkeypatch.setattr(csv_rows, "_RESCAN_FREE_CHARS", 0)
+    monkeypatch.setattr(csv_upload, "_RESCAN_FREE_CHARS", 0)
     rows = CsvRows("utf-8", ",", 10_000)
     line = b'"a","b\n'
     count = sum(len(list(rows.feed(line * 100))) for _ in range(100)) + len(list(rows.feed(b"", is_last=True)))
@@ -124,7 +124,7 @@ pieces = st.binary(max_size=60) | st.lists(
 ).map(b"".join)
 
 
-@pytest.mark.parametrize("encoding", list(csv_rows.ENCODINGS))
+@pytest.mark.parametrize("encoding", list(csv_upload.ENCODINGS))
 @given(pieces, st.integers(1, 9), st.sampled_from([",", ";", "\t", "é", "\u2028", " "]), st.sampled_from([5, 1000]))
 @example(b"", 1, ",", 1000)
 @example(b"a", 1, ",", 1000)

@@ -12,7 +12,7 @@ from yak.config.listeners import Listener, SecurityProtocol
 from yak.errors import ProtocolViolation
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
-from yak.server.http.inter_broker import InterBroker
+from yak.server.http.broker_client import InterBroker
 from yak.sim.rig import Rig
 
 SASL = Listener("SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT, "127.0.0.1", 1)

@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import Request
 
-from yak.server.http.consumers.content_types import V2, answer_type, check_body_type, embedded, records_type
+from yak.server.http.consumers.bodies import V2, answer_type, check_body_type, embedded, records_type
 from yak.server.http.problems import Problem
 
 

@@ -93,7 +93,7 @@ class FakeFeed:
         found, self.added = self.added, []
         return found
 
-    def commit(self):
+    def commit_now(self):
         self.events.append("commit")
         return ""
 
@@ -302,7 +302,7 @@ def test_what_a_group_gave_is_committed_when_it_is_asked_for(made):
 
 def test_a_commit_that_failed_says_why_to_who_asked(made):
     class Refused(FakeFeed):
-        def commit(self):
+        def commit_now(self):
             raise YakError("not-committed", "no")
 
     reader = made(Refused(backlog(1)), GROUP)
@@ -323,7 +323,7 @@ def test_partitions_that_are_added_are_told_of(made):
 
 
 def test_words_about_an_assignment():
-    from yak.client.groups.starting import Started
+    from yak.client.groups.reading import Started
 
     assert "the others have them all" in assignment_words([])
     started = [Started(TopicPartition("orders", number), 5, 5 if number else None) for number in range(6)]

@@ -4,7 +4,7 @@ from typing import Any
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
-from yak.tui.source.kafka_snapshot import NO_ID, Disk, Snapshot, changes, link_events, rate_events
+from yak.tui.source.kafka import NO_ID, Disk, Snapshot, changes, link_events, rate_events
 from yak.tui.state.picture import UNKNOWN_STORE, Picture
 from yak.view.partition_replicas import PartitionReplicas
 

@@ -10,7 +10,7 @@ import pytest
 from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
-from yak.tui.source.kafka_snapshot import Snapshot
+from yak.tui.source.kafka import Snapshot
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -89,7 +89,7 @@ def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: p
         return found
 
     monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
-    monkeypatch.setattr("yak.tui.source.kafka_snapshot.read_snapshot", next_look)
+    monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", next_look)
     monkeypatch.setattr("yak.tui.source.live.POLL_SECONDS", 0.01)
     made = LiveSource("old:9,new:9")
     assert not made.lacks
@@ -117,5 +117,5 @@ def test_user_who_is_refused_over_http_reads_the_cluster_over_kafka(monkeypatch:
 
     image = Image(brokers={1: BrokerInfo(1, 1, "", (), "new", 9, None, "leader", BrokerState.ACTIVE)})
     snapshot = Snapshot(1, 1_000, image, ())
-    monkeypatch.setattr("yak.tui.source.kafka_snapshot.read_snapshot", lambda _servers, _before: snapshot)
+    monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", lambda _servers, _before: snapshot)
     assert "lost" not in asyncio.run(kinds_until(source({1: "http://new:2"}, refuse), "link"))

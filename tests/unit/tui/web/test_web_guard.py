@@ -2,8 +2,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from yak.tui.web.guard import Guard
 from yak.tui.web.options import WebOptions
+from yak.tui.web.server import Guard
 
 HOST = "127.0.0.1:8090"
 

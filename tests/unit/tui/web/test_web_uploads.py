@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.web.uploads import UploadRefused, Uploads, safe_name
+from yak.tui.web.server import UploadRefused, Uploads, safe_name
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from yak.client.api.asynchronous.consumer import AsyncConsumer
-from yak.client.api.asynchronous.loop import Loop, in_thread
 from yak.client.api.asynchronous.producer import AsyncProducer, not_begun
-from yak.client.api.client import Client
-from yak.client.api.options import ConsumerOptions, ProducerOptions
+from yak.client.api.asynchronous.worker import Loop, in_thread
+from yak.client.api.client import Client, ConsumerOptions, ProducerOptions
 from yak.client.api.settings import Bootstrap
 from yak.client.metadata import Topic
 from yak.ids import Offset, TopicPartition

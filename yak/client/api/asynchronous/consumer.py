@@ -9,16 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import ClassVar, Self, TypeAlias, TypeVar, Unpack
 
-from yak.client.api.asynchronous.loop import Loop
 from yak.client.api.asynchronous.producer import not_begun
-from yak.client.api.asynchronous.worker import Worker
-from yak.client.api.consumer import Consumer
+from yak.client.api.asynchronous.worker import Loop, Worker
+from yak.client.api.client import ConsumerOptions
+from yak.client.api.consumer import BATCH, POLL_S, SLICE_S, Consumer, Where
 from yak.client.api.message import Message
-from yak.client.api.options import ConsumerOptions
-from yak.client.api.places import Where
-from yak.client.api.reading import BATCH, POLL_S, SLICE_S
-from yak.client.api.rebalancing import OnRebalance
 from yak.client.api.settings import Bootstrap
+from yak.client.consumer import OnRebalance
 from yak.ids import Offset, TopicPartition
 
 AsyncOnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]

@@ -3,12 +3,11 @@
 from types import TracebackType
 from typing import Any, ClassVar, Self, Unpack
 
-from yak.client.api.asynchronous.loop import Loop, in_thread
-from yak.client.api.delivery import Delivery
+from yak.client.api.asynchronous.worker import Loop, in_thread
+from yak.client.api.client import ProducerOptions
 from yak.client.api.failures import with_notes
 from yak.client.api.message import Sent
-from yak.client.api.options import ProducerOptions
-from yak.client.api.producer import GRACE_S, Headers, Producer, queue_full
+from yak.client.api.producer import GRACE_S, Delivery, Headers, Producer, queue_full
 from yak.client.api.settings import Bootstrap
 from yak.client.produce import Outgoing
 from yak.errors import UsageError

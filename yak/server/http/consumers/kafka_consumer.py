@@ -11,6 +11,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from yak.client.consumer import (
+    UNKNOWN_TOPIC,
+    Callbacks,
+    ConsumerHandle,
+    Inbox,
+    consumer_config,
+    is_transient,
+    refusal_in,
+    source_of,
+)
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.server.http.consumers.bodies import Mark, Settings
 from yak.server.http.consumers.failures import illegal_state, kafka_failure
@@ -31,20 +41,8 @@ _EVENTS_PER_TENDING: Final = 10
 _LOG_LINES_MAX: Final = 20
 _ASIDE_S: Final = 0.02
 """Long enough for a waiting read-only call to get in between two polls: it tries every few milliseconds."""
-_PASSING: Final = (
-    "_TRANSPORT",
-    "_ALL_BROKERS_DOWN",
-    "_TIMED_OUT",
-    "_RESOLVE",
-    "_MAX_POLL_EXCEEDED",
-    "UNKNOWN_TOPIC_OR_PART",
-    "_UNKNOWN_TOPIC",
-    "NOT_COORDINATOR",
-    "COORDINATOR_NOT_AVAILABLE",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-)
-"""Errors that librdkafka recovers from, of `yak.client.errors.is_transient`, which a server does not import. Like Java's
-consumer, it waits for a topic that does not exist yet."""
+_PASSING: Final = UNKNOWN_TOPIC | {"_MAX_POLL_EXCEEDED"}
+"""More errors that pass: like Java's consumer, an instance waits for a topic that does not exist yet."""
 _BEGINNING: Final = -2
 _END: Final = -1
 
@@ -52,7 +50,7 @@ _END: Final = -1
 class Fetched(NamedTuple):
     """A record as fetched."""
 
-    partition: TopicPartition
+    topic_partition: TopicPartition
     offset: Offset
     key: bytes | None
     value: bytes | None
@@ -64,95 +62,6 @@ class Fetched(NamedTuple):
         return len(self.key or b"") + len(self.value or b"")
 
 
-class Position(NamedTuple):
-    """The next offset, and the leader epoch of the delivered record before it (KIP-320), if there is one."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch | None
-
-
-class Inbox:
-    """The records an instance buffers between librdkafka and its client, and the client's position in each partition.
-
-    A position moves after a record when an answer delivered the record to the client, not when it was fetched. Records
-    of an answer that the client did not wait for go to its next read. Used by one thread at a time.
-    """
-
-    def __init__(self) -> None:
-        self.bytes_held = 0
-        self._waiting: deque[Fetched] = deque()
-        self._positions: dict[TopicPartition, Position] = {}
-        self._committed: dict[TopicPartition, Offset] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, record: Fetched) -> None:
-        """Add a fetched record."""
-        self._waiting.append(record)
-        self.bytes_held += record.size_bytes
-
-    def take(self, bytes_max: int, count_max: int) -> list[Fetched]:
-        """Remove records within these limits. The first one may exceed them, or it could never be read (KIP-74)."""
-        taken: list[Fetched] = []
-        taken_bytes = 0
-        while self._waiting and len(taken) < count_max:
-            size_bytes = self._waiting[0].size_bytes
-            if taken and taken_bytes + size_bytes > bytes_max:
-                break
-            taken_bytes += size_bytes
-            taken.append(self._waiting.popleft())
-        self.bytes_held -= taken_bytes
-        return taken
-
-    def put_back(self, records: list[Fetched]) -> None:
-        """Return records that were taken last and not delivered."""
-        self._waiting.extendleft(reversed(records))
-        self.bytes_held += sum(record.size_bytes for record in records)
-
-    def given(self, records: Iterable[Fetched]) -> None:
-        """The client received these records: move its positions."""
-        for record in records:
-            self._positions[record.partition] = Position(record.offset + 1, record.leader_epoch)
-
-    def seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """Continue at an offset; buffered records of the partition are dropped."""
-        self._drop([partition])
-        self._positions[partition] = Position(offset, None)
-
-    def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the records and offsets of revoked partitions."""
-        gone = dict.fromkeys(partitions)
-        self._drop(gone)
-        for partition in gone:
-            self._positions.pop(partition, None)
-            self._committed.pop(partition, None)
-
-    def forget_all(self) -> None:
-        """Like `forget`, for all partitions."""
-        self._waiting.clear()
-        self.bytes_held = 0
-        self._positions.clear()
-        self._committed.clear()
-
-    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
-        gone = dict.fromkeys(partitions)
-        self._waiting = deque(record for record in self._waiting if record.partition not in gone)
-        self.bytes_held = sum(record.size_bytes for record in self._waiting)
-
-    def uncommitted(self) -> dict[TopicPartition, Position]:
-        """The positions that differ from the last commit."""
-        return {
-            partition: position
-            for partition, position in self._positions.items()
-            if self._committed.get(partition) != position.offset
-        }
-
-    def committed(self, offsets: dict[TopicPartition, Offset]) -> None:
-        """These offsets are committed, or a commit of them is under way."""
-        self._committed.update(offsets)
-
-
 class KafkaConsumer:
     """A consumer, opened by `open`, ended by `close`. Methods raise Problem for errors from Kafka."""
 
@@ -160,9 +69,8 @@ class KafkaConsumer:
         self.log_lines: deque[str] = deque(maxlen=_LOG_LINES_MAX)
         """librdkafka's log lines, for the broker's log."""
         self._settings = settings
-        self._inbox = Inbox()
-        self._handle: Any = None
-        self._wire: Any = None
+        self._inbox: Inbox[Fetched] = Inbox(lambda record: record.size_bytes)
+        self._handle: ConsumerHandle[Fetched] | None = None
         self._connect: dict[str, Any] = {}
         """Bootstrap address, group and client id."""
         self._is_interrupted = False
@@ -170,18 +78,19 @@ class KafkaConsumer:
         self._shares = False
         self._resting = False
         self._failure: Any = None
-        self._stored: dict[TopicPartition, Offset] = {}
         self._ours: dict[TopicPartition, None] = {}
         self.is_looked_at = False
         """A read-only call is waiting for the handle."""
 
     def open(self, bootstrap: str, group: str, client_id: str, login: Mapping[str, str]) -> None:
         """Create the consumer; it connects by itself. `login` are librdkafka's settings of TLS and SASL."""
-        from confluent_kafka import TopicPartition as Wire
-
-        self._wire = Wire
         self._connect = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id, **login}
-        self._handle = make_handle(self._settings, self._connect, self.log_lines)
+        self._handle = make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+
+    @property
+    def _open(self) -> ConsumerHandle[Fetched]:
+        assert self._handle is not None, "the consumer is not open"
+        return self._handle
 
     def begin(self) -> None:
         """Reset the interruption before the next read."""
@@ -204,7 +113,7 @@ class KafkaConsumer:
             self.unsubscribe()
             return
         with explained("the subscription failed"):
-            self._handle.subscribe(names, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+            self._open.subscribe(names, Callbacks(self._assigned, self._revoked, self._lost))
         self._shares = True
 
     def unsubscribe(self) -> None:
@@ -216,10 +125,10 @@ class KafkaConsumer:
         self._store_given()
         with explained("unsubscribing failed"):
             if self._shares:
-                self._handle.close()
-                self._handle = make_handle(self._settings, self._connect, self.log_lines)
+                self._open.close()
+                self._handle = make_handle(self._settings, self._connect, self._inbox, self.log_lines)
             else:
-                self._handle.unassign()
+                self._open.consumer.unassign()
         self._shares = False
         self._nothing_is_ours()
 
@@ -228,7 +137,7 @@ class KafkaConsumer:
         wanted = dict.fromkeys(partitions)
         self._store_given()
         with explained("assigning the partitions failed"):
-            self._handle.assign(self._wires(wanted))
+            self._open.assign(wanted)
         self._shares = False
         self._nothing_is_ours()
         self._ours = wanted
@@ -237,32 +146,23 @@ class KafkaConsumer:
         """The current partitions, sorted. Never blocks."""
         return sorted(self._ours)
 
-    def _assigned(self, handle: Any, wires: list[Any]) -> None:
-        handle.assign(wires)
+    def _assigned(self, partitions: list[TopicPartition]) -> None:
         if self._resting:
-            handle.pause(wires)
-        self._ours = dict.fromkeys(TopicPartition(wire.topic, wire.partition) for wire in wires)
+            self._inbox.pause(partitions)
+        self._ours = dict.fromkeys(partitions)
 
-    def _revoked(self, _handle: Any, wires: list[Any]) -> None:
+    def _revoked(self, partitions: list[TopicPartition]) -> None:
         # librdkafka commits the stored offsets once this returns.
         self._store_given()
-        self._lost(_handle, wires)
+        self._lost(partitions)
 
-    def _lost(self, _handle: Any, wires: list[Any]) -> None:
-        gone = dict.fromkeys(TopicPartition(wire.topic, wire.partition) for wire in wires)
-        self._ours = {each: None for each in self._ours if each not in gone}
-        self._inbox.forget(gone)
-        for each in gone:
-            self._stored.pop(each, None)
+    def _lost(self, partitions: list[TopicPartition]) -> None:
+        self._ours = {each: None for each in self._ours if each not in partitions}
 
     def _nothing_is_ours(self) -> None:
         self._ours = {}
-        self._stored.clear()
         self._inbox.forget_all()
         self._resting = False
-
-    def _wires(self, partitions: Iterable[TopicPartition]) -> list[Any]:
-        return [self._wire(*each) for each in partitions]
 
     # --------------------------------------------------------------------------------------------------- records
 
@@ -276,7 +176,7 @@ class KafkaConsumer:
         self._wake()
         with explained("reading failed"):
             self._gather(time.monotonic() + wait_s, bytes_max)
-        taken = self._inbox.take(bytes_max, RECORDS_MAX)
+        taken = self._inbox.draw(bytes_max, RECORDS_MAX)
         if not taken and self._failure is not None:
             failure, self._failure = self._failure, None
             raise kafka_failure(failure, "reading failed")
@@ -287,7 +187,7 @@ class KafkaConsumer:
         while not (self._is_interrupted or self._is_ending) and self._failure is None:
             while inbox.bytes_held < bytes_max and len(inbox) < RECORDS_MAX:
                 # consume() with a timeout waits for a full batch; without one it takes the records already fetched.
-                messages = self._handle.consume(_BATCH, 0)
+                messages = self._open.consumer.consume(_BATCH, 0)
                 if not messages:
                     break
                 self._accept(messages)
@@ -299,7 +199,7 @@ class KafkaConsumer:
             if left <= 0:
                 return
             may_end = min_bytes is None and len(inbox) > 0
-            message = self._handle.poll(min(left, QUIET_S if may_end else SLICE_S))
+            message = self._open.consumer.poll(min(left, QUIET_S if may_end else SLICE_S))
             if message is None and may_end:
                 return
             self._accept([message])
@@ -314,14 +214,14 @@ class KafkaConsumer:
             if error is None:
                 self._inbox.put(
                     Fetched(
-                        TopicPartition(message.topic(), message.partition()),
+                        source_of(message),
                         message.offset(),
                         message.key(),
                         message.value(),
                         message.leader_epoch(),
                     )
                 )
-            elif error.name() in _PASSING or error.retriable():
+            elif is_transient(error, _PASSING):
                 self.log_lines.append(error.str())
             else:
                 self._failure = error
@@ -342,14 +242,14 @@ class KafkaConsumer:
         with contextlib.suppress(Problem), explained(""):
             if not self._resting:
                 while self._inbox.bytes_held < _TENDED_BYTES and len(self._inbox) < _TENDED_RECORDS:
-                    messages = self._handle.consume(_BATCH, 0)
+                    messages = self._open.consumer.consume(_BATCH, 0)
                     if not messages:
                         return
                     self._accept(messages)
-                self._handle.pause(self._wires(self._ours))
+                self._open.pause(self._ours)
                 self._resting = True
             for _ in range(_EVENTS_PER_TENDING):
-                message = self._handle.poll(0)
+                message = self._open.consumer.poll(0)
                 if message is None:
                     break
                 self._accept([message])
@@ -357,8 +257,9 @@ class KafkaConsumer:
     def _wake(self) -> None:
         if self._resting:
             self._resting = False
+            self._inbox.resume(self._inbox.paused)
             with explained("resuming the fetches failed"):
-                self._handle.resume(self._wires(self._ours))
+                self._open.resume(self._ours)
 
     # --------------------------------------------------------------------------------------------------- offsets
 
@@ -366,23 +267,15 @@ class KafkaConsumer:
         """Commit these offsets, or all positions. Without `waits` the commit is asynchronous and may yet fail."""
         if marks is not None:
             offsets = {each: mark.offset for each, mark in marks.items()}
-            wires = [self._wire(*each, mark.offset, mark.metadata) for each, mark in marks.items()]
+            metadata = {each: mark.metadata for each, mark in marks.items()}
         else:
-            positions = self._inbox.uncommitted()
-            offsets = {each: position.offset for each, position in positions.items()}
-            wires = [
-                self._wire(*each, offset, **({} if epoch is None else {"leader_epoch": epoch}))
-                for each, (offset, epoch) in positions.items()
-            ]
-        if not wires:
+            offsets, metadata = self._inbox.uncommitted(), None
+        if not offsets:
             return
         with explained("committing the offsets failed"):
-            answers = self._handle.commit(offsets=wires, asynchronous=not waits)
-        if waits:
-            refused = [wire for wire in answers if wire.error is not None]
-            if refused:
-                where = f"{refused[0].topic}-{refused[0].partition}"
-                raise kafka_failure(refused[0].error, f"committing the offset of {where} failed")
+            answers = self._open.commit(offsets, metadata, waits=waits)
+        if (refused := refusal_in(answers)) is not None:
+            raise kafka_failure(refused[1], f"committing the offset of {refused[0]} failed")
         self._inbox.committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
@@ -391,28 +284,18 @@ class KafkaConsumer:
         if not wanted:
             return {}
         with explained("the committed offsets are unavailable"):
-            answers = self._handle.committed(self._wires(wanted), timeout=_ASK_S)
-        for wire in answers:
-            if wire.error is not None:
-                raise kafka_failure(wire.error, f"the committed offset of {wire.topic}-{wire.partition} is unavailable")
-        return {
-            TopicPartition(wire.topic, wire.partition): Mark(wire.offset, wire.metadata or "")
-            for wire in answers
-            if wire.offset >= 0
-        }
+            answers = self._open.committed(wanted, _ASK_S)
+        if (refused := refusal_in(answers)) is not None:
+            raise kafka_failure(refused[1], f"the committed offset of {refused[0]} is unavailable")
+        return {each: Mark(found.offset, found.metadata or "") for each, found in answers.items() if found.offset >= 0}
 
     def _store_given(self) -> None:
         """With `auto.commit.enable`: store the client's positions, which librdkafka commits periodically."""
         if not self._settings.auto_commit:
             return
-        given = self._inbox.uncommitted()
-        fresh = {each: found for each, found in given.items() if self._stored.get(each) != found.offset}
-        wires = [self._wire(*each, found.offset) for each, found in fresh.items() if each in self._ours]
-        if wires:
-            # A partition revoked at this moment is read by another member, from the committed offset.
-            with contextlib.suppress(Problem), explained(""):
-                self._handle.store_offsets(offsets=wires)
-                self._stored |= {each: found.offset for each, found in fresh.items()}
+        # A partition revoked at this moment is read by another member, from the committed offset.
+        with contextlib.suppress(Problem), explained(""):
+            self._open.store_given(lambda: self._ours)
 
     # ------------------------------------------------------------------------------------------------- positions
 
@@ -421,7 +304,8 @@ class KafkaConsumer:
         self._require_ours(offsets)
         self._wake()
         for each, offset in offsets.items():
-            self._seek(each, offset)
+            with explained(f"seeking {each} to {offset} failed"):
+                self._open.seek(each, offset, _SEEK_S, lambda: not self._is_ending)
             self._inbox.seek(each, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
@@ -444,13 +328,10 @@ class KafkaConsumer:
         if not times_ms:
             return {}
         with explained("the offsets are unavailable"):
-            answers = self._handle.offsets_for_times(
-                [self._wire(*each, time_ms) for each, time_ms in times_ms.items()], timeout=_ASK_S
-            )
-        for wire in answers:
-            if wire.error is not None:
-                raise kafka_failure(wire.error, f"the offset of {wire.topic}-{wire.partition} is unavailable")
-        return {TopicPartition(wire.topic, wire.partition): wire.offset for wire in answers}
+            answers = self._open.offsets_at(times_ms, _ASK_S)
+        if (refused := refusal_in(answers)) is not None:
+            raise kafka_failure(refused[1], f"the offset of {refused[0]} is unavailable")
+        return {each: found.offset for each, found in answers.items()}
 
     def _require_ours(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
@@ -459,20 +340,6 @@ class KafkaConsumer:
                     f"{each} is not assigned to this instance",
                     "GET .../assignments lists the assigned partitions; a group assigns them within seconds",
                 )
-
-    def _seek(self, partition: TopicPartition, offset: Offset) -> None:
-        """Seek, with retries: librdkafka refuses it until it has the committed offset and fetches."""
-        from confluent_kafka import KafkaException
-
-        deadline = time.monotonic() + _SEEK_S
-        while True:
-            try:
-                self._handle.seek(self._wire(*partition, offset))
-                return
-            except KafkaException as error:
-                if error.args[0].name() != "_STATE" or time.monotonic() > deadline or self._is_ending:
-                    raise kafka_failure(error.args[0], f"seeking {partition} to {offset} failed") from None
-            time.sleep(0.01)
 
     def close(self) -> None:
         """Leave the group at once with a controlled close; with `auto.commit.enable`, commit the delivered records."""
@@ -488,24 +355,21 @@ class KafkaConsumer:
         self._handle = None
 
 
-def make_handle(settings: Settings, connect: Mapping[str, Any], log_lines: deque[str]) -> Any:
+def make_handle(
+    settings: Settings, connect: Mapping[str, Any], inbox: Inbox[Fetched], log_lines: deque[str]
+) -> ConsumerHandle[Fetched]:
     """A consumer; it connects by itself and logs to `log_lines`. Raises Problem."""
-    from confluent_kafka import Consumer
-
     config = {**handle_config(settings), **connect, "error_cb": lambda error: log_lines.append(error.str())}
     with explained("the consumer could not be created"):
-        return Consumer(config, logger=_Log(log_lines))
+        return ConsumerHandle(config, inbox=inbox, logger=_Log(log_lines))
 
 
 def handle_config(settings: Settings) -> dict[str, Any]:
     """librdkafka's configuration for an instance, with small queues: a broker may have many instances."""
-    return {
+    reset = "error" if settings.offset_reset == "none" else settings.offset_reset
+    return consumer_config(None, reset=reset, read_committed=settings.isolation == "read_committed") | {
         "group.protocol": "classic",
         "enable.auto.commit": settings.auto_commit,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error" if settings.offset_reset == "none" else settings.offset_reset,
-        "isolation.level": settings.isolation,
-        "allow.auto.create.topics": False,
         # A killed broker takes its instances along: the group must not wait 45 s for them.
         "session.timeout.ms": 10_000,
         "topic.metadata.refresh.interval.ms": 30_000,
@@ -514,7 +378,6 @@ def handle_config(settings: Settings) -> dict[str, Any]:
         "message.max.bytes": 1_048_576,
         "fetch.max.bytes": 2_097_152,
         "fetch.wait.max.ms": 250,
-        "fetch.queue.backoff.ms": 10,
         "fetch.error.backoff.ms": 100,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 500,

@@ -65,7 +65,7 @@ def _read_in_thread(
             422,
             42203,
             "not-json",
-            f"the record at offset {first.offset} of {first.partition} is not JSON: {error}",
+            f"the record at offset {first.offset} of {first.topic_partition} is not JSON: {error}",
             "read it with an instance of format binary, or skip it with POST .../positions",
         ) from None
     return body, taken[:count], taken[count:]
@@ -105,7 +105,7 @@ def render(records: Sequence[Fetched], data_format: DataFormat) -> tuple[bytes, 
             if not lines:
                 raise
             break
-        topic, partition = record.partition
+        topic, partition = record.topic_partition
         lines.append(
             b'{"topic":"%b","key":%b,"value":%b,"partition":%d,"offset":%d}'
             % (topic.encode(), key, value, partition, record.offset)

@@ -9,9 +9,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from yak.server.http.answers import until_gone
 from yak.server.http.context import Context, cluster_view
-from yak.server.http.events.listeners import Listener, Subscription, gap
+from yak.server.http.events.listeners import EventRing, Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
-from yak.server.http.events.ring import EventRing
 from yak.server.http.problems import Problem, json_bytes
 from yak.server.http.replica_rows import all_rows
 from yak.server.http.timed_stream import STREAM, PatientStream

@@ -21,7 +21,7 @@ from yak.server.http.bodies import (
     refuse_unknown_query,
 )
 from yak.server.http.consumers import bodies
-from yak.server.http.consumers.content_types import ANSWER_TYPES, V2, answer_type, check_body_type, records_type
+from yak.server.http.consumers.bodies import ANSWER_TYPES, V2, answer_type, check_body_type, records_type
 from yak.server.http.consumers.failures import illegal_state, with_code
 from yak.server.http.consumers.instances import Instance, Instances
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer

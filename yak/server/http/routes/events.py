@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
-from yak.server.http.events.listeners import Subscription
-from yak.server.http.events.ring import CURSOR, Wish
+from yak.server.http.events.listeners import CURSOR, Subscription, Wish
 from yak.server.http.events.stream import Asked, EventStream
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route

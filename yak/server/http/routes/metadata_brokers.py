@@ -16,8 +16,20 @@ from yak.server.http import metadata_bodies as read
 from yak.server.http.bodies import INT64_MAX, checked_integer, fields_of, json_body, refuse_unknown_query
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, is_yak_id
-from yak.server.http.metadata_bodies import NODE_ID_MAX, json_answer, require_store
-from yak.server.http.metadata_schemas import BROKER, COUNT, NODE_ID, PLACE, SECONDS, UUID, a_body, a_list, an_object
+from yak.server.http.metadata_bodies import (
+    BROKER,
+    COUNT,
+    NODE_ID,
+    NODE_ID_MAX,
+    PLACE,
+    SECONDS,
+    UUID,
+    a_body,
+    a_list,
+    an_object,
+    json_answer,
+    require_store,
+)
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.schemas import or_null

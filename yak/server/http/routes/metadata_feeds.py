@@ -32,7 +32,7 @@ from yak.server.http.answers import large_answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
-from yak.server.http.metadata_schemas import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
+from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.redis_client import ConnectionLost, ReplyError

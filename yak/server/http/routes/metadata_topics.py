@@ -15,8 +15,18 @@ from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
-from yak.server.http.metadata_bodies import identifier, require_store
-from yak.server.http.metadata_schemas import COUNT, NODE_ID, PRODUCER, TOPIC, UUID, WHOLE_TOPIC, a_body, a_list
+from yak.server.http.metadata_bodies import (
+    COUNT,
+    NODE_ID,
+    PRODUCER,
+    TOPIC,
+    UUID,
+    WHOLE_TOPIC,
+    a_body,
+    a_list,
+    identifier,
+    require_store,
+)
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import config_texts

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from yak.ids import TopicPartition
 from yak.replication.traffic import Traffic
-from yak.server.http.events.figures import LOOKED_AT_MAX, MOVED_MAX, TOPICS_MAX, Progress, Rates
+from yak.server.http.events.pump import LOOKED_AT_MAX, MOVED_MAX, TOPICS_MAX, Progress, Rates
 
 
 class FakePartition:

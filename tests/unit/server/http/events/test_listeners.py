@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from yak.server.http.events.listeners import QUEUE_BYTES_MAX, SLOW_SECONDS_MAX, Listener, chunk_of
-from yak.server.http.events.ring import EventRing
+from yak.server.http.events.listeners import QUEUE_BYTES_MAX, SLOW_SECONDS_MAX, EventRing, Listener, chunk_of
 
 
 class Socket:

@@ -8,9 +8,8 @@ import trio.testing
 
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
-from yak.server.http.events.listeners import Listener, Subscription
+from yak.server.http.events.listeners import EventRing, Listener, Subscription, Wish
 from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_UNHEARD_MAX, Gathering, Pump
-from yak.server.http.events.ring import EventRing, Wish
 from yak.server.http.fair_share import FairShare
 from yak.server.shell import Counters
 

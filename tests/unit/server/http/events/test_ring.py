@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.server.http.events.ring import EventRing, Wish
+from yak.server.http.events.listeners import EventRing, Wish
 from yak.server.http.problems import Problem
 
 ALL = Wish()

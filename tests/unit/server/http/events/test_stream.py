@@ -6,9 +6,8 @@ import pytest
 
 from tests.unit.server.http.rig import make_context
 from yak.server.http.context import HttpLimits
-from yak.server.http.events.listeners import Subscription
+from yak.server.http.events.listeners import EventRing, Subscription, Wish
 from yak.server.http.events.pump import Pump
-from yak.server.http.events.ring import EventRing, Wish
 from yak.server.http.events.stream import Asked, EventStream, event_pump
 from yak.server.http.problems import Problem
 
