@@ -12,9 +12,8 @@ from difflib import get_close_matches
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from yak.client.bench import produce
-from yak.client.bench.connection import CONNECT_SECONDS, consumer_properties
 from yak.client.bench.consume import without_errors
-from yak.client.bench.load import ClientResult, Load, Session, Slice
+from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice, consumer_properties
 from yak.client.errors import from_exception
 from yak.errors import UsageError
 
