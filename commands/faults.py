@@ -26,10 +26,10 @@ _ARGUMENTS = {
     "disconnect_on": ("api",),
     "delay_on": ("api", "delay_ms"),
     "blackhole_client": ("client_id",),
-    "lag_replica": ("topic", "partition", "broker"),
+    "lag_replica": ("topic", "partition", "broker", "delay_ms"),
     "freeze_isr": ("topic", "partition"),
 }
-_OPTIONAL = {"freeze_isr": 1}
+_OPTIONAL = {"freeze_isr": 1, "lag_replica": 1}
 _NUMBERS = ("delay_ms", "partition", "broker")
 _COLUMNS = ("node_id", "id", "fault", "api", "error", "delay_ms", "client_id", "topic", "partition", "calls", "hits")
 _WIDE = ("broker", "times", "on_call", "after")
@@ -66,6 +66,7 @@ def list_faults(g: Globals, broker: Broker = None) -> None:
         "yak faults add delay_on Metadata 2000",
         "yak faults add blackhole_client 'app-*'",
         "yak faults add lag_replica orders 0 2",
+        "yak faults add lag_replica orders 0 2 500",
         "yak faults add freeze_isr orders",
     ),
 )
@@ -76,7 +77,7 @@ def add(
         argument(
             "FAULT",
             "inject_error API ERROR, disconnect_on API, delay_on API MS, blackhole_client CLIENT_ID, lag_replica "
-            "TOPIC PARTITION BROKER, or freeze_isr TOPIC [PARTITION].",
+            "TOPIC PARTITION BROKER [MS], or freeze_isr TOPIC [PARTITION].",
         ),
     ],
     arguments: Annotated[list[str], argument("ARGUMENT", "What the fault takes.")],

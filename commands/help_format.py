@@ -26,6 +26,14 @@ class YakCommand(TyperCommand):
                 formatter.write(f"  {line}\n")
         self.format_options(ctx, formatter)
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The usage line's words; Typer before 0.29 shows no ellipsis after a named argument that may be repeated."""
+        pieces = [self.options_metavar or ""]
+        for parameter in self.get_params(ctx):
+            dots = "..." if parameter.nargs == -1 else ""
+            pieces += [piece.removesuffix(dots) + dots for piece in parameter.get_usage_pieces(ctx)]
+        return pieces
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options under their panels."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], WHAT: []}

@@ -243,8 +243,12 @@ _PLAIN: Final = {
     "Input should be a valid integer.*": "it is not a whole number",
     "Input should be a valid number.*": "it is not a number",
     "Input should be (less|greater) than or equal to (.*)": r"the limit is \2",
+    "(?<=': ).* is not a valid int.*": "it is not a whole number",
+    "(?<=': ).* is not a valid float.*": "it is not a number",
+    r"(?<=': ).* is not in the range (-?\d+)<=x<=(-?\d+)": r"it is not from \1 to \2",
+    r"(?<=': ).* is not in the range x>=(-?\d+)": r"it is less than \1",
 }
-"""Phrases of the library that parses options, and those for a user."""
+"""Phrases of the library that parses options, from Typer 0.29 on and before, and those for a user."""
 
 
 def _sentence(text: str) -> str:

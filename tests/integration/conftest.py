@@ -8,12 +8,13 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 import redis
@@ -24,6 +25,9 @@ from yak.local.processes import ProcessId, is_running, kill, stop
 from yak.local.redis_child import RunningRedis
 from yak.local.spawn import yak_argv
 from yak.local.state import STATE_FILE, load
+
+if TYPE_CHECKING:
+    from support.doc_page import Reader
 
 # What several files here share lies in support/; tests are no package, so its folder is named.
 sys.path.append(str(Path(__file__).parent))
@@ -295,3 +299,34 @@ def yak(tmp_path: Path) -> Iterator[YakCommands]:
 def unique_topic() -> str:
     """A topic name that no other test of this run has; for a second one add a suffix to it."""
     return f"topic-{os.getpid()}-{next(_names)}"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> "Iterator[Reader]":
+    """Runs the blocks of a page in an empty folder."""
+    from support.doc_page import Reader
+
+    made = Reader(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def made_data(module_broker: BrokerHarness) -> Path:
+    """The data directory of node 1 of some cluster with the records of one topic, cleanly stopped."""
+    from support.client_kinds import Confluent, Message
+
+    client = Confluent(module_broker.bootstrap)
+    client.create_topic("kept", configs={"retention.ms": "-1"})
+    client.produce("kept", [Message(b"x")] * 3)
+    module_broker.stop()
+    return Path(module_broker.data_dir)
+
+
+@pytest.fixture
+def data(made_data: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(made_data, tmp_path / "data")
+    return tmp_path / "data"

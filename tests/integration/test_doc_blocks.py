@@ -4,7 +4,6 @@ A mark above each block says that it is run, or why not: `<!-- run -->`, `<!-- r
 that the page does not show, `<!-- not run: REASON -->`.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,15 +35,6 @@ def pages(*titles: str) -> list[str]:
 
 GUIDES = [page for page in pages("Tutorial", "How-to") if page not in OWN_TESTS]
 RUN = [page for page in GUIDES if any(block.is_run for block in blocks(DOCS / page))]
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 @pytest.mark.parametrize(

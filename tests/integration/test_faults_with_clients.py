@@ -243,6 +243,16 @@ def test_lagging_replica_leaves_the_isr_and_comes_back_when_it_is_cleared(cluste
     assert cluster.isr(topic) == (1, 2, 3)
 
 
+def test_replica_that_lags_by_a_time_delays_acks_and_stays_in_the_isr(cluster, topic):
+    slow = next(node for node in (1, 2, 3) if node != cluster.leader_of(topic))
+    cluster.faults.lag_replica(topic, 0, broker=slow, delay_ms=700)
+    producer = librdkafka(cluster, acks="all")
+    began_s = time.monotonic()
+    assert send(producer, topic, b"a") is None
+    assert time.monotonic() - began_s >= 0.7
+    assert cluster.isr(topic) == (1, 2, 3)
+
+
 def test_frozen_isr_keeps_a_lagging_replica(cluster, topic):
     slow = next(node for node in (1, 2, 3) if node != cluster.leader_of(topic))
     freeze = cluster.faults.freeze_isr(topic)

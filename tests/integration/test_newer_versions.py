@@ -2,14 +2,12 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from support.client_kinds import Confluent, Message
 from support.refusals import check_error, fingerprint
 from support.waiting import wait_until
 
@@ -90,22 +88,6 @@ QUORUM_FILES: list[tuple[str, Edit, str, str, str]] = [
         "than 0",
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def made_data(module_broker: Any) -> Path:
-    """The data directory of a broker with records, cleanly stopped."""
-    client = Confluent(module_broker.bootstrap)
-    client.create_topic("kept", configs={"retention.ms": "-1"})
-    client.produce("kept", [Message(b"x")] * 3)
-    module_broker.stop()
-    return Path(module_broker.data_dir)
-
-
-@pytest.fixture
-def data(made_data: Path, tmp_path: Path) -> Path:
-    shutil.copytree(made_data, tmp_path / "data")
-    return tmp_path / "data"
 
 
 @pytest.fixture

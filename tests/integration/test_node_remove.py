@@ -12,6 +12,8 @@ from support.loads import SteadyLoad, check_complete
 from support.waiting import wait_until
 
 from yak.client.quorum import describe_quorum
+from yak.client.leadership import list_reassignments
+from yak.client.replica_offsets import read_metadata
 from yak.local.cluster import LocalCluster, UpSettings
 
 TOPIC = "orders"
@@ -125,3 +127,31 @@ def test_a_dead_broker_is_removed(cluster: LocalCluster, yak: Any) -> None:
     ran = yak.run("node", "remove", "4", "--yes")
     assert ran.code == 0, ran.err
     assert holders(cluster.status().bootstrap) == {1, 2, 3}
+
+
+def test_a_broker_that_ends_while_it_takes_partitions_is_replaced_by_another(cluster: LocalCluster, yak: Any) -> None:
+    bootstrap = start(cluster, 4, leaders=4)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    placed = [[1, 2], [1, 3], [2, 1], [3, 1]]
+    admin.create_topics([NewTopic(TOPIC, len(placed), replica_assignment=placed)])[TOPIC].result(20)
+    for partition in range(4):
+        added = yak.run("faults", "add", "lag_replica", TOPIC, str(partition), "4")
+        assert added.code == 0, added.err
+    with SteadyLoad(bootstrap, TOPIC, partitions=4) as load:
+        load.wait_for(200)  # broker 4 will lack these, so that what moves to it does not end
+        child = yak.start("node", "remove", "1", "--yes")
+        wait_until(lambda: 4 in taking(bootstrap), "broker 4, which holds nothing, takes partitions", 30)
+        cluster.kill(4)
+        out, err = child.communicate(timeout=60)
+        assert child.returncode == 0, out + err
+        load.wait_for(200)
+    left = cluster.status().bootstrap
+    assert holders(left) == {2, 3}
+    check_complete(load, left, TOPIC)
+
+
+def taking(bootstrap: str) -> set[int]:
+    """The brokers that moves under way add."""
+    found = read_metadata(bootstrap, timeout_s=10)
+    moves = list_reassignments(found.brokers[found.controller_id], timeout_s=10)
+    return {node for move in moves.values() for node in move.adding}

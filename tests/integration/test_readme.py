@@ -2,8 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support import doc_page
@@ -16,15 +14,6 @@ BUILDS = re.compile(r"^(?:make |\. \.venv/)")
 
 def blocks() -> list[Block]:
     return doc_page.blocks(README)
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    try:
-        yield reader
-    finally:
-        reader.close()
 
 
 def test_every_block_works_as_written_and_in_this_order(reader: Reader, capsys: pytest.CaptureFixture[str]) -> None:

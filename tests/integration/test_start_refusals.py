@@ -10,30 +10,13 @@ from typing import Any
 
 import pytest
 import redis
-from support.client_kinds import Confluent, Message
+from support.client_kinds import Confluent
 from support.refusals import check_error, fingerprint
 from support.waiting import wait_until
 
 from yak.errors import StartRefused
 
 KEPT = ("meta.properties", "kept-0/00000000000000000000.log", "kept-0/partition.metadata")
-
-
-@pytest.fixture(scope="module")
-def made_data(module_broker) -> Path:
-    """The data directory of node 1 of some cluster, cleanly stopped."""
-    client = Confluent(module_broker.bootstrap)
-    client.create_topic("kept", configs={"retention.ms": "-1"})
-    client.produce("kept", [Message(b"x")] * 3)
-    module_broker.stop()
-    return Path(module_broker.data_dir)
-
-
-@pytest.fixture
-def data(made_data: Path, tmp_path: Path) -> Path:
-    copy = tmp_path / "data"
-    shutil.copytree(made_data, copy)
-    return copy
 
 
 @pytest.fixture

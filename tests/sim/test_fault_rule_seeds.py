@@ -24,7 +24,7 @@ def drawn(rng: SeededRandom, topics: tuple[str, ...]) -> dict[str, object]:
     fault = rng.choice(("inject_error", "disconnect_on", "delay_on", "blackhole_client", "lag_replica", "freeze_isr"))
     rule: dict[str, object] = {"fault": fault}
     if fault == "lag_replica":
-        return rule | {"topic": rng.choice(topics), "partition": 0}
+        return rule | {"topic": rng.choice(topics), "partition": 0, "delay_ms": rng.choice((None, 1, 500))}
     if fault == "freeze_isr":
         return rule | {"topic": rng.choice(topics)}
     rule |= {"times": rng.choice((1, 3, None)), "on_call": rng.choice((1, 1, 4))}

@@ -5,7 +5,7 @@ Each round reads what is left to do from the cluster, so a removal that was inte
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +22,15 @@ from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 POLL_SECONDS: Final = 0.2
 STUCK_SECONDS: Final = 30.0
 """How long one and the same obstacle may last: a broker that restarts is back before."""
+TARGET_AWAY_SECONDS: Final = 10.0
+"""How long a broker that takes partitions may be away before another one takes them: one that restarts is back before."""
 _SHOWN_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the cluster says about the broker. `held` are the replicas of partitions that nothing moves away yet.
+    """What the cluster says about the broker. `held` are the replicas of partitions that nothing moves away yet, or that
+    move to a broker which is away.
 
     `controller` is the broker that said so, and that takes the moves.
     """
@@ -66,6 +69,7 @@ class Removal:
         self._servers, self._timeout_s, self._say = servers, timeout_s, say
         self._obstacle, self._since = "", 0.0
         self._told = -1
+        self._away_since: dict[NodeId, float] = {}
 
     def look(self) -> Holdings:
         """What the broker holds now. Raises Unreachable."""
@@ -82,14 +86,25 @@ class Removal:
             each for each in found.partitions if self.node_id in each.replicas or each.leader == self.node_id
         )
         held = {}
+        away = self._long_away(moves, found.brokers)
         for each in partitions:
             key = TopicPartition(each.topic, each.partition)
             removing = moves[key].removing if key in moves else ()
             aimed_at = tuple(node for node in each.replicas if node not in removing)
+            gone = next((node for node in aimed_at if node in away), None)
+            if gone is not None and self.node_id in removing:  # the plan replaces the removed broker again
+                aimed_at = tuple(self.node_id if node == gone else node for node in aimed_at)
             if self.node_id in aimed_at:
                 held[key] = aimed_at
         mine = {key: moves[key] for each in partitions if (key := TopicPartition(each.topic, each.partition)) in moves}
         return Holdings(found, controller, partitions, held, mine, self.node_id in found.brokers)
+
+    def _long_away(self, moves: Mapping[TopicPartition, Reassignment], live: Container[NodeId]) -> set[NodeId]:
+        """The brokers that take partitions and have not been live for a while."""
+        now = time.monotonic()
+        away = {node for move in moves.values() for node in move.adding if node not in live}
+        self._away_since = {node: self._away_since.get(node, now) for node in away}
+        return {node for node, since in self._away_since.items() if now - since >= TARGET_AWAY_SECONDS}
 
     def plan(self, holdings: Holdings) -> RemovalPlan:
         """Where its replicas go. Raises YakError (`last-broker`, `too-few-brokers`)."""
@@ -163,7 +178,7 @@ class Removal:
         try:
             plan = self.plan(holdings)
         except YakError as error:  # a broker that restarts is back soon
-            return f"{error.message}: {error.why}"
+            return holdings.obstacle or f"{error.message}: {error.why}"
         failed = reassign(holdings.controller, plan.targets, timeout_s=self._timeout_s, keeps_factor=True)
         self.moved += len(plan.targets) - len(failed)
         reasons = [f"{each.topic}-{each.partition}: {reason}" for each, reason in failed.items()]

@@ -39,7 +39,7 @@ _FIELDS: Final[Mapping[FaultKind, frozenset[str]]] = {
     FaultKind.DISCONNECT_ON: _OF_AN_API | {"after"},
     FaultKind.DELAY_ON: _OF_AN_API | {"delay_ms"},
     FaultKind.BLACKHOLE_CLIENT: _OF_REQUESTS,
-    FaultKind.LAG_REPLICA: frozenset({"topic", "partition", "broker"}),
+    FaultKind.LAG_REPLICA: frozenset({"topic", "partition", "broker", "delay_ms"}),
     FaultKind.FREEZE_ISR: frozenset({"topic", "partition"}),
 }
 _NEEDED: Final[Mapping[FaultKind, tuple[str, ...]]] = {

@@ -86,9 +86,16 @@ class FaultRules:
                 found.append(rule)
         return found
 
-    def lags(self, topic: str, partition: int, node_id: int) -> bool:
+    def stops_fetches(self, topic: str, partition: int, node_id: int) -> bool:
         """Whether this broker's replica of a partition is not to fetch."""
-        return any(rule.broker == node_id and rule.hits(topic, partition) for rule in self._lagging)
+        return any(not rule.delay_ms for rule in self._lags(topic, partition, node_id))
+
+    def lag_ms(self, topic: str, partition: int, node_id: int) -> int:
+        """How long this broker's replica of a partition is to wait after records, before it fetches more."""
+        return max((rule.delay_ms for rule in self._lags(topic, partition, node_id)), default=0)
+
+    def _lags(self, topic: str, partition: int, node_id: int) -> list[FaultRule]:
+        return [rule for rule in self._lagging if rule.broker == node_id and rule.hits(topic, partition)]
 
     def freezes(self, topic: str, partition: int) -> bool:
         """Whether this broker, as leader, is to propose no change of a partition's ISR."""

@@ -350,6 +350,8 @@ class ReplicaFetcher:
         count, throttled = len(records), log.config.follower_replication_throttled_replicas
         if throttled and count and (wait_ms := self._throttled_ms(partition, throttled, count)):
             self._delay_until(key, self._context.clock.now_ms + wait_ms)
+        elif count and (lag_ms := self._lag_ms(partition)):
+            self._delay_until(key, self._context.clock.now_ms + lag_ms)
         elif count or start_moved:
             # A DeleteRecords waits until this replica reports its new log start.
             self._name(key, partition, log)
@@ -386,6 +388,11 @@ class ReplicaFetcher:
         if not is_named(throttled, partition.topic_partition.partition, node_id) or node_id in partition.isr:
             return 0
         return self._throttle.taken(count, self._context.clock.now_ms)
+
+    def _lag_ms(self, partition: Partition) -> int:
+        """How long a fault that tests inject delays the fetch that acknowledges the records, and takes the next ones."""
+        faults = self._context.faults
+        return faults.lag_ms(*partition.topic_partition, self._node_id) if faults else 0
 
     def _name(self, key: Key, partition: Partition, log: Log) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""

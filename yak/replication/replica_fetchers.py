@@ -143,7 +143,7 @@ class ReplicaFetchers:
         if not self._epoch or not is_ours or partition.log is None or partition.is_leader:
             return None
         leader, faults = partition.leader_id, self._context.faults
-        if faults and faults.lags(*partition.topic_partition, self._node_id):
+        if faults and faults.stops_fetches(*partition.topic_partition, self._node_id):
             return None
         return leader if leader >= 0 and leader != self._node_id and self._node_id in partition.replicas else None
 

@@ -109,8 +109,11 @@ class Faults:
         """Read the requests of a client id and answer none of them; when it is cleared, their connections are closed."""
         return self._add("blackhole_client", broker, locals())
 
-    def lag_replica(self, topic: str, partition: int, broker: int) -> Fault:
-        """Let the replica on a broker stop fetching: it leaves the ISR once records are written that it lacks."""
+    def lag_replica(self, topic: str, partition: int, broker: int, *, delay_ms: int | None = None) -> Fault:
+        """Let the replica on a broker lag by `delay_ms`: it acknowledges records, and fetches the next ones, so much later.
+
+        Without `delay_ms` it stops fetching, and leaves the ISR once records are written that it lacks.
+        """
         return self._add("lag_replica", broker, locals())
 
     def freeze_isr(self, topic: str, partition: int | None = None) -> Fault:

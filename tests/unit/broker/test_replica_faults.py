@@ -39,6 +39,30 @@ def test_lagging_replica_leaves_the_isr_and_comes_back_when_the_rule_is_cleared(
     assert rig.replica(slow, "orders").log_end_offset == 1
 
 
+def test_replica_that_lags_by_a_time_stays_in_the_isr_and_delays_acks(rig):
+    slow = rig.followers("orders")[0]
+    add(rig, slow, "lag_replica", partition=0, broker=slow, delay_ms=800)
+    for number in range(3):
+        began_ms = rig.world.now_ms
+        assert rig.produce("orders", [b"%d" % number]).error_code == 0
+        assert 700 <= rig.world.now_ms - began_ms <= 1_700, (
+            "it acknowledges that much later, and a record may come in between"
+        )
+        assert slow in rig.info("orders").isr
+    pending = rig.begin_produce("orders", [b"a"])
+    clear(rig, slow)
+    began_ms = rig.world.now_ms
+    rig.run_until(lambda: pending.is_done)
+    assert rig.world.now_ms - began_ms < 500
+
+
+def test_replica_that_lags_longer_than_the_limit_leaves_the_isr(rig):
+    slow = rig.followers("orders")[0]
+    add(rig, slow, "lag_replica", partition=0, broker=slow, delay_ms=60_000)
+    rig.begin_produce("orders", [b"a"])
+    rig.run_until(lambda: slow not in rig.info("orders").isr)
+
+
 def test_replica_that_lags_without_new_records_stays_in_the_isr(rig):
     slow = rig.followers("orders")[0]
     add(rig, slow, "lag_replica", partition=0, broker=slow)

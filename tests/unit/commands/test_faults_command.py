@@ -79,8 +79,8 @@ def test_fault_is_added_to_one_broker_and_a_lagging_replica_to_its_own(yak, sent
         "id": "1a2b",
         "brokers": [2],
     }
-    yak("faults", "add", "lag_replica", "t", "0", "3")
-    lag = {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 3}
+    yak("faults", "add", "lag_replica", "t", "0", "3", "250")
+    lag = {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 3, "delay_ms": 250}
     assert [each[:2] for each in sent.asked] == [("add", "2"), ("add", "3")]
     assert sent.asked[1][2] == lag
 

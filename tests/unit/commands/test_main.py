@@ -205,7 +205,8 @@ def test_shell_completion_offers_commands(yak):
     ("words", "said"),
     [
         (("consume", "--max-messages", "abc"), "'-n': it is not a whole number"),
-        (("up", "--brokers", "99999"), "'--brokers': the limit is 64"),
+        (("up", "--brokers", "99999"), "'--brokers': it is not from 1 to 64"),
+        (("node", "kill", "--", "-5"), "it is less than 0"),
         (("ui", "--fps", "x"), "'--fps': it is not a number"),
     ],
 )
@@ -214,3 +215,4 @@ def test_a_wrong_number_is_refused_without_the_librarys_words(yak, words, said):
     assert ran.code == 2
     assert said in ran.err
     assert "Input should" not in ran.err
+    assert "range" not in ran.err

@@ -29,6 +29,7 @@ RULES = st.one_of(
     st.builds(lambda more: ID | {"fault": "delay_on", "api": "JoinGroup", "delay_ms": 5} | more, NARROWED),
     st.builds(lambda more: ID | {"fault": "blackhole_client"} | more | {"client_id": "x"}, NARROWED),
     st.just(ID | {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 2}),
+    st.just(ID | {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 2, "delay_ms": 5}),
     st.just(ID | {"fault": "freeze_isr", "topic": "t"}),
 )
 

@@ -76,14 +76,14 @@ def test_rules_of_replicas_name_partitions_and_brokers():
     rules.add(FaultRule("lag", FaultKind.LAG_REPLICA, topic="t", partition=1, broker=2))
     rules.add(FaultRule("ice", FaultKind.FREEZE_ISR, topic="t"))
     assert rules
-    assert [rules.lags(*where) for where in [("t", 1, 2), ("t", 1, 3), ("t", 0, 2), ("u", 1, 2)]] == [
+    assert [rules.stops_fetches(*where) for where in [("t", 1, 2), ("t", 1, 3), ("t", 0, 2), ("u", 1, 2)]] == [
         True,
         *[False] * 3,
     ]
     assert [rules.freezes(*where) for where in [("t", 0), ("t", 7), ("u", 0)]] == [True, True, False]
     assert [each.get("calls") for each in rules.as_json()] == [None, None]
     assert [rule.rule_id for rule in rules.remove("lag")] == ["lag"]
-    assert not rules.lags("t", 1, 2)
+    assert not rules.stops_fetches("t", 1, 2)
     assert rules.remove("lag") == []
     assert len(rules.remove(None)) == 1
     assert not rules.freezes("t", 0)
