@@ -132,6 +132,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
             "role": flags.role,
             "node_id": flags.node_id,
             "rack": flags.rack,
+            "cores": flags.cores,
             "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
             "host": flags.host,
             "port": flags.port,
@@ -173,10 +174,11 @@ def run(g: Globals, flags: ServeFlags) -> None:
             says_ready_as_kafka=True,
         )
     g.out.warn_once(g.settings.warnings)
-    if flags.cores is not None:
+    cores = str(resolved.value("cores"))
+    if cores != "1":
         from yak.commands.serve_cores import run_cores  # a broker starts faster without what it does not use
 
-        if run_cores(g, flags, options, resolved):
+        if run_cores(g, flags, options, resolved, cores):
             return
     if flags.dry_run:
         print_resolved(g, options, resolved)
