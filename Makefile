@@ -144,6 +144,10 @@ bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
 bench-self: setup  ## compare the broker with an earlier commit; ARGS="--commit NAME --rounds N"; fails if it takes 10 % more
 	$(BIN)/python benchmarks/bench_self.py $(ARGS)
 
+.PHONY: bench-cores
+bench-cores: setup  ## compare yak serve --cores with one broker; ARGS="--cores N --page docs/benchmarks.md"
+	$(BIN)/python benchmarks/bench_cores.py $(ARGS)
+
 .PHONY: bench-spark
 bench-spark: setup  ## compare YAK's Spark source with Spark's Kafka connector (needs Java, mvn)
 	$(BIN)/python benchmarks/bench_spark.py $(ARGS)

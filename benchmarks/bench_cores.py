@@ -327,7 +327,7 @@ def section(rows: list[str], brokers: int, rounds: int) -> str:
         "a machine can show."
     )
     measured = (
-        f"Measured {time.strftime('%Y-%m-%d')} by `python benchmarks/bench_cores.py --cores {brokers}` on "
+        f'Measured {time.strftime("%Y-%m-%d")} by `make bench-cores ARGS="--cores {brokers}"` on '
         f"{machine_line(machine())}. {rounds} rounds, medians. {pins}"
     )
     return "\n".join([textwrap.fill(measured, 100, break_on_hyphens=False), "", *rows])

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from yak.server.options import ServeOptions
 
 
-def run_cores(g: Globals, flags: ServeFlags, options: "ServeOptions", resolved: Resolution) -> bool:
+def run_cores(g: Globals, flags: ServeFlags, options: "ServeOptions", resolved: Resolution, text: str) -> bool:
     """Run the brokers of `--cores` until they end; False when it is one, which is this process.
 
     Raises UsageError (`bad-cores`), StartRefused (`cores-data`), and SystemExit with the exit code of the brokers.
     """
-    cores = parse_cores(flags.cores)
+    cores = parse_cores(text)
     if cores == 1:
         return False
     if flags.kafka_env:
@@ -68,7 +68,7 @@ def _words(
         host=None,
         port=None,
         advertised=None,
-        cores=None,
+        cores="1",  # over YAK_CORES
         dry_run=False,
         rack=plan.rack,
         no_http=broker.http_port is None,
@@ -130,6 +130,7 @@ def _serve(options: "ServeOptions", plan: MachinePlan, words: list[list[str]]) -
 def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
     from yak.private_files import replace_file
     from yak.server import log
+    from yak.server.options import bracketed
 
     bootstrap = ",".join(f"{each.name}://{each.host}:{each.port}" for each in plan.bootstrap)
     log.write("info", "machine-ready", {"bootstrap": bootstrap, "brokers": len(plan.brokers), "rack": plan.rack})
@@ -139,10 +140,10 @@ def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
     for broker in plan.brokers:
         with open(broker.ready_file, encoding="utf-8") as file:
             brokers.append(json.load(file))
-    inter_broker = next(each for each in plan.bootstrap if each.name == plan.brokers[0].listeners.inter_broker_name)
-    host = plan.brokers[0].listeners.inter_broker.host
+    told = options.all_listeners().inter_broker
+    shared = next(each for each in plan.bootstrap if each.name == told.name)
     ready = brokers[0] | {
-        "address": f"{f'[{host}]' if ':' in host else host}:{inter_broker.port}",
+        "address": f"{bracketed(told.host)}:{told.port or shared.port}",
         "pid": os.getpid(),
         "brokers": brokers,
     }

@@ -126,29 +126,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
 
     import_kio()
     import_crc32c()
-    resolved = Resolution(
-        g,
-        {
-            "role": flags.role,
-            "node_id": flags.node_id,
-            "rack": flags.rack,
-            "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
-            "host": flags.host,
-            "port": flags.port,
-            "http_port": flags.http_port,
-            "metadata": flags.metadata,
-            "voters": flags.voters,
-            "cluster_secret_file": flags.cluster_secret_file,
-            "project_redis": flags.project_redis,
-            "redis_url": flags.redis_url,
-            "followers": flags.followers,
-            "followers_timeout_seconds": flags.followers_timeout,
-            "lease_time_seconds": flags.lease_time,
-            "renew_interval_seconds": flags.renew_interval,
-            "log_format": flags.log_format,
-            "log_level": flags.log_level,
-        },
-    )
+    resolved = _resolution(g, flags)
     environment = _kafka_environment(g, flags) if flags.kafka_env else None
     resolved.take_configs(
         flags.properties,
@@ -173,10 +151,11 @@ def run(g: Globals, flags: ServeFlags) -> None:
             says_ready_as_kafka=True,
         )
     g.out.warn_once(g.settings.warnings)
-    if flags.cores is not None:
+    cores = str(resolved.value("cores"))
+    if cores != "1":
         from yak.commands.serve_cores import run_cores  # a broker starts faster without what it does not use
 
-        if run_cores(g, flags, options, resolved):
+        if run_cores(g, flags, options, resolved, cores):
             return
     if flags.dry_run:
         print_resolved(g, options, resolved)
@@ -185,6 +164,33 @@ def run(g: Globals, flags: ServeFlags) -> None:
     from yak.server.main import run_server
 
     run_server(options)
+
+
+def _resolution(g: Globals, flags: ServeFlags) -> "Resolution":
+    return Resolution(
+        g,
+        {
+            "role": flags.role,
+            "node_id": flags.node_id,
+            "rack": flags.rack,
+            "cores": flags.cores,
+            "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
+            "host": flags.host,
+            "port": flags.port,
+            "http_port": flags.http_port,
+            "metadata": flags.metadata,
+            "voters": flags.voters,
+            "cluster_secret_file": flags.cluster_secret_file,
+            "project_redis": flags.project_redis,
+            "redis_url": flags.redis_url,
+            "followers": flags.followers,
+            "followers_timeout_seconds": flags.followers_timeout,
+            "lease_time_seconds": flags.lease_time,
+            "renew_interval_seconds": flags.renew_interval,
+            "log_format": flags.log_format,
+            "log_level": flags.log_level,
+        },
+    )
 
 
 def refuse_core_data(data_dirs: Sequence[str]) -> None:

@@ -237,6 +237,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("data_dir", "--data-dir", "YAK_DATA_DIR", "./yak-data", "where the broker keeps its log"),
     Setting("rack", "--rack", "YAK_RACK", None, "rack or zone of this broker, which replicas are spread over"),
+    Setting("cores", "--cores", "YAK_CORES", "1", "brokers of this machine, or auto: one for each core"),
     Setting("followers", "--followers", "YAK_FOLLOWERS", "", "addresses of the followers that this leader waits for"),
     Setting(
         "followers_timeout_seconds",

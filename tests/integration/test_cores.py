@@ -18,8 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from yak.local.spawn import yak_argv
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="--cores needs Linux")
-READY_SECONDS, END_SECONDS = 60.0, 30.0
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="--cores needs Linux"),
+    pytest.mark.timeout(240),
+]
+READY_SECONDS, END_SECONDS = 120.0, 60.0
 
 
 class Machine:

@@ -239,11 +239,14 @@ def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="--cores needs Linux")
 def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = dry_run(capsys, "--cores", "2", "--port", "9092", "--data-dir", "/d", "--rack", "machine:db1")
     assert shown["core.1"]["value"] == "node 2, machine:db1, PLAINTEXT://127.0.0.1:9094, /d/core-1"
-    assert dry_run(capsys, "--cores", "1") == dry_run(capsys)
+    assert dry_run(capsys)["cores"] == {"value": "1", "origin": "default"}
+    assert set(dry_run(capsys, "--cores", "1")) == set(dry_run(capsys))
+    monkeypatch.setenv("YAK_CORES", "3")
+    assert set(dry_run(capsys)) - set(dry_run(capsys, "--cores", "1")) == {"core.0", "core.1", "core.2"}
 
 
 def test_cores_with_the_variables_of_kafkas_image_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

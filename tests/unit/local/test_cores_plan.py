@@ -53,7 +53,7 @@ def test_cores_that_are_no_number_of_brokers_are_refused(text: str) -> None:
 
 def test_cores_auto_is_the_number_of_cores_that_the_process_may_use() -> None:
     assert parse_cores("auto") == len(os.sched_getaffinity(0))
-    assert (parse_cores("3"), parse_cores(None)) == (3, 1)
+    assert (parse_cores("3"), parse_cores("1")) == (3, 1)
 
 
 def test_brokers_of_a_machine_have_ids_ports_and_directories_of_their_own() -> None:

@@ -35,3 +35,17 @@ def test_nobody_can_connect_before_it_listens() -> None:
     listener.start_listening(sockets, "127.0.0.1")
     socket.create_connection(("127.0.0.1", listener.bound_port(sockets)), timeout=1).close()
     listener.close(sockets)
+
+
+def test_shared_port_is_bound_by_several_and_refused_to_one_that_does_not_share() -> None:
+    first = listener.bind("127.0.0.1", 0, is_shared=True)
+    port = listener.bound_port(first)
+    second = listener.bind("127.0.0.1", port, is_shared=True)
+    for sockets in (first, second):
+        listener.start_listening(sockets, "127.0.0.1")
+    with pytest.raises(UsageError) as caught:
+        listener.bind("127.0.0.1", port)
+    assert caught.value.code == "address-in-use"
+    listener.close(first)
+    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    listener.close(second)

@@ -142,3 +142,20 @@ def test_named_listeners_are_served_under_kafkas_names_with_bound_ports() -> Non
 
 def test_options_show_no_password() -> None:
     assert "hush" not in repr(ServeOptions(configs={"ssl.key.password": "hush"}))
+
+
+def test_bootstrap_listeners_are_more_addresses_of_the_brokers_listeners() -> None:
+    name = "yak.bootstrap.listeners"
+    options = ServeOptions(port=9093, configs={name: "PLAINTEXT://127.0.0.1:9092"})
+    [found] = options.bootstrap_listeners()
+    assert (found.name, found.port) == ("PLAINTEXT", 9092)
+    assert ServeOptions().bootstrap_listeners() == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["OTHER://127.0.0.1:9092", "PLAINTEXT://127.0.0.1:0", "PLAINTEXT://127.0.0.1:9093", "9092"]
+)
+def test_bootstrap_listener_that_is_unknown_without_a_port_or_the_brokers_own_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ServeOptions(port=9093, configs={"yak.bootstrap.listeners": text}).check()
+    assert caught.value.code == "bad-listeners"

@@ -61,3 +61,14 @@ def test_a_rate_limit_forgets_old_keys_rather_than_grow() -> None:
     for number in range(10):
         limit.held_back(str(number))
     assert len(limit._windows) == 3
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_fields_of_every_line_are_in_each_line_and_an_event_has_its_own(log_format: str) -> None:
+    stream = io.StringIO()
+    log.set_up(log_format, "info", stream, {"node_id": 7})
+    log.write("info", "one", {"a": 1})
+    log.write("info", "two", {"node_id": 8})
+    one, two = stream.getvalue().splitlines()
+    assert ("node_id=7 a=1" in one) if log_format == "text" else (json.loads(one)["node_id"] == 7)
+    assert ("node_id=8" in two) if log_format == "text" else (json.loads(two)["node_id"] == 8)

@@ -60,13 +60,11 @@ class MachinePlan:
     secret_file: str | None = None
 
 
-def parse_cores(text: str | None) -> int:
+def parse_cores(text: str) -> int:
     """The number of brokers of `--cores`; `auto` is the number of cores that this process may use.
 
     Raises UsageError (`bad-cores`).
     """
-    if text is None:
-        return 1
     if text.strip().lower() == AUTO:
         return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, CORES_MAX)
     if text.isascii() and text.isdigit() and 1 <= int(text) <= CORES_MAX:

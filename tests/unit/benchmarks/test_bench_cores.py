@@ -1,0 +1,44 @@
+"""The arithmetic and the page of the comparison of several brokers of a machine with one, without a broker."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bench_on_path() -> Iterator[None]:
+    sys.path.insert(0, str(BENCH))
+    yield
+    sys.path.remove(str(BENCH))
+
+
+def test_allowed_ratio_is_bounded_by_the_brokers_and_by_all_cores() -> None:
+    from bench_cores import Measured, allowed
+
+    assert allowed(Measured(1.0, 1.0, 0.0), cores=2, brokers=2) == 2.0
+    assert allowed(Measured(1.0, 1.0, 1.0), cores=2, brokers=2) == 1.0
+    assert allowed(Measured(1.0, 1.0, 1.0), cores=8, brokers=4) == 4.0
+
+
+def test_section_of_the_page_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
+    from bench_cores import write_section
+
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- begin: cores -->old<!-- end: cores -->\nb\n")
+    write_section(page, "new \\1")
+    assert page.read_text() == "a\n<!-- begin: cores -->\n\nnew \\1\n\n<!-- end: cores -->\nb\n"
+    page.write_text("nothing")
+    with pytest.raises(SystemExit):
+        write_section(page, "new")
+
+
+def test_table_has_a_row_for_each_load_with_the_ratio_of_the_medians() -> None:
+    from bench_cores import LOADS, Measured, table
+
+    one, two = Measured(1_000.0, 1e-3, 1e-4), Measured(1_600.0, 1e-3, 1e-4)
+    rows = table({(load.name, count): [each] * 3 for load in LOADS for count, each in ((1, one), (2, two))}, 2, 4)
+    assert [row.split("|")[5].strip() for row in rows[2:]] == ["1.60"] * len(LOADS)
