@@ -87,7 +87,10 @@ def state_of(broker: Any) -> tuple[str, str]:
     """(state, reason) of the broker's standing with the metadata store, as any admin client sees it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.BROKER, "1")
-    entries = admin.describe_configs([resource])[resource].result(20)
+    try:
+        entries = admin.describe_configs([resource], request_timeout=3)[resource].result(20)
+    except KafkaException as error:  # a client that asks while the broker is fenced for a moment waits for it in vain
+        return "unknown", str(error)
     return str(entries["yak.metadata.state"].value), str(entries["yak.metadata.reason"].value)
 
 
