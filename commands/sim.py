@@ -42,7 +42,7 @@ def in_order(
     """
     workers = min(workers or _cores(), -(-len(items) // at_once))
     if workers <= 1:
-        _collect_seldom()
+        collect_seldom()
         yield from map(work, items)
         return
     context = multiprocessing.get_context("spawn")
@@ -63,10 +63,10 @@ def _cores() -> int:
 def _begin() -> None:
     """Ignore Ctrl+C in a worker: the printing process ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _collect_seldom()
+    collect_seldom()
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Collect cycles rarely. A run creates few cycles and keeps many objects; the default cost a sixth of its time."""
     gc.collect()
     gc.freeze()

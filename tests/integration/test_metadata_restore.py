@@ -104,7 +104,12 @@ class Cluster:
         return found
 
     def partition(self, topic: str, number: int = 0) -> Any:
-        return self.admin.list_topics(topic, timeout=10).topics[topic].partitions[number]
+        """The partition as a broker knows it, which may learn of a topic after the one that was asked to create it."""
+        return wait_until(
+            lambda: self.admin.list_topics(topic, timeout=10).topics[topic].partitions.get(number),
+            f"a broker knows {topic}-{number}",
+            10,
+        )
 
     def wait_states(self, wanted: str, seconds: float = RESTORED_IN_SECONDS) -> None:
         wait_until(lambda: list(self.states().values()) == [wanted] * len(NODES), f"all are {wanted}", seconds)

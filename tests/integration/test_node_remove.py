@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad, check_complete
 from support.waiting import wait_until
 
-from yak.client.quorum import describe_quorum
 from yak.client.leadership import list_reassignments
+from yak.client.quorum import describe_quorum
 from yak.client.replica_offsets import read_metadata
 from yak.local.cluster import LocalCluster, UpSettings
 

@@ -10,7 +10,8 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Replica = tuple[NodeId, uuid.UUID]
 _NO_NODE = -1
+_KEPT: Final = 128
+"""Decoded voters: the same snapshots and batches are looked at after each change of a log."""
 
 
 class QuorumViolation(Violation):
@@ -468,12 +471,10 @@ class Checks:
     def voters_by_offset(self, quorum: Quorum) -> list[tuple[Offset, VoterSet]]:
         """The voters of a node's snapshot, or configuration, and of the records of its log since, as (offset, voters)."""
         log = quorum.log
-        found = [(-1, read_snapshot(log.snapshot)[1] if log.snapshot else quorum.config.voters)]
+        found = [(-1, _voters_of_snapshot(log.snapshot) if log.snapshot else quorum.config.voters)]
         for entry in log.entries(log.snapshot_id.end_offset, log.end_offset):
             if entry.is_control:
-                for kind, value in read_control(entry.batch):
-                    if kind == ControlType.KRAFT_VOTERS:
-                        found.append((entry.base_offset, VoterSet.decode(value)))
+                found += [(entry.base_offset, voters) for voters in _voters_of_batch(entry.batch)]
         return found
 
     # ---------------------------------------------------------------------------------------------------- events
@@ -621,7 +622,7 @@ class Checks:
             self.log_matching.appended(node, entry, epoch_before)
             mirror.epochs[entry.base_offset] = entry.epoch
             is_change = entry.is_control and quorum.leader is not None and entry.epoch == quorum.leader.epoch
-            if is_change and any(kind == ControlType.KRAFT_VOTERS for kind, _value in read_control(entry.batch)):
+            if is_change and _voters_of_batch(entry.batch):
                 self.counts["voters changed"] += 1
                 self.one_voter_change.appended(node, quorum)
         mirror.end_offset = log.end_offset
@@ -632,3 +633,14 @@ class Checks:
         for node in nodes:
             self.touched(node)
         self.after_event()
+
+
+@lru_cache(_KEPT)
+def _voters_of_snapshot(data: bytes) -> VoterSet:
+    return read_snapshot(data)[1]
+
+
+@lru_cache(_KEPT)
+def _voters_of_batch(batch: bytes) -> tuple[VoterSet, ...]:
+    """The voters that a batch of control records sets."""
+    return tuple(VoterSet.decode(value) for kind, value in read_control(batch) if kind == ControlType.KRAFT_VOTERS)
