@@ -8,25 +8,26 @@ for the producer. One broker, replication factor 1, acks=all, records of 100 byt
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 import threading
-from pathlib import Path
 
 from http_load.asker import Asked, ask_for
-from http_load.producing import full_speed, in_process
 
 from yak.client.admin import Admin
+from yak.client.bench.cpu import process_cpu_seconds
+from yak.client.bench.load import Load
+from yak.client.bench.run import run_benchmark
 from yak.local.cluster import LocalCluster, UpSettings
 
 TOPIC = "load"
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def produce_rate(bootstrap: str, seconds: float, batch_bytes: int) -> float:
+    """Records acknowledged in a second by a producer at full speed."""
+    properties = {"batch.size": str(batch_bytes)}
+    load = Load("produce", bootstrap, TOPIC, duration_s=seconds, linger_ms=0, warm_up_s=0, properties=properties)
+    return run_benchmark(load).records_per_s
 
 
 def show(name: str, asked: Asked) -> None:
@@ -45,7 +46,7 @@ def beside(url: str, path: str, connections: int, seconds: float, bootstrap: str
         target=lambda: found.append(ask_for(url, path, connections=connections, seconds=seconds + 0.5))
     )
     asking.start()
-    rate = in_process(full_speed, bootstrap, TOPIC, seconds, batch)
+    rate = produce_rate(bootstrap, seconds, batch)
     asking.join()
     return rate, found[0]
 
@@ -70,15 +71,15 @@ def main() -> None:
             url = broker.http_address
             ask_for(url, options.path, connections=4, seconds=1.0)
             for connections in (1, options.connections):
-                used = cpu_seconds(broker.pid)
+                used = process_cpu_seconds(broker.pid)
                 asked = ask_for(url, options.path, connections=connections, seconds=options.seconds)
-                used = cpu_seconds(broker.pid) - used
+                used = process_cpu_seconds(broker.pid) - used
                 show(f"{options.path}, {connections} connections", asked)
                 print(f"{'':34} {used / asked.requests * 1e6:8.0f} us of the broker's CPU a request", flush=True)
             alone, together = [], []
-            in_process(full_speed, broker.address, TOPIC, 1.0, options.batch)
+            produce_rate(broker.address, 1.0, options.batch)
             for _ in range(options.rounds):
-                alone.append(in_process(full_speed, broker.address, TOPIC, options.seconds, options.batch))
+                alone.append(produce_rate(broker.address, options.seconds, options.batch))
                 rate, asked = beside(
                     url, options.path, options.connections, options.seconds, broker.address, options.batch
                 )

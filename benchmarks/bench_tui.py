@@ -19,9 +19,8 @@ import tempfile
 import termios
 import time
 
-from bench_http_health import cpu_seconds
-
 from yak.client.admin import Admin
+from yak.client.bench.cpu import process_cpu_seconds
 from yak.local.cluster import LocalCluster, UpSettings
 
 YAK = (sys.executable, "-m", "yak.commands")
@@ -134,9 +133,9 @@ def main() -> None:
             what = (options.what,) if options.what else ()
             terminal = Terminal(*YAK, "ui", options.screen, *what, "-b", bootstrap, "--fps", options.fps)
             terminal.drain(5)
-            before, drawn = cpu_seconds(terminal.process.pid), terminal.written
+            before, drawn = process_cpu_seconds(terminal.process.pid), terminal.written
             terminal.drain(options.seconds)
-            used = cpu_seconds(terminal.process.pid) - before
+            used = process_cpu_seconds(terminal.process.pid) - before
             print(
                 f"CPU            {used / options.seconds * 100:5.1f} % of a core, {(terminal.written - drawn) / options.seconds / 1024:.1f} KiB/s drawn"
             )
