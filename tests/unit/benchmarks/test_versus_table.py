@@ -78,18 +78,28 @@ def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
     assert "- one note" in text
 
 
-def test_a_run_replaces_its_own_section_and_keeps_the_others(table: ModuleType) -> None:
+def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: ModuleType) -> None:
     from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 
     rows = sample(table).rows()  # type: ignore[attr-defined]
-    text = ""
-    for part in (FAILOVER, ONE, THREE):
+    text = "# Benchmarks\n"
+    for part in (ONE, THREE, FAILOVER):
         text = put_section(text, part, section(part, rows, [f"first {part}"], FACTS))
+    text += "\n## Transactions\n\nMeasured by hand.\n"
     assert [part for part in PARTS if f"first {part}" in text] == list(PARTS)
-    assert text.index("first one") < text.index("first three") < text.index("first failover")
     again = put_section(text, THREE, section(THREE, rows, ["second three"], FACTS))
     assert "first three" not in again
     assert again.replace("second three", "first three") == text
+
+
+def test_the_page_has_one_place_for_each_section_and_nothing_else_in_it() -> None:
+    from versus.page import PARTS, WORDS
+
+    page = (BENCH.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
+    for part in PARTS:
+        begin, end = page.index(f"<!-- begin: {part} -->"), page.index(f"<!-- end: {part} -->")
+        titles = [line for line in page[begin:end].splitlines() if line.startswith("## ")]
+        assert titles == [f"## {WORDS[part].title}"]
 
 
 def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> None:
