@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -116,9 +116,11 @@ def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
     from yak.local.bench.failover_result import FailoverResult, FailoverSettings, Kill
     from yak.local.demo.delivery import Delivery
 
-    rounds = FailoverRounds([], 1, 2, lambda _text: None)
+    sides = [SimpleNamespace(name="yak"), SimpleNamespace(name="kafka")]
+    rounds = FailoverRounds(sides, 1, 2, lambda _text: None)  # type: ignore[arg-type]
     for side, pauses in (("yak", (0.1, 0.2, 0.4)), ("kafka", (9.0, 10.0, 12.0))):
         kills = [Kill(1, 1, True, (0,), 1.0, writes_s=pause) for pause in pauses]
+        assert rounds.table().rows() == []  # no row before both sides have it
         rounds.results[side] = FailoverResult(FailoverSettings(), kills, Delivery("t", 90, 90, 0, 0, 0, 0, 0))
     median, p99, longest = rounds.table().rows()
     assert (median.name, median.median("yak"), median.median("kafka")) == (
