@@ -9,16 +9,15 @@ for the producer. One broker, replication factor 1, acks=all, records of 100 byt
 
 import argparse
 import statistics
-import tempfile
 import threading
 
 from http_load.asker import Asked, ask_for
+from versus.yak_cluster import local_cluster
 
 from yak.client.admin import Admin
 from yak.client.bench.cpu import process_cpu_seconds
 from yak.client.bench.load import Load
 from yak.client.bench.run import run_benchmark
-from yak.local.cluster import LocalCluster, UpSettings
 
 TOPIC = "load"
 
@@ -60,36 +59,29 @@ def main() -> None:
     parser.add_argument("--path", default="/health")
     parser.add_argument("--batch", type=int, default=16_384, help="the producer's batch.size")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, brokers=1, leaders=1))
-            (broker,) = cluster.status().brokers
-            assert broker.http_address is not None
-            assert broker.pid is not None
-            Admin(broker.address).create_topic(TOPIC, assignment=[[broker.node_id]])
-            url = broker.http_address
-            ask_for(url, options.path, connections=4, seconds=1.0)
-            for connections in (1, options.connections):
-                used = process_cpu_seconds(broker.pid)
-                asked = ask_for(url, options.path, connections=connections, seconds=options.seconds)
-                used = process_cpu_seconds(broker.pid) - used
-                show(f"{options.path}, {connections} connections", asked)
-                print(f"{'':34} {used / asked.requests * 1e6:8.0f} us of the broker's CPU a request", flush=True)
-            alone, together = [], []
-            produce_rate(broker.address, 1.0, options.batch)
-            for _ in range(options.rounds):
-                alone.append(produce_rate(broker.address, options.seconds, options.batch))
-                rate, asked = beside(
-                    url, options.path, options.connections, options.seconds, broker.address, options.batch
-                )
-                together.append(rate)
-                print(f"producer alone {alone[-1]:9,.0f} records/s   beside {rate:9,.0f} records/s", flush=True)
-                show(f"{options.path} beside the producer", asked)
-            before, after = statistics.median(alone), statistics.median(together)
-            print(f"medians: {before:,.0f} -> {after:,.0f} records/s, {(1 - after / before) * 100:.1f} % less")
-        finally:
-            cluster.discard()
+    with local_cluster(brokers=1) as cluster:
+        (broker,) = cluster.status().brokers
+        assert broker.http_address is not None
+        assert broker.pid is not None
+        Admin(broker.address).create_topic(TOPIC, assignment=[[broker.node_id]])
+        url = broker.http_address
+        ask_for(url, options.path, connections=4, seconds=1.0)
+        for connections in (1, options.connections):
+            used = process_cpu_seconds(broker.pid)
+            asked = ask_for(url, options.path, connections=connections, seconds=options.seconds)
+            used = process_cpu_seconds(broker.pid) - used
+            show(f"{options.path}, {connections} connections", asked)
+            print(f"{'':34} {used / asked.requests * 1e6:8.0f} us of the broker's CPU a request", flush=True)
+        alone, together = [], []
+        produce_rate(broker.address, 1.0, options.batch)
+        for _ in range(options.rounds):
+            alone.append(produce_rate(broker.address, options.seconds, options.batch))
+            rate, asked = beside(url, options.path, options.connections, options.seconds, broker.address, options.batch)
+            together.append(rate)
+            print(f"producer alone {alone[-1]:9,.0f} records/s   beside {rate:9,.0f} records/s", flush=True)
+            show(f"{options.path} beside the producer", asked)
+        before, after = statistics.median(alone), statistics.median(together)
+        print(f"medians: {before:,.0f} -> {after:,.0f} records/s, {(1 - after / before) * 100:.1f} % less")
 
 
 if __name__ == "__main__":
