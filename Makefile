@@ -136,6 +136,10 @@ deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheel
 image-test: setup  ## the image's root file system in namespaces, without a container engine (needs root, debootstrap)
 	$(BIN)/python packaging/image_test.py $(ARGS)
 
+.PHONY: bench
+bench: setup  ## YAK beside Apache Kafka on one screen, in 15 minutes (needs Java, mvn; YAK alone without)
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
+
 .PHONY: bench-kafka
 bench-kafka: setup  ## compare YAK with Apache Kafka (needs Java, mvn)
 	$(BIN)/python benchmarks/bench_kafka.py $(ARGS)

@@ -4,7 +4,8 @@
 
 Rate, processor time of a record, median and p99, memory, start, idle, replication and kill -9, each with the ratio
 YAK / Kafka; rows in which Kafka is better are red and begin with "!". Without Java or Maven YAK is measured alone.
-Ctrl+C ends it, and prints what is there. `--quick` is a smoke run with small loads; `make bench-kafka` has all rows.
+Ctrl+C ends it, and prints what is there; so does the end of the time, on a busy machine. `--quick` is a smoke run with
+small loads; `make bench-kafka` has all rows.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 
 from bench_kafka import end_on_signal, say
 from versus.brokers import Broker, KafkaBroker, running
@@ -37,6 +39,8 @@ from yak.errors import YakError
 from yak.local.bench.replication import Shape
 
 ROOT = Path(__file__).resolve().parents[1]
+SECONDS_MAX = 870
+"""After this it ends, and prints what is there: on a busy machine."""
 ONE_BROKER_SECONDS = 270.0
 """No further round of one broker begins after this; the other parts take about six minutes on two cores."""
 
@@ -126,7 +130,12 @@ class Bench:
 
 def three(rows: list[Row]) -> list[Row]:
     """The rows of three brokers, named so."""
-    return [replace(row, name=f"3 brokers, {row.name}") for row in rows]
+    return [replace(row, name=f"3 brokers, {row.name.replace('CPU of all brokers', 'CPU')}") for row in rows]
+
+
+def end_in_time(_signum: int, _frame: FrameType | None) -> None:
+    """The end of the time as an exception, so that all brokers are stopped. Raises TimeoutError."""
+    raise TimeoutError(f"{SECONDS_MAX} s are over")
 
 
 def main() -> int:
@@ -136,6 +145,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small loads, to see that it works")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, end_on_signal)
+    signal.signal(signal.SIGALRM, end_in_time)
     jars, alone, java = None, "", ""
     try:
         java = java_version()
@@ -145,6 +155,7 @@ def main() -> int:
     began, code = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="yak-bench-") as folder:
         bench = Bench(jars, Path(folder), is_quick=options.quick)
+        signal.alarm(SECONDS_MAX)
         try:
             bench.run()
         except KeyboardInterrupt:
@@ -153,6 +164,8 @@ def main() -> int:
         except (RuntimeError, YakError, OSError) as error:
             say(f"ended by an error: {error} {getattr(error, 'why', '')}".rstrip())
             code = 1
+        finally:
+            signal.alarm(0)
     facts = machine_line(machine())
     kafka = f"Kafka {COMPARED_VERSION}, {java}" if jars else "YAK alone"
     is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ

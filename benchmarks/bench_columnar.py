@@ -4,19 +4,17 @@ Decoding is measured on one fetch answer of a megabyte, so it says what the read
 """
 
 import argparse
-import shutil
 import statistics
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 
 import confluent_kafka
 import numpy as np
 from on_spark.topics import fill, make_topic
+from versus.yak_cluster import local_cluster
 
-from yak.local.cluster import LocalCluster, UpSettings
 from yak.protocol.record_writer import build_batch
 from yak.spark.columnar.batches import survey, unpack
 from yak.spark.columnar.columns import decode
@@ -87,10 +85,7 @@ def consume(bootstrap: str, topic: str, records: int) -> None:
 
 def reading(records: int) -> None:
     """From a broker on this machine, over loopback."""
-    folder = tempfile.mkdtemp(prefix="yak-bench-columnar-")
-    local = LocalCluster(f"{folder}/cluster")
-    try:
-        local.up(UpSettings(port=0, brokers=1, leaders=1, no_http=True))
+    with local_cluster(brokers=1, no_http=True) as local:
         bootstrap = local.status().brokers[0].address
         for size_bytes, count in ((100, records), (1000, records // 5)):
             for codec in ("none", "lz4", "zstd"):
@@ -108,9 +103,6 @@ def reading(records: int) -> None:
                     f"librdkafka, {size_bytes} B, {codec}",
                     rate(count, lambda t=topic, c=count: consume(bootstrap, t, c), 3),
                 )
-    finally:
-        local.discard()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:

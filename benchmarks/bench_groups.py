@@ -9,7 +9,6 @@ figure; exits with 1 when a goal is missed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import selectors
 import signal
 import socket
@@ -19,17 +18,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
+from versus.brokers import running
+from versus.yak_broker import YakBroker
+from yak.client.bench.cpu import process_cpu_seconds
 
-from yak.local import ports, redis_child
-from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
-from yak.local.processes import kill, stop
 from yak.sim.rig import build
 from yak.sim.wire import read_answer, request_class, request_frame
 
@@ -37,14 +34,6 @@ TOPIC = "shared"
 OFFSET_COMMIT, FIND_COORDINATOR, OFFSET_FETCH = 8, 10, 9
 SETTLE_S_GOAL, DEATH_MS_GOAL, COMMITS_CPU_GOAL, LOAD_S_GOAL = 3.0, 500.0, 25.0, 2.0
 SESSION_MS = 6_000
-
-
-def start(folder: Path, redis_url: str, port: int = 0) -> ReadyBroker:
-    """One broker on the folder's data."""
-    configs = ("max.connections.per.ip=2000",)
-    spec = BrokerSpec(1, "127.0.0.1", port, str(folder / "data"), redis_url, configs)
-    starting = StartingBroker(spec, log_path=str(folder / "log"), ready_file=str(folder / "ready"))
-    return starting.wait_ready(60)
 
 
 class Figures:
@@ -201,15 +190,14 @@ def receive(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-def connect(broker: ReadyBroker) -> socket.socket:
+def connect(broker: YakBroker) -> socket.socket:
     """A connection to the broker."""
-    host, port = broker.address.rsplit(":", 1)
-    sock = socket.create_connection((host, int(port)))
+    sock = socket.create_connection(("127.0.0.1", broker.port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
 
-def make_offsets_topic(broker: ReadyBroker) -> None:
+def make_offsets_topic(broker: YakBroker) -> None:
     """Have the topic of committed offsets made."""
     fields = {"key": "x", "key_type": 0}
     frame = request_frame(FIND_COORDINATOR, 2, 1, build(request_class(FIND_COORDINATOR, 2), fields))
@@ -217,7 +205,7 @@ def make_offsets_topic(broker: ReadyBroker) -> None:
         ask(sock, struct.pack(">i", len(frame)) + frame)
 
 
-def bench_commits(broker: ReadyBroker, figures: Figures, groups: int = 1_000, seconds: int = 15) -> None:
+def bench_commits(broker: YakBroker, figures: Figures, groups: int = 1_000, seconds: int = 15) -> None:
     """Each group commits once a second on a connection of its own."""
     make_offsets_topic(broker)
     socks = [connect(broker) for _ in range(groups)]
@@ -226,8 +214,7 @@ def bench_commits(broker: ReadyBroker, figures: Figures, groups: int = 1_000, se
         ask(sock, commit_frame(f"g-{number}", 0))
         selector.register(sock, selectors.EVENT_READ)
     frames = [commit_frame(f"g-{number}", 7) for number in range(groups)]
-    process = psutil.Process(broker.process.pid)
-    before, started = process.cpu_times(), time.monotonic()
+    before, started = process_cpu_seconds(broker.pids()[0]), time.monotonic()
     sent = answered = 0
     latencies: list[float] = []
     sent_at: dict[int, float] = {}
@@ -244,8 +231,7 @@ def bench_commits(broker: ReadyBroker, figures: Figures, groups: int = 1_000, se
             latencies.append(time.monotonic() - sent_at[key.fd])
             answered += 1
     taken = time.monotonic() - started
-    after = process.cpu_times()
-    cpu = (after.user + after.system - before.user - before.system) / taken * 100
+    cpu = (process_cpu_seconds(broker.pids()[0]) - before) / taken * 100
     latencies.sort()
     print(
         f"  commits: median {latencies[len(latencies) // 2] * 1000:.2f} ms, p99 {latencies[-len(latencies) // 100] * 1000:.2f} ms"
@@ -255,20 +241,18 @@ def bench_commits(broker: ReadyBroker, figures: Figures, groups: int = 1_000, se
         sock.close()
 
 
-def bench_load(
-    folder: Path, broker: ReadyBroker, redis_url: str, figures: Figures, groups: int = 10_000
-) -> ReadyBroker:
-    """Ten thousand groups of three partitions each are read by a coordinator that starts; gives the new broker."""
+def bench_load(broker: YakBroker, figures: Figures, groups: int = 10_000) -> None:
+    """Ten thousand groups of three partitions each are read by a coordinator that starts after kill -9."""
     make_offsets_topic(broker)
     with connect(broker) as sock:
         for number in range(groups):
             answer = ask(sock, commit_frame(f"load-{number}", number, partitions=3))
         body: Any = read_answer(OFFSET_COMMIT, 8, answer)[1]
         assert all(not each.error_code for topic in body.topics for each in topic.partitions)
-    kill(broker.process)
-    with contextlib.suppress(FileNotFoundError):
-        (folder / "ready").unlink()
-    broker = start(folder, redis_url)
+    broker.kill()
+    broker.start()
+    assert broker.broker is not None
+    broker.broker.wait_ready()
     ready = time.monotonic()
     with connect(broker) as sock:
         for number in (0, groups - 1):
@@ -283,7 +267,6 @@ def bench_load(
         while any(is_loading(sock, number) for number in range(0, groups, 97)):
             time.sleep(0.01)
     figures.say(f"{groups} groups are read after kill -9", time.monotonic() - ready, "s", LOAD_S_GOAL)
-    return broker
 
 
 def is_loading(sock: socket.socket, number: int) -> bool:
@@ -294,16 +277,6 @@ def is_loading(sock: socket.socket, number: int) -> bool:
     return bool(body.error_code)
 
 
-@contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """A Redis for the broker; gives its address."""
-    redis = redis_child.start(str(folder / "redis"), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
-    try:
-        yield redis.url
-    finally:
-        stop(redis.process, patience_seconds=5)
-
-
 def main() -> int:
     """Run the parts that are asked for; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -311,22 +284,19 @@ def main() -> int:
     parser.add_argument("--part", action="append", choices=names, help="only this part; may be repeated (default: all)")
     parts = parser.parse_args().part or names
     figures = Figures()
-    with tempfile.TemporaryDirectory(prefix="yak-groups-") as name, served(Path(name)) as redis_url:
-        folder = Path(name)
-        broker = start(folder, redis_url)
-        try:
-            admin = AdminClient({"bootstrap.servers": broker.address})
+    with tempfile.TemporaryDirectory(prefix="yak-groups-") as name:
+        configs = ("max.connections.per.ip=2000",)
+        with running(YakBroker(Path(name) / "yak", configs=configs)) as broker:
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap})
             admin.create_topics([NewTopic(TOPIC, 100, 1)])[TOPIC].result(30)
             if "settle" in parts:
-                bench_settle(broker.address, figures)
+                bench_settle(broker.bootstrap, figures)
             if "death" in parts:
-                bench_death(broker.address, figures)
+                bench_death(broker.bootstrap, figures)
             if "commits" in parts:
                 bench_commits(broker, figures)
             if "load" in parts:
-                broker = bench_load(folder, broker, redis_url, figures)
-        finally:
-            kill(broker.process)
+                bench_load(broker, figures)
     return 1 if figures.is_missed else 0
 
 

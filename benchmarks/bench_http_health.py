@@ -8,25 +8,25 @@ for the producer. One broker, replication factor 1, acks=all, records of 100 byt
 """
 
 import argparse
-import os
 import statistics
-import tempfile
 import threading
-from pathlib import Path
 
 from http_load.asker import Asked, ask_for
-from http_load.producing import full_speed, in_process
+from versus.yak_cluster import local_cluster
+from yak.client.bench.cpu import process_cpu_seconds
+from yak.client.bench.run import run_benchmark
 
 from yak.client.admin import Admin
-from yak.local.cluster import LocalCluster, UpSettings
+from yak.client.bench.load import Load
 
 TOPIC = "load"
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def produce_rate(bootstrap: str, seconds: float, batch_bytes: int) -> float:
+    """Records acknowledged in a second by a producer at full speed."""
+    properties = {"batch.size": str(batch_bytes)}
+    load = Load("produce", bootstrap, TOPIC, duration_s=seconds, linger_ms=0, warm_up_s=0, properties=properties)
+    return run_benchmark(load).records_per_s
 
 
 def show(name: str, asked: Asked) -> None:
@@ -45,7 +45,7 @@ def beside(url: str, path: str, connections: int, seconds: float, bootstrap: str
         target=lambda: found.append(ask_for(url, path, connections=connections, seconds=seconds + 0.5))
     )
     asking.start()
-    rate = in_process(full_speed, bootstrap, TOPIC, seconds, batch)
+    rate = produce_rate(bootstrap, seconds, batch)
     asking.join()
     return rate, found[0]
 
@@ -59,36 +59,29 @@ def main() -> None:
     parser.add_argument("--path", default="/health")
     parser.add_argument("--batch", type=int, default=16_384, help="the producer's batch.size")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, brokers=1, leaders=1))
-            (broker,) = cluster.status().brokers
-            assert broker.http_address is not None
-            assert broker.pid is not None
-            Admin(broker.address).create_topic(TOPIC, assignment=[[broker.node_id]])
-            url = broker.http_address
-            ask_for(url, options.path, connections=4, seconds=1.0)
-            for connections in (1, options.connections):
-                used = cpu_seconds(broker.pid)
-                asked = ask_for(url, options.path, connections=connections, seconds=options.seconds)
-                used = cpu_seconds(broker.pid) - used
-                show(f"{options.path}, {connections} connections", asked)
-                print(f"{'':34} {used / asked.requests * 1e6:8.0f} us of the broker's CPU a request", flush=True)
-            alone, together = [], []
-            in_process(full_speed, broker.address, TOPIC, 1.0, options.batch)
-            for _ in range(options.rounds):
-                alone.append(in_process(full_speed, broker.address, TOPIC, options.seconds, options.batch))
-                rate, asked = beside(
-                    url, options.path, options.connections, options.seconds, broker.address, options.batch
-                )
-                together.append(rate)
-                print(f"producer alone {alone[-1]:9,.0f} records/s   beside {rate:9,.0f} records/s", flush=True)
-                show(f"{options.path} beside the producer", asked)
-            before, after = statistics.median(alone), statistics.median(together)
-            print(f"medians: {before:,.0f} -> {after:,.0f} records/s, {(1 - after / before) * 100:.1f} % less")
-        finally:
-            cluster.discard()
+    with local_cluster(brokers=1) as cluster:
+        (broker,) = cluster.status().brokers
+        assert broker.http_address is not None
+        assert broker.pid is not None
+        Admin(broker.address).create_topic(TOPIC, assignment=[[broker.node_id]])
+        url = broker.http_address
+        ask_for(url, options.path, connections=4, seconds=1.0)
+        for connections in (1, options.connections):
+            used = process_cpu_seconds(broker.pid)
+            asked = ask_for(url, options.path, connections=connections, seconds=options.seconds)
+            used = process_cpu_seconds(broker.pid) - used
+            show(f"{options.path}, {connections} connections", asked)
+            print(f"{'':34} {used / asked.requests * 1e6:8.0f} us of the broker's CPU a request", flush=True)
+        alone, together = [], []
+        produce_rate(broker.address, 1.0, options.batch)
+        for _ in range(options.rounds):
+            alone.append(produce_rate(broker.address, options.seconds, options.batch))
+            rate, asked = beside(url, options.path, options.connections, options.seconds, broker.address, options.batch)
+            together.append(rate)
+            print(f"producer alone {alone[-1]:9,.0f} records/s   beside {rate:9,.0f} records/s", flush=True)
+            show(f"{options.path} beside the producer", asked)
+        before, after = statistics.median(alone), statistics.median(together)
+        print(f"medians: {before:,.0f} -> {after:,.0f} records/s, {(1 - after / before) * 100:.1f} % less")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,10 @@ import http.client
 import json
 import multiprocessing
 import statistics
-import tempfile
 import time
 
 import psutil
-
-from yak.local.cluster import LocalCluster, UpSettings
+from versus.yak_cluster import local_cluster
 
 TOPIC = "bench"
 WARM_UP_SECONDS = 1.0
@@ -67,19 +65,14 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, brokers=1, leaders=1))
-            (broker,) = cluster.status().brokers
-            assert broker.http_address is not None
-            assert broker.pid is not None
-            made = http.client.HTTPConnection(broker.http_address.removeprefix("http://"), timeout=30)
-            made.request("POST", "/topics", json.dumps({"name": TOPIC, "partitions": given.partitions}))
-            assert made.getresponse().status == 201
-            measure(given, broker.http_address, psutil.Process(broker.pid))
-        finally:
-            cluster.discard()
+    with local_cluster(brokers=1) as cluster:
+        (broker,) = cluster.status().brokers
+        assert broker.http_address is not None
+        assert broker.pid is not None
+        made = http.client.HTTPConnection(broker.http_address.removeprefix("http://"), timeout=30)
+        made.request("POST", "/topics", json.dumps({"name": TOPIC, "partitions": given.partitions}))
+        assert made.getresponse().status == 201
+        measure(given, broker.http_address, psutil.Process(broker.pid))
 
 
 def measure(given: argparse.Namespace, address: str, broker: psutil.Process) -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import http.client
 import multiprocessing
-import socket
 import statistics
-import struct
 import sys
 import tempfile
 import time
@@ -21,25 +19,23 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from versus.brokers import free_port, running
+from versus.yak_broker import YakBroker
+from yak.client.bench.run import run_benchmark
 
-from yak.groups.record import Record
-from yak.local import ports, redis_child
-from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker
-from yak.local.processes import kill
-from yak.protocol.codec import encode_request
-from yak.protocol.record_writer import build_batch
+from yak.client.bench.histogram import Histogram
+from yak.client.bench.load import Load
 
 TOPIC_PARTITIONS = 10
 TOPICS_PER_REQUEST = 50
 RATE = 300
 SCRAPE_MS_GOAL = 300
 P99_GOAL = 2.0
-_LENGTH = struct.Struct(">i")
 
 
-def create(broker: ReadyBroker, partitions: int) -> str:
+def create(broker: YakBroker, partitions: int) -> str:
     """Topics of ten partitions each; the name of one."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     names = [f"topic-{number:05}" for number in range(partitions // TOPIC_PARTITIONS)]
     for first in range(0, len(names), TOPICS_PER_REQUEST):
         topics = [NewTopic(name, TOPIC_PARTITIONS, 1) for name in names[first : first + TOPICS_PER_REQUEST]]
@@ -48,43 +44,10 @@ def create(broker: ReadyBroker, partitions: int) -> str:
     return names[0]
 
 
-def produce(address: str, topic: str, seconds: float) -> list[float]:
-    """Times of produces at a fixed rate, in ms, each from when it was due."""
-    host, _, port = address.rpartition(":")
-    sock = socket.create_connection((host, int(port)))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    batch = build_batch([Record(b"key", b"x" * 100)], int(time.time() * 1000))
-    partitions = [{"index": 0, "records": batch}]
-    fields = {
-        "transactional_id": None,
-        "acks": -1,
-        "timeout": 5_000,
-        "topic_data": [{"name": topic, "partition_data": partitions}],
-    }
-    frame = encode_request(0, 9, 1, "bench", fields)
-    request = _LENGTH.pack(len(frame)) + frame
-    times: list[float] = []
-    began = time.perf_counter()
-    for number in range(int(seconds * RATE)):
-        due = began + number / RATE
-        while (wait := due - time.perf_counter()) > 0:
-            time.sleep(wait)
-        sock.sendall(request)
-        size = _LENGTH.unpack(read(sock, 4))[0]
-        read(sock, size)
-        times.append((time.perf_counter() - due) * 1000)
-    sock.close()
-    return times
-
-
-def read(sock: socket.socket, size: int) -> bytes:
-    """So many bytes."""
-    data = b""
-    while len(data) < size:
-        piece = sock.recv(size - len(data))
-        assert piece, "the broker closed the connection"
-        data += piece
-    return data
+def produce(broker: YakBroker, topic: str, seconds: float) -> Histogram:
+    """The latencies of small batches at a fixed rate, each from when it was due."""
+    load = Load("latency", broker.bootstrap, topic, rate=RATE, duration_s=seconds, linger_ms=0, warm_up_s=0)
+    return run_benchmark(load).latency
 
 
 def scrape_when_told(address: str, told: Connection) -> None:
@@ -104,40 +67,34 @@ def scrape_when_told(address: str, told: Connection) -> None:
         told.send(found)
 
 
-def percentile(times: list[float], share: float) -> float:
-    """Of times, that share took no longer."""
-    return sorted(times)[min(len(times) - 1, int(len(times) * share))]
-
-
-def say(what: str, times: list[float]) -> float:
-    """One line; gives the p99."""
-    p50, p99, p999 = (percentile(times, share) for share in (0.5, 0.99, 0.999))
+def say(what: str, latency: Histogram) -> float:
+    """One line; gives the p99 in ms."""
+    p50, p99, p999 = (latency.percentile(percent) / 1e6 for percent in (50, 99, 99.9))
+    longest = latency.max / 1e6
     print(
-        f"{what:<18} p50 {p50:6.2f} ms   p99 {p99:6.2f} ms   p99.9 {p999:6.2f} ms   max {max(times):6.2f} ms",
-        flush=True,
+        f"{what:<18} p50 {p50:6.2f} ms   p99 {p99:6.2f} ms   p99.9 {p999:6.2f} ms   max {longest:6.2f} ms", flush=True
     )
     return p99
 
 
-def measure(broker: ReadyBroker, topic: str, seconds: float) -> bool:
+def measure(broker: YakBroker, topic: str, seconds: float) -> bool:
     """All phases; whether the goals are met."""
     here, there = multiprocessing.Pipe()
-    assert broker.http_port is not None
     address = f"127.0.0.1:{broker.http_port}"
     scraper = multiprocessing.Process(target=scrape_when_told, args=(address, there))
     scraper.start()
-    without: list[float] = []
-    during: list[float] = []
+    there.close()  # so that the end of the scraper is seen here
+    without, during = Histogram(), Histogram()
     scrapes: list[tuple[float, int]] = []
     try:
         here.send("begin")  # loads the library, outside of what is measured
-        produce(broker.address, topic, 3)
+        produce(broker, topic, 3)
         here.send("stop")
         here.recv()
         for _ in range(2):
-            without += produce(broker.address, topic, seconds)
+            without.add(produce(broker, topic, seconds))
             here.send("begin")
-            during += produce(broker.address, topic, seconds)
+            during.add(produce(broker, topic, seconds))
             here.send("stop")
             scrapes += here.recv()
         here.send("end")
@@ -156,21 +113,14 @@ def main() -> int:
     """1 when a goal is missed."""
     partitions = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 15.0
-    with tempfile.TemporaryDirectory(prefix="yak-metrics-") as name:
-        folder = Path(name)
-        redis = redis_child.start(str(folder / "redis"), ports.find_free("127.0.0.1"), str(folder / "redis.log"))
-        broker = None
-        try:
-            spec = BrokerSpec(1, "127.0.0.1", 0, str(folder / "data"), redis.url, http_port=0)
-            broker = StartingBroker(spec, log_path=str(folder / "log"), ready_file=str(folder / "ready")).wait_ready(60)
-            began = time.monotonic()
-            topic = create(broker, partitions)
-            print(f"{partitions} partitions made in {time.monotonic() - began:.1f} s", flush=True)
-            met = measure(broker, topic, seconds)
-        finally:
-            if broker is not None:
-                kill(broker.process)
-            kill(redis.process)
+    with (
+        tempfile.TemporaryDirectory(prefix="yak-metrics-") as name,
+        running(YakBroker(Path(name) / "yak", http_port=free_port())) as broker,
+    ):
+        began = time.monotonic()
+        topic = create(broker, partitions)
+        print(f"{partitions} partitions made in {time.monotonic() - began:.1f} s", flush=True)
+        met = measure(broker, topic, seconds)
     print(f"goals (scrape < {SCRAPE_MS_GOAL} ms, p99 at most {P99_GOAL:g} times): {'met' if met else 'missed'}")
     return 0 if met else 1
 

@@ -10,12 +10,10 @@ idle       processor time of all brokers in percent of a core, with 1,000 idle p
 
 import argparse
 import json
-import os
 import re
 import secrets
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -28,6 +26,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from versus.brokers import free_port
+from yak.client.bench.cpu import process_cpu_seconds
 
 from yak.local.redis_server import EmbeddedRedis
 
@@ -38,23 +38,12 @@ _READY = b'"event": "ready"'
 _ELECTED = re.compile(rb'"event": ?"quorum-leader-elected"')
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 class Cluster:
     """Three brokers as processes, with a quorum or with Redis."""
 
     def __init__(self, directory: Path, metadata: str) -> None:
         self.directory, self.metadata = directory, metadata
-        self.ports = free_ports(BROKERS)
+        self.ports = [free_port() for _ in range(BROKERS)]
         self._secret = directory / "secret"
         self._secret.write_text(secrets.token_hex(32))
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -84,6 +73,10 @@ class Cluster:
             words += ["--redis-url", self._redis.url]
         log = self.log(node_id).open("ab")
         return subprocess.Popen(words, stdout=log, stderr=log)
+
+    def cpu_seconds(self) -> float:
+        """Processor time of all brokers so far."""
+        return sum(process_cpu_seconds(process.pid) for process in self.processes)
 
     def log(self, node_id: int) -> Path:
         """The log of one broker."""
@@ -196,14 +189,9 @@ def idle_percent(metadata: str, seconds: float) -> float:
         admin = AdminClient({"bootstrap.servers": made.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("many", 1_000, BROKERS)])["many"].result(60)
         time.sleep(10)
-        before = sum(map(_cpu_s, made.processes))
+        before = made.cpu_seconds()
         time.sleep(seconds)
-        return (sum(map(_cpu_s, made.processes)) - before) / seconds * 100
-
-
-def _cpu_s(process: subprocess.Popen[bytes]) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return (made.cpu_seconds() - before) / seconds * 100
 
 
 def main() -> None:

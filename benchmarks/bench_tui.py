@@ -15,14 +15,13 @@ import statistics
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
-from bench_http_health import cpu_seconds
+from versus.yak_cluster import local_cluster
+from yak.client.bench.cpu import process_cpu_seconds
 
 from yak.client.admin import Admin
-from yak.local.cluster import LocalCluster, UpSettings
 
 YAK = (sys.executable, "-m", "yak.commands")
 TOPIC = "load"
@@ -116,37 +115,30 @@ def main() -> None:
     parser.add_argument("--fps", default="4")
     parser.add_argument("--keys", type=int, default=20)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3))
-            bootstrap = cluster.status().bootstrap
-            Admin(bootstrap).create_topic(TOPIC, partitions=3, replication_factor=3)
-            pictures = first_pictures(bootstrap, options.screen)
-            print(
-                f"first picture  {statistics.median(pictures) * 1000:5.0f} ms (median of {len(pictures)})", flush=True
-            )
-            load = subprocess.Popen(
-                (*YAK, "bench", "produce", "-b", bootstrap, "-t", TOPIC, "--throughput", str(options.rate), "--acks", "1",
-                 "--duration", f"{options.seconds + options.keys * 0.6 + 12}s", "--no-progress"),
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            what = (options.what,) if options.what else ()
-            terminal = Terminal(*YAK, "ui", options.screen, *what, "-b", bootstrap, "--fps", options.fps)
-            terminal.drain(5)
-            before, drawn = cpu_seconds(terminal.process.pid), terminal.written
-            terminal.drain(options.seconds)
-            used = cpu_seconds(terminal.process.pid) - before
-            print(
-                f"CPU            {used / options.seconds * 100:5.1f} % of a core, {(terminal.written - drawn) / options.seconds / 1024:.1f} KiB/s drawn"
-            )
-            keys = key_times(terminal, options.keys)
-            print(f"a key          p50 {statistics.median(keys):.0f} ms, max {max(keys):.0f} ms of {len(keys)}")
-            terminal.end()
-            load.terminate()
-            load.wait()
-        finally:
-            cluster.discard()
+    with local_cluster(brokers=3, http_port=0) as cluster:
+        bootstrap = cluster.status().bootstrap
+        Admin(bootstrap).create_topic(TOPIC, partitions=3, replication_factor=3)
+        pictures = first_pictures(bootstrap, options.screen)
+        print(f"first picture  {statistics.median(pictures) * 1000:5.0f} ms (median of {len(pictures)})", flush=True)
+        load = subprocess.Popen(
+            (*YAK, "bench", "produce", "-b", bootstrap, "-t", TOPIC, "--throughput", str(options.rate), "--acks", "1",
+             "--duration", f"{options.seconds + options.keys * 0.6 + 12}s", "--no-progress"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        what = (options.what,) if options.what else ()
+        terminal = Terminal(*YAK, "ui", options.screen, *what, "-b", bootstrap, "--fps", options.fps)
+        terminal.drain(5)
+        before, drawn = process_cpu_seconds(terminal.process.pid), terminal.written
+        terminal.drain(options.seconds)
+        used = process_cpu_seconds(terminal.process.pid) - before
+        print(
+            f"CPU            {used / options.seconds * 100:5.1f} % of a core, {(terminal.written - drawn) / options.seconds / 1024:.1f} KiB/s drawn"
+        )
+        keys = key_times(terminal, options.keys)
+        print(f"a key          p50 {statistics.median(keys):.0f} ms, max {max(keys):.0f} ms of {len(keys)}")
+        terminal.end()
+        load.terminate()
+        load.wait()
 
 
 if __name__ == "__main__":

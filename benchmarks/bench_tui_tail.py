@@ -11,16 +11,15 @@ import asyncio
 import json
 import multiprocessing
 import statistics
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 
 from textual.pilot import Pilot
+from versus.yak_cluster import local_cluster
 
 from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.offset_spec import START
-from yak.local.cluster import LocalCluster, UpSettings
 from yak.tui.app import YakApp
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.screens.messages import MessagesScreen
@@ -204,21 +203,16 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--rows", type=int, default=100_000, help="must fit the bounds, which are 100,000 and 64 MiB")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3))
-            brokers = cluster.status().brokers
-            servers = ",".join(broker.address for broker in brokers)
-            admin = Admin(servers)
-            for topic in (TAIL, ROWS):
-                admin.create_topic(topic, partitions=given.partitions)
-            time.sleep(1)
-            load(servers, ROWS, 0, given.rows, given.value_bytes)
-            http = {broker.node_id: broker.http_address for broker in brokers if broker.http_address}
-            asyncio.run(measure(given, LiveSource(servers, http=http), servers))
-        finally:
-            cluster.discard()
+    with local_cluster(brokers=3, http_port=0) as cluster:
+        brokers = cluster.status().brokers
+        servers = ",".join(broker.address for broker in brokers)
+        admin = Admin(servers)
+        for topic in (TAIL, ROWS):
+            admin.create_topic(topic, partitions=given.partitions)
+        time.sleep(1)
+        load(servers, ROWS, 0, given.rows, given.value_bytes)
+        http = {broker.node_id: broker.http_address for broker in brokers if broker.http_address}
+        asyncio.run(measure(given, LiveSource(servers, http=http), servers))
 
 
 if __name__ == "__main__":

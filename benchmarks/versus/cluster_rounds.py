@@ -131,6 +131,7 @@ class FailoverRounds:
         self._rounds = rounds
         self._kills = kills
         self._say = say
+        self._names = [side.name for side in sides]
         self._turns = Turns(sides)
         self.results: dict[str, FailoverResult] = {}
 
@@ -149,7 +150,7 @@ class FailoverRounds:
 
     def table(self) -> Table:
         """Every kill is a sample of its pauses; p99 and maximum are over all kills."""
-        table = Table(tuple(self.results))
+        table = Table(self._names)
         for side, result in self.results.items():
             for name, words, goal in PAUSES:
                 pauses_s = result.pauses_s(name)

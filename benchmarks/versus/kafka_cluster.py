@@ -19,7 +19,7 @@ from versus.brokers import LOG4J2, SERVER_PROPERTIES, free_port, java_command, s
 from yak.client.quorum import read_controller
 from yak.local.bench.fleet import process_cpu_seconds
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 ASK_SECONDS = 1.0
 STARTED = b"Kafka Server started"
 

@@ -1,9 +1,8 @@
 """docs/benchmarks.md: a section for each part of the comparison, each written by the run that measured it.
 
-A section stands between two comments, and a run replaces its own and leaves the others as they are.
+A section stands between two comments, and a run replaces its own and leaves the rest of the page as it is.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,35 +10,6 @@ from versus.table import KAFKA, YAK, Row, met_word, short
 
 ONE, THREE, FAILOVER = "one", "three", "failover"
 PARTS = (ONE, THREE, FAILOVER)
-
-INTRO = """\
-# Benchmarks
-
-YAK and Apache Kafka on one machine, one run, the same load from the same clients, taking turns. The sections of this
-page are written by the command itself:
-
-```sh
-make bench-kafka
-```
-
-- Both on 127.0.0.1, on the same disk, neither syncing on every write (the default of both). Both run during all rounds
-  of a part; each figure is taken once a round on each side, and the side that goes first alternates. Topics are fresh,
-  and deleted after use.
-- Kafka has the heap and garbage collector flags and the server.properties of its release, and Kafka's default time-outs.
-- A client is a process with one librdkafka handle, fed by Python in batches (`yak bench` is the same code). Python
-  and librdkafka in one process top out at about 1.5 million records of 100 B a second in, and 2 million out; where a
-  client kept 95 % of a core or more busy, the last column says that the client was the limit. Clients and brokers share
-  the machine's cores, so brokers that need less CPU leave more to the clients.
-- CPU is what the brokers' processes used between the clients' start and end; YAK's includes Redis'. A gigabyte is 10^9
-  bytes of record values.
-- Bulk loads: acks=all, linger.ms=5, no compression, and a short warm-up before.
-- Three copies of each record go to fresh pages of memory, which a virtual machine may get from its host only when they
-  are written, and give back when files are deleted. On one where this page was made, a file of 2 GB took 24 s at first
-  and 0.4 to 3.6 s later, and `perf` had 40 % of a leader's CPU in that copy. Both sides pay it, so that the ratios of
-  bulk loads lie nearer to 1 than those of what the brokers do themselves.
-- Before the first round both sides get every kind of load once, unmeasured, so that the JVM has compiled its code.
-- Medians over the rounds. A ratio is YAK's median divided by Kafka's.
-"""
 
 MEASURED = """\
 Measured {when} by `{command}` on {machine}.
@@ -67,8 +37,8 @@ factor 1.
 - **start to first acknowledged record**: from the start of the process (YAK: of Redis, then the broker) on an empty data
   directory to the first acknowledgement that a client gets that retries every 10 ms, auto-creation of its topic
   included. Kafka's storage was formatted before, which is not counted.
-- **ack**: one producer sends 1,000 records a second, each a request of its own; from the produce call to its
-  acknowledgement.
+- **ack**: one producer sends 1,000 records a second, each a request of its own; from when a record was due to its
+  acknowledgement, so that a stall counts for all records behind it.
 - **one-record requests, pipelined**: librdkafka with `batch.num.messages=1` and up to 1,000 requests in flight.
 - **produce, consume**: records acknowledged, or read, a second over all clients; and the broker's CPU for a gigabyte.
 - **memory**: resident memory (RSS) when all rounds are done.
@@ -83,7 +53,7 @@ Replication factor 3, acks=all, min.insync.replicas=2. Seven processes and the c
 no rates that a cluster of three machines would have: they say what replication costs.
 """,
         """\
-- **ack**: one producer sends 500 records a second to one partition, linger 0; from the produce call to the
+- **ack**: one producer sends 500 records a second to one partition, linger 0; from when a record was due to the
   acknowledgement, which two brokers or all three have stored by then.
 - **produce**: records acknowledged a second over all clients.
 - **CPU of the clients**: of librdkafka and the Python around it. Where it is more than that of the brokers, the row of
@@ -165,21 +135,10 @@ def section(part: str, rows: Sequence[Row], notes: Sequence[str], facts: dict[st
 
 
 def put_section(text: str, part: str, body: str) -> str:
-    """The page with this part's section in its place; a page without sections is begun anew."""
-    found = {name: _section_of(text, name) for name in PARTS}
-    found[part] = body
-    there = [f"{_begin(name)}\n\n{found[name].strip()}\n\n{_end(name)}\n" for name in PARTS if found[name]]
-    return INTRO + "\n" + "\n".join(there)
-
-
-def _begin(part: str) -> str:
-    return f"<!-- begin: {part} -->"
-
-
-def _end(part: str) -> str:
-    return f"<!-- end: {part} -->"
-
-
-def _section_of(text: str, part: str) -> str:
-    match = re.search(re.escape(_begin(part)) + r"\n(.*?)" + re.escape(_end(part)), text, re.DOTALL)
-    return "" if match is None else match[1]
+    """The page with this part's section in its place, or at the end of a page that has none; all else is kept."""
+    begin, end = f"<!-- begin: {part} -->", f"<!-- end: {part} -->"
+    made = f"{begin}\n\n{body.strip()}\n\n{end}\n"
+    before, found, rest = text.partition(begin)
+    if not found:
+        return f"{text}\n{made}" if text else made
+    return before + made + rest.partition(f"{end}\n")[2]

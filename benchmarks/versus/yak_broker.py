@@ -23,6 +23,7 @@ class YakBroker(Watched):
     port: int = field(default_factory=free_port)
     configs: tuple[str, ...] = ()
     """`name=value` pairs, beside the defaults."""
+    http_port: int | None = None
     redis: EmbeddedRedis | None = None
     broker: StartingBroker | None = None
 
@@ -40,7 +41,9 @@ class YakBroker(Watched):
         if self.redis is None:
             self.redis = EmbeddedRedis(str(self.folder / "redis"))
             self.redis.start()
-        spec = BrokerSpec(1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs)
+        spec = BrokerSpec(
+            1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs, http_port=self.http_port
+        )
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
 

@@ -149,6 +149,30 @@ def test_ctrl_c_prints_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys
     assert "ended by Ctrl+C" in printed.err
 
 
+def test_the_end_of_the_time_prints_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import bench
+
+    def endless(made: Any) -> None:
+        made._parts.append(rows)
+        bench.signal.raise_signal(bench.signal.SIGALRM)
+
+    before = {number: bench.signal.getsignal(number) for number in (bench.signal.SIGALRM, bench.signal.SIGTERM)}
+    monkeypatch.setattr(bench.Bench, "run", endless)
+    monkeypatch.setattr(bench, "compared_jars", lambda cache: cache)
+    monkeypatch.setattr(bench, "java_version", lambda: "Java 17")
+    monkeypatch.setattr(sys, "argv", ["bench.py"])
+    try:
+        assert bench.main() == 1
+    finally:
+        for number, handler in before.items():
+            bench.signal.signal(number, handler)
+    printed = capsys.readouterr()
+    assert "! Kafka is better: 1 of 3 rows" in printed.out
+    assert "870 s are over" in printed.err
+
+
 def test_a_machine_without_java_measures_yak_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -78,18 +78,28 @@ def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
     assert "- one note" in text
 
 
-def test_a_run_replaces_its_own_section_and_keeps_the_others(table: ModuleType) -> None:
+def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: ModuleType) -> None:
     from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
 
     rows = sample(table).rows()  # type: ignore[attr-defined]
-    text = ""
-    for part in (FAILOVER, ONE, THREE):
+    text = "# Benchmarks\n"
+    for part in (ONE, THREE, FAILOVER):
         text = put_section(text, part, section(part, rows, [f"first {part}"], FACTS))
+    text += "\n## Transactions\n\nMeasured by hand.\n"
     assert [part for part in PARTS if f"first {part}" in text] == list(PARTS)
-    assert text.index("first one") < text.index("first three") < text.index("first failover")
     again = put_section(text, THREE, section(THREE, rows, ["second three"], FACTS))
     assert "first three" not in again
     assert again.replace("second three", "first three") == text
+
+
+def test_the_page_has_one_place_for_each_section_and_nothing_else_in_it() -> None:
+    from versus.page import PARTS, WORDS
+
+    page = (BENCH.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
+    for part in PARTS:
+        begin, end = page.index(f"<!-- begin: {part} -->"), page.index(f"<!-- end: {part} -->")
+        titles = [line for line in page[begin:end].splitlines() if line.startswith("## ")]
+        assert titles == [f"## {WORDS[part].title}"]
 
 
 def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> None:
@@ -106,9 +116,11 @@ def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
     from yak.local.bench.failover import FailoverResult, FailoverSettings, Kill
     from yak.local.demo.delivery import Delivery
 
-    rounds = FailoverRounds([], 1, 2, lambda _text: None)
+    sides = [SimpleNamespace(name="yak"), SimpleNamespace(name="kafka")]
+    rounds = FailoverRounds(sides, 1, 2, lambda _text: None)  # type: ignore[arg-type]
     for side, pauses in (("yak", (0.1, 0.2, 0.4)), ("kafka", (9.0, 10.0, 12.0))):
         kills = [Kill(1, 1, True, (0,), 1.0, writes_s=pause) for pause in pauses]
+        assert rounds.table().rows() == []  # no row before both sides have it
         rounds.results[side] = FailoverResult(FailoverSettings(), kills, Delivery("t", 90, 90, 0, 0, 0, 0, 0))
     median, p99, longest = rounds.table().rows()
     assert (median.name, median.median("yak"), median.median("kafka")) == (
