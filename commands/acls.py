@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import option
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
@@ -138,8 +139,6 @@ def add(
         )
     ]
     if not added:
-        from yak.errors import UsageError
-
         why = "an ACL has a principal, an operation and a resource"
         try_ = ("--allow ann --operation read --topic orders",)
         raise UsageError("usage", "no principal is given", why=why, try_=try_)
@@ -160,7 +159,6 @@ def remove(
 ) -> None:
     """Remove ACLs of exactly these resources, principals, hosts and operations; what is not given matches any."""
     from yak.client.acls import delete_acls, describe_acls
-    from yak.errors import YakError
 
     patterns = _patterns(resources)
     filters = _filters(patterns, _principals(entries), entries.host, entries.operation)
@@ -214,7 +212,6 @@ def _principals(entries: Entries) -> list[tuple[Permission, str]]:
 def _operation(text: str) -> Operation:
     """`describe-configs`, or Kafka's `DescribeConfigs`. Raises UsageError (`usage`)."""
     from yak.acls.bindings import Operation
-    from yak.errors import UsageError
 
     wanted = text.replace("-", "").replace("_", "").lower()
     for operation in Operation:
@@ -228,7 +225,6 @@ def _grants(
 ) -> list[tuple[ResourcePattern, Operation]]:
     """The operations on each resource (Kafka's AclCommand for --producer and --consumer). Raises UsageError (`usage`)."""
     from yak.acls.bindings import SUPPORTED, Operation, ResourceType
-    from yak.errors import UsageError
 
     roles: dict[ResourceType, tuple[Operation, ...]] = {}
     read, write, describe = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -270,7 +266,6 @@ def _filters(
 ) -> list[AclFilter]:
     """A filter for each combination. Raises UsageError (`usage`) when nothing is given."""
     from yak.acls.filters import AclFilter
-    from yak.errors import UsageError
 
     everything = AclFilter()
     if not (patterns or principals or hosts or operations):

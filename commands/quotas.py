@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from yak.commands.app import WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.units import parse_size_bytes
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.quotas.entity import Entity
@@ -103,7 +105,6 @@ def remove(
     dry_run: DryRun = False,
 ) -> None:
     """Remove quotas of one entity."""
-    from yak.errors import YakError
     from yak.quotas.entity import encode_entity
 
     entity = _entity(whose)
@@ -118,7 +119,6 @@ def remove(
 
 def _entity(whose: Whose) -> "Entity":
     """The entity that the options name. Raises UsageError (`usage`, `bad-quota`)."""
-    from yak.errors import UsageError
     from yak.quotas.quota_types import CLIENT_ID, IP, USER
 
     parts: list[tuple[str, str | None]] = []
@@ -151,8 +151,6 @@ def _entity(whose: Whose) -> "Entity":
 
 def _pairs(texts: list[str]) -> list[tuple[str, str]]:
     """`QUOTA=VALUE` texts, each quota once. Raises UsageError (`usage`)."""
-    from yak.errors import UsageError
-
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -165,8 +163,6 @@ def _pairs(texts: list[str]) -> list[tuple[str, str]]:
 
 def _value(name: str, text: str) -> float:
     """The value of a quota: a size for byte rates. Raises UsageError (`bad-size`, `bad-quota`)."""
-    from yak.commands.units import parse_size_bytes
-    from yak.errors import UsageError
     from yak.quotas.quota_types import QuotaType
 
     if name not in tuple(QuotaType):

@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command
 from yak.commands.options import OPTIONS, Globals
+from yak.commands.output import error_lines, flat, to_json
 from yak.commands.parameters import argument, option
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONF, CONNECTOR, DRIVER_MEMORY, JARS, MASTER, PACKAGES, SHIP, key_values
 from yak.view.formats import format_age, format_size
@@ -322,7 +323,6 @@ def stop(
     now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
 ) -> int | None:
     """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
-    from yak.errors import UsageError
     from yak.local.spark_runs import all_runs, find_run
 
     if not jobs and not all_:
@@ -411,7 +411,6 @@ def _document(run: "Run") -> dict[str, Any]:
 
 
 def _one(g: Globals, run: "Run") -> int | None:
-    from yak.commands.output import error_lines
     from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of
 
     if not g.out.for_people:
@@ -494,8 +493,6 @@ class SessionOptions(Bundle):
 
 def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
     """Print rows of a DataFrame with this schema in the chosen format."""
-    from yak.commands.output import flat, to_json
-
     columns = list(schema.names)
     zones = [None if each.dataType.typeName() == "timestamp_ntz" else g.zone for each in schema.fields]
 
@@ -635,8 +632,6 @@ def _query(query: str | None, file: str | None) -> str:
     """The text of the query. Raises UsageError (`usage`)."""
     import sys
 
-    from yak.errors import UsageError
-
     if (query is None) == (file is None):
         raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
                          try_=("yak spark sql 'SELECT count(*) FROM orders'",))  # fmt: skip
@@ -712,7 +707,6 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
     if found is None:
         return error
     from yak.client.metadata import topic_names, unknown_topic
-    from yak.errors import UsageError
 
     known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
     return UsageError(known.code, known.message, why=known.why, try_=known.try_)
@@ -799,7 +793,6 @@ def submit(
     its queries' progress. YAK_BOOTSTRAP_SERVERS has the brokers.
     """
     from yak.commands.spark_python import hand_over
-    from yak.errors import UsageError
     from yak.local.spark_runs import new_run
     from yak.spark.driver.submitting import Submission, submit_command
 
