@@ -174,7 +174,7 @@ class PartitionReader:
         self.positions[partition] = window.start
         if not window.is_empty:
             self._open.add(partition)
-            self._handle.consumer.incremental_assign(self._handle.wires({partition: window.start}))
+            self._handle.consumer.incremental_assign(self._handle.wires_at({partition: window.start}))
 
     def take_error(self, error: Any, message: Any) -> None:
         """Note the end of a partition, ignore a transient error. Raises YakError for another one."""

@@ -1,7 +1,7 @@
 """The consumer that all readers share, with a librdkafka that does what the test says."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
 from yak.client.consumer import REBALANCED, Callbacks, ConsumerHandle, is_transient, refusal_in, source_of
@@ -34,6 +34,12 @@ class Librdkafka:
 
     def subscribe(self, topics, on_assign, on_revoke, on_lost):
         self.on_revoke = on_revoke
+
+    def assign(self, wires):
+        self.calls.append(("assign", [(w.partition, w.offset) for w in wires]))
+
+    def pause(self, wires):
+        self.calls.append(("pause", [w.partition for w in wires]))
 
     def poll(self, _wait_s):
         return self.messages.pop(0) if self.messages else None
@@ -103,6 +109,12 @@ def test_store_given_stores_assigned_positions_once(handle):
     handle.store_given(lambda: [A])
     handle.store_given(lambda: [A])
     assert handle.consumer.calls == [("store", [(0, 8)])]
+
+
+def test_assign_without_an_offset_leaves_it_to_the_group(handle):
+    handle.assign({A: 7, B: None})
+    handle.pause(dict.fromkeys([A, B]))
+    assert handle.consumer.calls == [("assign", [(0, 7), (1, OFFSET_INVALID)]), ("pause", [0, 1])]
 
 
 def test_seek_is_retried_until_librdkafka_fetches(handle):
