@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import option
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
@@ -31,37 +31,49 @@ WHO = "Who"
 
 
 def _names(flag: str, help_: str, metavar: str = "NAME") -> Any:
-    return typer.Option(flag, help=f"{help_} Repeatable.", metavar=metavar, rich_help_panel=WHICH)
+    return option(flag, f"{help_} Repeatable.", WHICH, metavar=metavar)
 
 
-Topics: TypeAlias = Annotated[list[str] | None, _names("--topic", "This topic; * is every topic.")]
-Groups: TypeAlias = Annotated[list[str] | None, _names("--group", "This consumer group.")]
-TransactionalIds: TypeAlias = Annotated[list[str] | None, _names("--transactional-id", "This transactional id.")]
-Tokens: TypeAlias = Annotated[list[str] | None, _names("--delegation-token", "This delegation token.")]
-Users: TypeAlias = Annotated[
-    list[str] | None, _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
-]
-Cluster: TypeAlias = Annotated[bool, option("--cluster", "The cluster itself.", WHICH)]
-Prefixed: TypeAlias = Annotated[bool, option("--prefixed", "All resources whose name begins so.", WHICH)]
-Allow: TypeAlias = Annotated[
-    list[str] | None, option("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
-]
-Deny: TypeAlias = Annotated[
-    list[str] | None, option("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
-]
-Hosts: TypeAlias = Annotated[
-    list[str] | None, option("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")
-]
-Operations: TypeAlias = Annotated[
-    list[str] | None,
-    option(
-        "--operation",
-        "read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
-        "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
-        WHAT,
-        metavar="OPERATION",
-    ),
-]
+@dataclass(frozen=True)
+class Resources(Bundle):
+    """The resources of the ACLs."""
+
+    topic: Annotated[list[str] | None, _names("--topic", "This topic; * is every topic.")] = None
+    group: Annotated[list[str] | None, _names("--group", "This consumer group.")] = None
+    transactional_id: Annotated[list[str] | None, _names("--transactional-id", "This transactional id.")] = None
+    delegation_token: Annotated[list[str] | None, _names("--delegation-token", "This delegation token.")] = None
+    user_principal: Annotated[
+        list[str] | None, _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
+    ] = None
+    cluster: Annotated[bool, option("--cluster", "The cluster itself.", WHICH)] = False
+    prefixed: Annotated[bool, option("--prefixed", "All resources whose name begins so.", WHICH)] = False
+
+
+@dataclass(frozen=True)
+class Entries(Bundle):
+    """Who may, or may not, do what."""
+
+    allow: Annotated[
+        list[str] | None, option("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
+    ] = None
+    deny: Annotated[
+        list[str] | None, option("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
+    ] = None
+    host: Annotated[list[str] | None, option("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")] = (
+        None
+    )
+    operation: Annotated[
+        list[str] | None,
+        option(
+            "--operation",
+            "read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
+            "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
+            WHAT,
+            metavar="OPERATION",
+        ),
+    ] = None
+
+
 _COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", "pattern")
 
 
@@ -70,13 +82,7 @@ _COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", 
 )
 def list_acls(
     g: Globals,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    delegation_token: Tokens = None,
-    user_principal: Users = None,
-    cluster: Cluster = False,
-    prefixed: Prefixed = False,
+    resources: Resources,
     principal: Annotated[str | None, option("--principal", "Of User:ann, or ann.", WHO, metavar="PRINCIPAL")] = None,
 ) -> None:
     """List ACLs; those that apply to a resource if one is named, patterns included.
@@ -87,10 +93,10 @@ def list_acls(
     from yak.acls.filters import AclFilter
     from yak.client.acls import describe_acls
 
-    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
+    patterns = _patterns(resources)
     who = None if principal is None else principal_of(principal)
     filters = [
-        AclFilter(each.resource_type, each.name, PatternType.PREFIXED if prefixed else PatternType.MATCH, who)
+        AclFilter(each.resource_type, each.name, PatternType.PREFIXED if resources.prefixed else PatternType.MATCH, who)
         for each in patterns
     ] or [AclFilter(principal=who)]
     address, timeout_s = _look(g)
@@ -109,17 +115,8 @@ def list_acls(
 )
 def add(
     g: Globals,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    delegation_token: Tokens = None,
-    user_principal: Users = None,
-    cluster: Cluster = False,
-    prefixed: Prefixed = False,
-    allow: Allow = None,
-    deny: Deny = None,
-    host: Hosts = None,
-    operation: Operations = None,
+    resources: Resources,
+    entries: Entries,
     producer: Annotated[bool, option("--producer", "All that a producer to the topics needs.", WHAT)] = False,
     consumer: Annotated[
         bool, option("--consumer", "All that a consumer of the topics in the groups needs.", WHAT)
@@ -133,17 +130,15 @@ def add(
     from yak.acls.bindings import AccessControlEntry, AclBinding
     from yak.client.acls import create_acls
 
-    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
-    pairs = _grants(patterns, operation, producer=producer, consumer=consumer)
+    patterns = _patterns(resources)
+    pairs = _grants(patterns, entries.operation, producer=producer, consumer=consumer)
     added = [
         AclBinding(pattern, AccessControlEntry(principal, each_host, each, permission))
         for (permission, principal), each_host, (pattern, each) in product(
-            _principals(allow, deny), host or ["*"], pairs
+            _principals(entries), entries.host or ["*"], pairs
         )
     ]
     if not added:
-        from yak.errors import UsageError
-
         why = "an ACL has a principal, an operation and a resource"
         try_ = ("--allow ann --operation read --topic orders",)
         raise UsageError("usage", "no principal is given", why=why, try_=try_)
@@ -159,24 +154,14 @@ def add(
 )
 def remove(
     g: Globals,
-    topic: Topics = None,
-    group: Groups = None,
-    transactional_id: TransactionalIds = None,
-    delegation_token: Tokens = None,
-    user_principal: Users = None,
-    cluster: Cluster = False,
-    prefixed: Prefixed = False,
-    allow: Allow = None,
-    deny: Deny = None,
-    host: Hosts = None,
-    operation: Operations = None,
+    resources: Resources,
+    entries: Entries,
 ) -> None:
     """Remove ACLs of exactly these resources, principals, hosts and operations; what is not given matches any."""
     from yak.client.acls import delete_acls, describe_acls
-    from yak.errors import YakError
 
-    patterns = _patterns(topic, group, transactional_id, delegation_token, user_principal, cluster, prefixed)
-    filters = _filters(patterns, _principals(allow, deny), host, operation)
+    patterns = _patterns(resources)
+    filters = _filters(patterns, _principals(entries), entries.host, entries.operation)
     g.must_not_be_readonly("removing ACLs")
     address, timeout_s = _look(g)
     found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
@@ -196,38 +181,30 @@ def principal_of(text: str) -> str:
     return text if ":" in text else f"User:{text}"
 
 
-def _patterns(
-    topics: list[str] | None,
-    groups: list[str] | None,
-    transactional_ids: list[str] | None,
-    tokens: list[str] | None,
-    users: list[str] | None,
-    cluster: bool,
-    prefixed: bool,
-) -> list[ResourcePattern]:
+def _patterns(resources: Resources) -> list[ResourcePattern]:
     """The resources of the options."""
     from yak.acls.bindings import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
 
-    pattern_type = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    pattern_type = PatternType.PREFIXED if resources.prefixed else PatternType.LITERAL
     named = (
-        (ResourceType.TOPIC, topics),
-        (ResourceType.GROUP, groups),
-        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
-        (ResourceType.DELEGATION_TOKEN, tokens),
-        (ResourceType.USER, [principal_of(user) for user in users or ()]),
+        (ResourceType.TOPIC, resources.topic),
+        (ResourceType.GROUP, resources.group),
+        (ResourceType.TRANSACTIONAL_ID, resources.transactional_id),
+        (ResourceType.DELEGATION_TOKEN, resources.delegation_token),
+        (ResourceType.USER, [principal_of(user) for user in resources.user_principal or ()]),
     )
     patterns = [ResourcePattern(kind, name, pattern_type) for kind, names in named for name in names or ()]
-    if cluster:
+    if resources.cluster:
         patterns.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
     return patterns
 
 
-def _principals(allow: list[str] | None, deny: list[str] | None) -> list[tuple[Permission, str]]:
+def _principals(entries: Entries) -> list[tuple[Permission, str]]:
     from yak.acls.bindings import Permission
 
     return [
         (permission, principal_of(each))
-        for permission, names in ((Permission.ALLOW, allow), (Permission.DENY, deny))
+        for permission, names in ((Permission.ALLOW, entries.allow), (Permission.DENY, entries.deny))
         for each in names or ()
     ]
 
@@ -235,7 +212,6 @@ def _principals(allow: list[str] | None, deny: list[str] | None) -> list[tuple[P
 def _operation(text: str) -> Operation:
     """`describe-configs`, or Kafka's `DescribeConfigs`. Raises UsageError (`usage`)."""
     from yak.acls.bindings import Operation
-    from yak.errors import UsageError
 
     wanted = text.replace("-", "").replace("_", "").lower()
     for operation in Operation:
@@ -249,7 +225,6 @@ def _grants(
 ) -> list[tuple[ResourcePattern, Operation]]:
     """The operations on each resource (Kafka's AclCommand for --producer and --consumer). Raises UsageError (`usage`)."""
     from yak.acls.bindings import SUPPORTED, Operation, ResourceType
-    from yak.errors import UsageError
 
     roles: dict[ResourceType, tuple[Operation, ...]] = {}
     read, write, describe = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -291,7 +266,6 @@ def _filters(
 ) -> list[AclFilter]:
     """A filter for each combination. Raises UsageError (`usage`) when nothing is given."""
     from yak.acls.filters import AclFilter
-    from yak.errors import UsageError
 
     everything = AclFilter()
     if not (patterns or principals or hosts or operations):

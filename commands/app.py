@@ -1,15 +1,15 @@
 """Defines subcommands: `@command` for a single function, `CommandGroup` for several functions under one name.
 
-A decorated function takes `g: Globals` first, then its own Typer parameters. The global options
+A decorated function takes `g: Globals` first, then its own Typer parameters, and bundles of shared ones. The global options
 (`yak.commands.options`) are added to it, so they work before and after the command. If a command declares a name of its
 own (`topics create --config`), its own option wins. Help shows examples first, then the options by panel.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from yak.commands import options
 
@@ -23,6 +23,10 @@ OUTPUT = "Output"
 CONNECTION = "Connection"
 PANELS = (WHAT, START, STOP, OUTPUT, CONNECTION)
 """The option groups of the help, in order, for `rich_help_panel`. Other panels follow in order of appearance."""
+
+
+class Bundle:
+    """The base of dataclasses whose fields are options that several commands share, as one parameter of each."""
 
 
 @dataclass(slots=True)
@@ -99,13 +103,26 @@ def _own_names(parameter: inspect.Parameter) -> set[str]:
     return names
 
 
+def _is_bundle(parameter: inspect.Parameter) -> bool:
+    return isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Bundle)
+
+
+def _unbundled(bundle: Any) -> list[inspect.Parameter]:
+    """A parameter for each option of a bundle."""
+    hints = get_type_hints(bundle, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(f.name, keyword, default=f.default, annotation=hints[f.name]) for f in fields(bundle)]
+
+
 def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"]) -> Callable[..., object]:
     """The function for Typer: the leaf's own parameters plus the global ones, merged over `before`.
 
     It appends its `Globals` to `made`, so that a later error is printed in the requested format.
     """
     signature = inspect.signature(leaf.function, eval_str=True)
-    own = list(signature.parameters.values())[1:]
+    declared = list(signature.parameters.values())[1:]
+    bundles = {p.name: p.annotation for p in declared if _is_bundle(p)}
+    own = [each for p in declared for each in (_unbundled(p.annotation) if _is_bundle(p) else [p])]
     taken = {name for parameter in own for name in _own_names(parameter)} | {
         "--" + p.name.replace("_", "-") for p in own
     }
@@ -115,6 +132,8 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
         after = options.Flags(**{name: values.pop(options.PREFIX + name) for name in shared})
         g = options.Globals.resolve(before.overlaid_by(after))
         made.append(g)
+        for name, bundle in bundles.items():
+            values[name] = bundle(**{each.name: values.pop(each.name) for each in fields(bundle)})
         return leaf.function(g, **values)
 
     parameters = [

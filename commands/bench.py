@@ -1,17 +1,25 @@
 """`yak bench produce|consume|latency|e2e|workload|replication|failover`."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.units import parse_duration_ms, parse_size_bytes
 
 if TYPE_CHECKING:
-    from yak.client.bench.load import Kind, Load
+    from yak.client.bench.load import Kind
 
 CLIENT = "Client"
+TOPIC = "yak-bench"
+MESSAGES = 1_000_000
+RATE = 1000.0
+DURATION = "10s"
+SIZE = "100"
+FAILOVER_KILLS = 10
+WORKLOAD_COLUMNS = ("name", "partitions", "size_bytes", "producers", "consumers", "rate")
 
 Topic = Annotated[str, option("--topic, -t", "The topic to use; created if it does not exist.", WHAT)]
 Partitions = Annotated[int | None, option("--partitions", "Create the topic with N partitions.", WHAT, min=1)]
@@ -43,13 +51,66 @@ Baseline = Annotated[
 ]
 
 
-TOPIC = "yak-bench"
-MESSAGES = 1_000_000
-RATE = 1000.0
-DURATION = "10s"
-SIZE = "100"
-FAILOVER_KILLS = 10
-WORKLOAD_COLUMNS = ("name", "partitions", "size_bytes", "producers", "consumers", "rate")
+@dataclass
+class LoadOptions(Bundle):
+    """A load of records, by default at full speed."""
+
+    topic: Topic = TOPIC
+    partitions: Partitions = None
+    clients: Clients = 1
+    size: Size = SIZE
+    throughput: Throughput = None
+    msgs: Messages = None
+    duration: Duration = None
+    warm_up: WarmUp = "1s"
+    acks: Acks = "all"
+    linger: Linger = "5ms"
+    compression: Compression = "none"
+    properties: Properties = None
+
+
+@dataclass
+class ReadOptions(Bundle):
+    """What is read, and when it ends."""
+
+    topic: Topic = TOPIC
+    clients: Clients = 1
+    msgs: Messages = None
+    duration: Duration = None
+    warm_up: WarmUp = "1s"
+    properties: Properties = None
+
+
+@dataclass
+class SteadyLoad(LoadOptions):
+    """A load at a steady rate, one record a request."""
+
+    throughput: Throughput = RATE
+    linger: Linger = "0ms"
+
+
+@dataclass
+class Report(Bundle):
+    """Output and checks for the result."""
+
+    csv: Csv = None
+    no_progress: NoProgress = False
+    progress_json: ProgressJson = False
+    asserts: Asserts = None
+    baseline: Baseline = None
+
+
+@dataclass
+class WorkloadOptions(Bundle):
+    """What of a named workload may differ."""
+
+    topic: Annotated[str | None, option("--topic, -t", "The topic to use; default: yak-bench-NAME.")] = None
+    duration: Duration = "1m"
+    warm_up: WarmUp = "5s"
+    acks: Acks = "all"
+    linger: Linger = "1ms"
+    compression: Compression = "none"
+    properties: Properties = None
 
 
 def named_workload(words: list[str]) -> list[str]:
@@ -79,184 +140,51 @@ bench = CommandGroup(
         "yak bench produce --throughput 50000 --duration 1m --assert 'p99<20ms' --assert 'errors==0'",
     ),
 )
-def produce(
-    g: Globals,
-    topic: Topic = TOPIC,
-    partitions: Partitions = None,
-    clients: Clients = 1,
-    size: Size = SIZE,
-    throughput: Throughput = None,
-    msgs: Messages = None,
-    duration: Duration = None,
-    warm_up: WarmUp = "1s",
-    acks: Acks = "all",
-    linger: Linger = "5ms",
-    compression: Compression = "none",
-    properties: Properties = None,
-    csv: Csv = None,
-    no_progress: NoProgress = False,
-    progress_json: ProgressJson = False,
-    asserts: Asserts = None,
-    baseline: Baseline = None,
-) -> None:
+def produce(g: Globals, load: LoadOptions, report: Report) -> None:
     """Produce at full speed or a steady rate, and measure acknowledgement latency.
 
     With --throughput, a latency counts from when the record was due, so that a stall shows in all records behind it.
     Without, one acknowledgement in a hundred is timed, because more timers would slow the client down.
     """
-    from yak.commands.bench_run import Report, run
-
-    load = make_load(
-        g,
-        "produce",
-        topic,
-        clients,
-        size,
-        rate=throughput,
-        messages=msgs if msgs or duration else MESSAGES,
-        duration=duration,
-        warm_up=warm_up,
-        properties=properties,
-        acks=acks,
-        linger=linger,
-        compression=compression,
-    )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
+    if not (load.msgs or load.duration):
+        load.msgs = MESSAGES
+    run_load(g, "produce", load, report)
 
 
 @bench.command(
     "consume",
     examples=("yak bench consume", "yak bench consume --topic orders --clients 4 -o json"),
 )
-def consume(
-    g: Globals,
-    topic: Topic = TOPIC,
-    clients: Clients = 1,
-    msgs: Messages = None,
-    duration: Duration = None,
-    warm_up: WarmUp = "1s",
-    properties: Properties = None,
-    csv: Csv = None,
-    no_progress: NoProgress = False,
-    progress_json: ProgressJson = False,
-    asserts: Asserts = None,
-    baseline: Baseline = None,
-) -> None:
+def consume(g: Globals, read: ReadOptions, report: Report) -> None:
     """Consume a topic from start to end, divided among the clients.
 
     Stops at the high watermark that it found at the start, after --msgs or after --duration. Commits no offsets.
     """
-    from yak.commands.bench_run import Report, run
-
-    load = make_load(
-        g,
-        "consume",
-        topic,
-        clients,
-        SIZE,
-        rate=None,
-        messages=msgs,
-        duration=duration,
-        warm_up=warm_up,
-        properties=properties,
-    )
-    run(g, load, None, Report(csv, no_progress, asserts or [], baseline, progress_json))
+    run_load(g, "consume", LoadOptions(**asdict(read)), report)
 
 
 @bench.command(
     "latency",
     examples=("yak bench latency", "yak bench latency --throughput 200 --acks 1 --duration 1m --assert 'p99<20ms'"),
 )
-def latency(
-    g: Globals,
-    topic: Topic = TOPIC,
-    partitions: Partitions = None,
-    clients: Clients = 1,
-    size: Size = SIZE,
-    throughput: Throughput = RATE,
-    msgs: Messages = None,
-    duration: Duration = None,
-    warm_up: WarmUp = "1s",
-    acks: Acks = "all",
-    linger: Linger = "0ms",
-    compression: Compression = "none",
-    properties: Properties = None,
-    csv: Csv = None,
-    no_progress: NoProgress = False,
-    progress_json: ProgressJson = False,
-    asserts: Asserts = None,
-    baseline: Baseline = None,
-) -> None:
+def latency(g: Globals, load: SteadyLoad, report: Report) -> None:
     """Measure acknowledgement latency at a steady rate, one record a request, from when each record was due.
 
     Stops after 10 s unless --msgs or --duration says otherwise.
     """
-    from yak.commands.bench_run import Report, run
-
-    load = make_load(
-        g,
-        "latency",
-        topic,
-        clients,
-        size,
-        rate=throughput,
-        messages=msgs,
-        duration=duration if msgs or duration else DURATION,
-        warm_up=warm_up,
-        properties=properties,
-        acks=acks,
-        linger=linger,
-        compression=compression,
-    )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
+    run_steady(g, "latency", load, report)
 
 
 @bench.command(
     "e2e",
     examples=("yak bench e2e --assert 'p99<20ms'", "yak bench e2e --clients 8 --partitions 8 --throughput 4000"),
 )
-def e2e(
-    g: Globals,
-    topic: Topic = TOPIC,
-    partitions: Partitions = None,
-    clients: Clients = 1,
-    size: Size = SIZE,
-    throughput: Throughput = RATE,
-    msgs: Messages = None,
-    duration: Duration = None,
-    warm_up: WarmUp = "1s",
-    acks: Acks = "all",
-    linger: Linger = "0ms",
-    compression: Compression = "none",
-    properties: Properties = None,
-    csv: Csv = None,
-    no_progress: NoProgress = False,
-    progress_json: ProgressJson = False,
-    asserts: Asserts = None,
-    baseline: Baseline = None,
-) -> None:
+def e2e(g: Globals, load: SteadyLoad, report: Report) -> None:
     """Measure end-to-end latency from producer to consumer, at a steady rate, from when each record was due.
 
     Stops after 10 s unless --msgs or --duration says otherwise. A record that is not received is an error.
     """
-    from yak.commands.bench_run import Report, run
-
-    load = make_load(
-        g,
-        "e2e",
-        topic,
-        clients,
-        size,
-        rate=throughput,
-        messages=msgs,
-        duration=duration if msgs or duration else DURATION,
-        warm_up=warm_up,
-        properties=properties,
-        acks=acks,
-        linger=linger,
-        compression=compression,
-    )
-    run(g, load, partitions, Report(csv, no_progress, asserts or [], baseline, progress_json))
+    run_steady(g, "e2e", load, report)
 
 
 @bench.command(
@@ -270,49 +198,27 @@ def e2e(
 def run_workload(
     g: Globals,
     name: Annotated[str, argument("NAME", "The workload; list: print all.")],
-    topic: Annotated[str | None, option("--topic, -t", "The topic to use; default: yak-bench-NAME.")] = None,
-    duration: Duration = "1m",
-    warm_up: WarmUp = "5s",
-    acks: Acks = "all",
-    linger: Linger = "1ms",
-    compression: Compression = "none",
-    properties: Properties = None,
-    csv: Csv = None,
-    no_progress: NoProgress = False,
-    progress_json: ProgressJson = False,
-    asserts: Asserts = None,
-    baseline: Baseline = None,
+    load: WorkloadOptions,
+    report: Report,
 ) -> None:
     """Run a workload of the OpenMessaging Benchmark: producers and consumers at the same time.
 
     At a rate, latencies count from when a record was due. The original runs for 5 to 15 minutes (--duration 5m).
     """
-    from dataclasses import asdict, replace
-
     from yak.client.bench.workload import NAMES, workload
-    from yak.commands.bench_run import Report, run
 
     if name == "list":
         g.out.table([asdict(workload(each)) for each in NAMES], WORKLOAD_COLUMNS)
         return
     found = workload(name)
-    load = make_load(
-        g,
-        "workload",
-        topic or f"{TOPIC}-{name}",
-        found.producers + found.consumers,
-        str(found.size_bytes),
-        rate=found.rate,
-        messages=None,
-        duration=duration,
-        warm_up=warm_up,
-        properties=properties,
-        acks=acks,
-        linger=linger,
-        compression=compression,
+    options = LoadOptions(
+        **asdict(load) | {"topic": load.topic or f"{TOPIC}-{name}"},
+        partitions=found.partitions,
+        clients=found.producers + found.consumers,
+        size=str(found.size_bytes),
+        throughput=found.rate,
     )
-    report = Report(csv, no_progress, asserts or [], baseline, progress_json)
-    run(g, replace(load, readers=found.consumers), found.partitions, report)
+    run_load(g, "workload", options, report, readers=found.consumers)
 
 
 @bench.command(
@@ -397,40 +303,34 @@ def failover(
     run_failover(g, settings, asserts or [], baseline, progress_json=progress_json)
 
 
-def make_load(
-    g: Globals,
-    kind: "Kind",
-    topic: str,
-    clients: int,
-    size: str,
-    *,
-    rate: float | None,
-    messages: int | None,
-    duration: str | None,
-    warm_up: str,
-    properties: list[str] | None,
-    acks: str = "all",
-    linger: str = "5ms",
-    compression: str = "none",
-) -> "Load":
-    """The load that the options define. Raises UsageError."""
+def run_steady(g: Globals, kind: "Kind", load: LoadOptions, report: Report) -> None:
+    """Run a steady load, for `DURATION` unless the options end it."""
+    if not (load.msgs or load.duration):
+        load.duration = DURATION
+    run_load(g, kind, load, report)
+
+
+def run_load(g: Globals, kind: "Kind", load: LoadOptions, report: Report, readers: int = 0) -> None:
+    """Run the load that the options define; the last `readers` clients read. Raises UsageError."""
     from yak.client.bench.load import Load
-    from yak.commands.bench_run import parse_properties
+    from yak.commands.bench_run import parse_properties, run
 
     if kind != "consume":
         g.must_not_be_readonly("producing benchmark records")
-    return Load(
+    made = Load(
         kind=kind,
         bootstrap_servers=g.bootstrap_servers,
-        topic=topic,
-        clients=clients,
-        messages=messages,
-        duration_s=None if duration is None else parse_duration_ms(duration) / 1000,
-        size_bytes=parse_size_bytes(size),
-        rate=rate,
-        acks=acks,
-        linger_ms=parse_duration_ms(linger, bare_unit="ms"),
-        compression=compression,
-        warm_up_s=parse_duration_ms(warm_up, bare_unit="s") / 1000,
-        properties=parse_properties(properties or []),
+        topic=load.topic,
+        clients=load.clients,
+        readers=readers,
+        messages=load.msgs,
+        duration_s=None if load.duration is None else parse_duration_ms(load.duration) / 1000,
+        size_bytes=parse_size_bytes(load.size),
+        rate=load.throughput,
+        acks=load.acks,
+        linger_ms=parse_duration_ms(load.linger, bare_unit="ms"),
+        compression=load.compression,
+        warm_up_s=parse_duration_ms(load.warm_up, bare_unit="s") / 1000,
+        properties=parse_properties(load.properties or []),
     )
+    run(g, made, load.partitions, report)

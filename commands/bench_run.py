@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from yak.client.bench.clients import Moment, run_benchmark
 from yak.client.bench.load import Load
@@ -30,20 +30,12 @@ from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError
 from yak.view.formats import group_digits
 
+if TYPE_CHECKING:
+    from yak.commands.bench import Report
+
 VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing", "workload": "producing"}
 TELL_SECONDS = 0.25
 RECEIVED = ("consume", "e2e")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Output and checks for the result."""
-
-    csv: Path | None
-    no_progress: bool
-    asserts: Sequence[str]
-    baseline: Path | None
-    progress_json: bool = False
 
 
 @dataclass(slots=True)
@@ -68,12 +60,12 @@ def parse_properties(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def run(g: Globals, load: Load, partitions: int | None, report: Report) -> None:
+def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> None:
     """Run the benchmark, print the result, write files, check assertions.
 
     Raises UsageError, Unreachable, YakError (`bench-errors`: records failed), CheckFailed (`assert-failed`).
     """
-    checks = [parse_check(text) for text in report.asserts]
+    checks = [parse_check(text) for text in report.asserts or []]
     baseline = read_baseline(report.baseline) if report.baseline else None
     check_against_baseline(checks, baseline)
     if report.progress_json:

@@ -5,6 +5,7 @@ from typing import Annotated
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.errors import UsageError
 
 certs = CommandGroup(
     "certs",
@@ -44,7 +45,6 @@ def create(
     import os
     from datetime import UTC, datetime
 
-    from yak.errors import UsageError
     from yak.security.certificates import create_certificates
 
     clients = client or []

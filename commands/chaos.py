@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.output import layout
 from yak.commands.parameters import argument, option
+from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -188,8 +190,6 @@ def _totals(report: "ChaosReport") -> dict[str, Any]:
 
 def report_lines(report: "ChaosReport") -> list[str]:
     """The lines for people, below the counts."""
-    from yak.commands.output import layout
-
     lines = [""]
     if report.unavailability:
         rows = [
@@ -473,7 +473,6 @@ def abuse(
     attacker is a separate process. Returns 4 when the healthy client's p99 passes --p99 or one of its records is lost.
     """
     from yak.commands import interrupts
-    from yak.commands.units import parse_duration_ms
     from yak.local.chaos.abuse import AbuseRun, AbuseSettings, refuse_remote
     from yak.local.chaos.attacks import chosen
 
@@ -574,8 +573,6 @@ def _exit_code(g: Globals, report: "ChaosReport") -> int | None:
 
 
 def _seconds(duration: str) -> float:
-    from yak.commands.units import parse_duration_ms
-
     seconds = parse_duration_ms(duration, bare_unit="s") / 1000.0
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
         raise UsageError(

@@ -4,13 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from yak.commands.app import CONNECTION, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.output import layout
 from yak.commands.parameters import option
+from yak.errors import UsageError, YakError
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.store_moves import BrokerStores
     from yak.cluster.restore import RestorePlan
-    from yak.errors import YakError
     from yak.local.metadata_restore import Found
 
 SHOWN_MAX = 20
@@ -87,8 +89,6 @@ def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
 
 
 def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
-    from yak.errors import YakError
-
     if found.state == "LIVE":
         g.out.note(f"The metadata store at {name} holds cluster {found.cluster_id}; there is nothing to restore.")
         return 0
@@ -109,8 +109,6 @@ def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
 
 
 def _refuse_unsafe(plan: "RestorePlan") -> None:
-    from yak.errors import YakError
-
     if not plan.is_safe:
         raise YakError(
             "restore-unsafe",
@@ -131,8 +129,6 @@ def _question(found: "Found", plan: "RestorePlan") -> str:
 
 
 def _print_restored(g: Globals, document: dict[str, Any]) -> None:
-    from yak.view.formats import counted
-
     out = g.out
     if not out.for_people:
         out.object(document)
@@ -175,7 +171,6 @@ def migrate(
     partitions with replicas are served throughout. The command can be repeated after it was interrupted.
     """
     from yak.commands.local_cluster import find_local
-    from yak.errors import UsageError
 
     g.must_not_be_readonly("moving the metadata")
     local = find_local(g, data_dir)
@@ -250,8 +245,6 @@ def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None
 
 
 def _not_both(message: str, why: str, try_: tuple[str, ...]) -> "YakError":
-    from yak.errors import YakError
-
     return YakError("migrate-not-both", f"the metadata were not moved: {message}", why=why, try_=try_)
 
 
@@ -367,7 +360,6 @@ def look(admin: "Admin") -> dict[str, Any]:
 def _quorum(admin: "Admin") -> dict[str, Any] | None:
     """The leader, epoch and voters of the metadata quorum; None when it has no leader now."""
     from yak.client.quorum import describe_quorum
-    from yak.errors import YakError
 
     try:
         state = describe_quorum(admin.answered, timeout_s=min(QUORUM_SECONDS, admin.timeout_s))
@@ -385,9 +377,6 @@ def _value(text: str | None) -> str | int | None:
 
 
 def _print(g: Globals, found: dict[str, Any]) -> None:
-    from yak.commands.output import layout
-    from yak.view.formats import counted
-
     out = g.out
     controller = found["controller_id"]
     out.line(f"cluster      {found['cluster_id']}")
@@ -427,7 +416,6 @@ def _quorum_words(quorum: dict[str, Any] | None) -> str:
 
 
 def _health(found: dict[str, Any]) -> str:
-    from yak.view.formats import counted
     from yak.view.partition_state import PartitionState
 
     conditions = (PartitionState.OFFLINE, PartitionState.UNDER_MIN_ISR, PartitionState.UNDER_REPLICATED)

@@ -9,6 +9,8 @@ import os
 import time
 from collections.abc import Callable
 
+from yak.commands.settings import Settings
+
 BUDGET_S = 0.3
 FRESH_S = 10.0
 
@@ -16,8 +18,6 @@ FRESH_S = 10.0
 def complete_context(incomplete: str) -> list[str]:
     """Contexts with this prefix."""
     try:
-        from yak.commands.settings import Settings
-
         names = sorted(Settings.load({}).contexts)
     except Exception:  # noqa: BLE001  (a shell completion stays silent whatever is wrong)
         return []

@@ -5,6 +5,7 @@ from typing import Annotated
 from yak.commands.app import OUTPUT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import option
+from yak.commands.settings import BY_NAME, shown_value
 
 config = CommandGroup(
     "config",
@@ -25,7 +26,6 @@ def show(
     yak up runs in the data directory.
     """
     from yak.commands.local_cluster import bootstrap_servers
-    from yak.commands.settings import BY_NAME, shown_value
 
     servers = bootstrap_servers(g.settings)
 

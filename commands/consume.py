@@ -14,6 +14,7 @@ from yak.commands.parameters import argument, option
 from yak.commands.produce import DEFAULT_TOPIC, ensure_topic
 from yak.commands.units import parse_duration_ms, parse_time_ms
 from yak.errors import NothingInTime, UsageError
+from yak.ids import TopicPartition
 from yak.view.formats import counted, format_duration, format_size, group_digits
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Range
     from yak.commands.record_output import Decoder, RecordPrinter
-    from yak.ids import Offset, TopicPartition
+    from yak.ids import Offset
 
 APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
 """The field order of Apache's console consumer."""
@@ -209,8 +210,6 @@ def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[T
 
 
 def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition]":
-    from yak.ids import TopicPartition
-
     every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
     if request.partitions is None:
         return every

@@ -8,6 +8,8 @@ from yak.commands.app import WHAT, CommandGroup
 from yak.commands.completing import complete_context
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.settings import BY_NAME, closest, without_secrets
+from yak.errors import UsageError
 
 context = CommandGroup(
     "context",
@@ -48,10 +50,8 @@ def add(
 ) -> None:
     """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context
-    from yak.commands.settings import BY_NAME, closest
     from yak.commands.topics import key_values
     from yak.commands.users import read_password
-    from yak.errors import UsageError
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
     for setting, value in key_values(set_).items():
@@ -79,8 +79,6 @@ def add(
 @context.command("list", examples=("yak context list",))
 def list_contexts(g: Globals) -> None:
     """List contexts."""
-    from yak.commands.settings import without_secrets
-
     current = g.settings.current
     rows = [
         {"current": "*" if name == current else "", "name": name, **without_secrets(values)}
@@ -118,7 +116,6 @@ def show(
 ) -> None:
     """Show one context."""
     from yak.client.contexts import unknown_context
-    from yak.commands.settings import without_secrets
 
     chosen = name or g.settings.context_name()
     if chosen is None:

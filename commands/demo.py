@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.output import layout
 from yak.commands.parameters import option
+from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.local.demo.scenario import Reporter, Result, Row, Scenario, Settings
 
@@ -43,7 +45,6 @@ class Terminal(Reporter):
     def table(self, rows: Sequence[Row], is_good: Sequence[bool]) -> None:
         """Print a table under the step; rows that are not as they should be are red."""
         from yak.commands.isr import BAD, GOOD
-        from yak.commands.output import layout
 
         if not rows:
             return
@@ -486,7 +487,6 @@ def _duration_ms(
     """The value of an option, in milliseconds. `usual_ms`: without it, and with --fast. Raises UsageError."""
     if text is None:
         return usual_ms[fast]
-    from yak.commands.units import parse_duration_ms
 
     found = parse_duration_ms(text, bare_unit="s")
     if fast or not limits_ms[0] <= found <= limits_ms[1]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
 from yak.commands.parameters import option
+from yak.commands.settings import SETTINGS
 
 if TYPE_CHECKING:
     from yak.local.checks.finding import Finding
@@ -28,8 +29,6 @@ def doctor(
     ] = None,
 ) -> int | None:
     """Check that clients can reach and use a cluster."""
-    from yak.commands.settings import SETTINGS
-
     directory = str(g.settings.get("data_dir", flag=data_dir).value)
     findings: list[Finding] = []
     for check in _checks(g, directory):

@@ -7,6 +7,7 @@ import typer
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.errors import Unreachable, UsageError, YakError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +131,6 @@ def clear(
     from contextlib import suppress
 
     from yak.client.faults import clear_faults
-    from yak.errors import Unreachable, YakError
 
     g.must_not_be_readonly("clearing faults")
     gone: set[str] = set()
@@ -148,8 +148,6 @@ def clear(
 
 def _values(fault: str, arguments: list[str]) -> tuple[str, dict[str, Any]]:
     """The kind of a fault and its arguments by name. Raises UsageError (`bad-fault`)."""
-    from yak.errors import UsageError
-
     kind = fault.replace("-", "_").lower()
     names = _ARGUMENTS.get(kind)
     if names is None:
@@ -167,8 +165,6 @@ def _values(fault: str, arguments: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _refuse_twice(values: "Mapping[str, object]", given: "Mapping[str, object]") -> None:
-    from yak.errors import UsageError
-
     twice = sorted(set(values) & set(given))
     if twice:
         flag = f"--{twice[0].replace('_', '-')}"
@@ -178,7 +174,6 @@ def _refuse_twice(values: "Mapping[str, object]", given: "Mapping[str, object]")
 def _brokers(g: Globals, chosen: int | None) -> dict[int, str]:
     """The addresses of the brokers, or of one. Raises Unreachable, YakError (`unknown-broker`)."""
     from yak.client.replica_offsets import read_metadata
-    from yak.errors import YakError
 
     found = read_metadata(g.bootstrap_servers, timeout_s=_timeout_s(g))
     addresses = {node_id: each.address for node_id, each in sorted(found.brokers.items())}

@@ -7,6 +7,7 @@ from yak.client.groups.places import partitions_text
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
+from yak.commands.output import layout
 from yak.commands.parameters import argument, option
 from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
@@ -170,8 +171,6 @@ def flat_rows(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: bool = True) -> list[str]:
     """A group for people: header, partitions, and totals."""
-    from yak.commands.output import layout
-
     kind = ", ".join(part for part in (document["type"], document["protocol_type"]) if part)
     assignor = f", assignor {document['assignor']}" if document["assignor"] else ""
     lines = [
@@ -352,7 +351,6 @@ def _rows(
     from yak.client.groups.describing import describe_groups
     from yak.client.groups.lag import read_marks
     from yak.client.groups.offsets import committed_offsets
-    from yak.errors import YakError
 
     described = describe_groups(brokers, known.values())
     committed = committed_offsets(brokers, list(known)) if with_lag else {}
@@ -392,7 +390,6 @@ def describe(
     """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
     from yak.client.groups.offsets import committed_offsets
-    from yak.errors import YakError
 
     with connect(g) as brokers:
         found = require_groups(brokers, names)
@@ -459,7 +456,6 @@ def members(
     -v or -o wide: also their subscriptions and the assignor.
     """
     from yak.client.groups.describing import require_groups
-    from yak.errors import YakError
 
     with connect(g) as brokers:
         found = require_groups(brokers, [name])[name]
@@ -591,8 +587,6 @@ def _read_file(path: str, group: str) -> "dict[TopicPartition, int]":
 def _show_plan(
     g: Globals, name: str, plan: "ResetPlan", results: "dict[TopicPartition, YakError | None] | None"
 ) -> int | None:
-    from yak.view.formats import counted
-
     out = g.out
     columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)
     rows = reset_rows(name, plan.steps, results)

@@ -8,6 +8,8 @@ from typing import Annotated, Final
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.settings import closest
+from yak.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,6 @@ def _print_help(leaf: Leaf, program: str) -> None:
 
 def _nothing_known(word: str) -> Exception:
     from yak.commands import registry
-    from yak.commands.settings import closest
-    from yak.errors import UsageError
 
     known = [*(entry.name for entry in registry.available()), *EXPLANATIONS, "exit-codes", "errors"]
     guess = closest(word, known)

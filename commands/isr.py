@@ -12,8 +12,8 @@ from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import argument, option
-from yak.commands.units import format_time
-from yak.errors import Unreachable
+from yak.commands.units import format_time, parse_duration_ms
+from yak.errors import Unreachable, UsageError
 from yak.plain_text import one_line
 from yak.view.formats import counted
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
@@ -370,8 +370,6 @@ def isr(
         )
 
     if watch:
-        from yak.commands.units import parse_duration_ms
-
         return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
     found = reader()
     shown = chosen(found)
@@ -399,8 +397,6 @@ def _say(
     hidden: int,
 ) -> None:
     """Print on stderr which partitions are out of sync, which brokers did not answer, and the source of the offsets."""
-    from yak.view.formats import counted
-
     if not found.partitions:
         g.out.note("No topics. yak topics create NAME makes one.")
         return
@@ -423,7 +419,6 @@ def _reader(
 ) -> "Callable[[], ClusterReplicas]":
     """A function that reads the cluster once; it raises YakError."""
     from yak.commands.local_cluster import find_local, known_redis
-    from yak.errors import Unreachable, UsageError
 
     local = find_local(g, data_dir)
     if from_redis:

@@ -5,6 +5,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from yak.commands.settings import Resolved, Settings
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ def bootstrap_servers(settings: Settings) -> Resolved:
     So every command finds a cluster on other ports, and a cluster whose first broker is dead. If none runs, it is the
     default address.
     """
-    from yak.errors import YakError
     from yak.local.cluster import LocalCluster
 
     found = settings.get("bootstrap_servers")
@@ -78,8 +78,6 @@ def known_redis(g: "Globals", flag: str | None, local: "ClusterStatus | None") -
 
     Raises UsageError (`no-redis`) when the local cluster has no Redis.
     """
-    from yak.errors import UsageError
-
     found = g.settings.get("redis_url", flag=flag)
     g.out.warn_once(g.settings.warnings)
     if flag is None and local is not None and local.metadata == "raft":

@@ -7,7 +7,8 @@ from yak.commands.app import CONNECTION, START, STOP, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import option
-from yak.commands.units import format_time
+from yak.commands.units import format_time, parse_time_ms
+from yak.errors import UsageError
 from yak.view.formats import counted
 from yak.view.metadata_sentences import sentence
 
@@ -247,8 +248,6 @@ def log(
     Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
     Each record is a sentence, cut to the terminal's width except with -o wide. -o json prints the records' fields.
     """
-    from yak.errors import UsageError
-
     if follow and to:
         raise UsageError("usage", "--follow and --to exclude each other", why="both say when to stop")
     source = find_source(g, redis_url, data_dir)
@@ -284,7 +283,6 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     """The source of metadata records. Raises UsageError when both flags are given."""
     import os
 
-    from yak.errors import UsageError
     from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, newest_copy
 
     if redis_url is not None and data_dir is not None:
@@ -310,8 +308,6 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
 
 def _point(g: Globals, text: str | None) -> dict[str, Any]:
     """`offset` or `timestamp_ms` of a bound, as keyword arguments."""
-    from yak.commands.units import parse_time_ms
-
     if text is None:
         return {}
     if text.isdigit() and len(text) <= OFFSET_DIGITS_MAX:

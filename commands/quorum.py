@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.errors import YakError
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.metadata import ClusterMetadata
     from yak.client.quorum import QuorumReplica, QuorumState
-    from yak.errors import YakError
 
 quorum = CommandGroup(
     "quorum",
@@ -121,8 +122,6 @@ def _look(g: Globals) -> "tuple[Admin, ClusterMetadata]":
 
 def _observer_to_add(state: "QuorumState", metadata: "ClusterMetadata", node_id: int) -> "QuorumReplica":
     """Raises YakError (`quorum-voter-exists`, `unknown-node`)."""
-    from yak.errors import YakError
-
     observer = next((each for each in state.observers if each.node_id == node_id), None)
     if node_id in state.voter_ids:
         why, try_ = f"voters are {_ids(state.voters)}", ("yak quorum describe --replication",)
@@ -137,8 +136,6 @@ def _observer_to_add(state: "QuorumState", metadata: "ClusterMetadata", node_id:
 
 def voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
     """The voter. Raises YakError (`quorum-unknown-node`, `quorum-last-voter`, `quorum-would-stop`)."""
-    from yak.errors import YakError
-
     voter = next((each for each in state.voters if each.node_id == node_id), None)
     if voter is None:
         raise _unknown_node(state, node_id, "it is no voter")
@@ -164,8 +161,6 @@ def voter_to_remove(state: "QuorumState", node_id: int) -> "QuorumReplica":
 
 
 def _unknown_node(state: "QuorumState", node_id: int, why: str) -> "YakError":
-    from yak.errors import YakError
-
     observers = f"; observers {_ids(state.observers)}" if state.observers else "; there is no observer"
     return YakError(
         "quorum-unknown-node",
@@ -254,8 +249,6 @@ def _document(state: "QuorumState", metadata: "ClusterMetadata", rows: list[dict
 
 
 def _print(g: Globals, state: "QuorumState", metadata: "ClusterMetadata") -> None:
-    from yak.view.formats import counted
-
     away = sorted(set(state.voter_ids) - state.running_voters())
     lags = [each.lag for each in state.voters if each.lag is not None]
     out = g.out

@@ -1,12 +1,13 @@
 """`yak quotas`: how much clients may use, by user, client id and ip."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.units import parse_size_bytes
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.quotas.entity import Entity
@@ -24,23 +25,24 @@ quotas = CommandGroup(
 WHOSE = "Whose quotas"
 
 
-def _name(flag: str, help_: str) -> Any:
-    return typer.Option(flag, help=help_, metavar="NAME", rich_help_panel=WHOSE)
-
-
-def _default(flag: str, help_: str) -> Any:
-    return typer.Option(flag, help=help_, rich_help_panel=WHOSE)
-
-
-User: TypeAlias = Annotated[str | None, _name("--user", "This user.")]
-UserDefault: TypeAlias = Annotated[bool, _default("--user-default", "Each user without a quota of its own.")]
-ClientId: TypeAlias = Annotated[str | None, _name("--client-id", "This client id; with a user: of that user.")]
-ClientIdDefault: TypeAlias = Annotated[
-    bool, _default("--client-id-default", "Each client id without a quota of its own.")
-]
-Ip: TypeAlias = Annotated[str | None, option("--ip", "This ip, or host.", WHOSE, metavar="IP")]
-IpDefault: TypeAlias = Annotated[bool, _default("--ip-default", "Each ip without a quota of its own.")]
 DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
+
+
+@dataclass(frozen=True)
+class Whose(Bundle):
+    """The entity of the quotas."""
+
+    user: Annotated[str | None, option("--user", "This user.", WHOSE, metavar="NAME")] = None
+    user_default: Annotated[bool, option("--user-default", "Each user without a quota of its own.", WHOSE)] = False
+    client_id: Annotated[
+        str | None, option("--client-id", "This client id; with a user: of that user.", WHOSE, metavar="NAME")
+    ] = None
+    client_id_default: Annotated[
+        bool, option("--client-id-default", "Each client id without a quota of its own.", WHOSE)
+    ] = False
+    ip: Annotated[str | None, option("--ip", "This ip, or host.", WHOSE, metavar="IP")] = None
+    ip_default: Annotated[bool, option("--ip-default", "Each ip without a quota of its own.", WHOSE)] = False
+
 
 _COLUMNS = ("entity", "quota", "value")
 
@@ -57,18 +59,13 @@ def list_quotas(g: Globals) -> None:
 )
 def describe(
     g: Globals,
-    user: User = None,
-    user_default: UserDefault = False,
-    client_id: ClientId = None,
-    client_id_default: ClientIdDefault = False,
-    ip: Ip = None,
-    ip_default: IpDefault = False,
+    whose: Whose,
 ) -> None:
     """Show the quotas of one entity.
 
     These are the entity's own. yak quotas list also shows the defaults, which apply to clients without their own.
     """
-    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    entity = _entity(whose)
     g.out.table(_rows(g, entity), _COLUMNS, empty="No quotas of its own.")
 
 
@@ -83,12 +80,7 @@ def describe(
 def set_quotas(
     g: Globals,
     values: Annotated[list[str], argument("QUOTA=VALUE", "Quotas and their values.")],
-    user: User = None,
-    user_default: UserDefault = False,
-    client_id: ClientId = None,
-    client_id_default: ClientIdDefault = False,
-    ip: Ip = None,
-    ip_default: IpDefault = False,
+    whose: Whose,
     dry_run: DryRun = False,
 ) -> None:
     """Set quotas of one entity: they apply at once, on each broker for itself.
@@ -97,7 +89,7 @@ def set_quotas(
     thread. controller_mutation_rate is partitions created and deleted a second. connection_creation_rate, of an ip, is
     connections a second.
     """
-    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    entity = _entity(whose)
     _alter(g, entity, {name: _value(name, text) for name, text in _pairs(values)}, "set", dry_run=dry_run)
 
 
@@ -108,19 +100,14 @@ def set_quotas(
 def remove(
     g: Globals,
     names: Annotated[list[str] | None, argument("QUOTA", "Quotas; all of the entity when none is given.")] = None,
-    user: User = None,
-    user_default: UserDefault = False,
-    client_id: ClientId = None,
-    client_id_default: ClientIdDefault = False,
-    ip: Ip = None,
-    ip_default: IpDefault = False,
+    *,
+    whose: Whose,
     dry_run: DryRun = False,
 ) -> None:
     """Remove quotas of one entity."""
-    from yak.errors import YakError
     from yak.quotas.entity import encode_entity
 
-    entity = _entity(user, user_default, client_id, client_id_default, ip, ip_default)
+    entity = _entity(whose)
     present = [row["quota"] for row in _rows(g, entity)]
     chosen = names or present
     missing = sorted(set(chosen) - set(present))
@@ -130,23 +117,15 @@ def remove(
     _alter(g, entity, dict.fromkeys(chosen), "removed", dry_run=dry_run)
 
 
-def _entity(
-    user: str | None,
-    user_default: bool,
-    client_id: str | None,
-    client_id_default: bool,
-    ip: str | None,
-    ip_default: bool,
-) -> "Entity":
+def _entity(whose: Whose) -> "Entity":
     """The entity that the options name. Raises UsageError (`usage`, `bad-quota`)."""
-    from yak.errors import UsageError
     from yak.quotas.quota_types import CLIENT_ID, IP, USER
 
     parts: list[tuple[str, str | None]] = []
     for kind, name, is_default in (
-        (USER, user, user_default),
-        (CLIENT_ID, client_id, client_id_default),
-        (IP, ip, ip_default),
+        (USER, whose.user, whose.user_default),
+        (CLIENT_ID, whose.client_id, whose.client_id_default),
+        (IP, whose.ip, whose.ip_default),
     ):
         if name is not None and is_default:
             raise UsageError("usage", f"--{kind} and --{kind}-default exclude each other", try_=(f"--{kind}-default",))
@@ -163,17 +142,15 @@ def _entity(
             why="it does not go with a user or client id",
             try_=("--ip 10.0.0.1",),
         )
-    if ip is not None:
+    if whose.ip is not None:
         from yak.client.quotas import address_of
 
-        return ((IP, address_of(ip)),)
+        return ((IP, address_of(whose.ip)),)
     return tuple(parts)
 
 
 def _pairs(texts: list[str]) -> list[tuple[str, str]]:
     """`QUOTA=VALUE` texts, each quota once. Raises UsageError (`usage`)."""
-    from yak.errors import UsageError
-
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -186,8 +163,6 @@ def _pairs(texts: list[str]) -> list[tuple[str, str]]:
 
 def _value(name: str, text: str) -> float:
     """The value of a quota: a size for byte rates. Raises UsageError (`bad-size`, `bad-quota`)."""
-    from yak.commands.units import parse_size_bytes
-    from yak.errors import UsageError
     from yak.quotas.quota_types import QuotaType
 
     if name not in tuple(QuotaType):

@@ -499,7 +499,6 @@ def mutants(
     listed: Annotated[bool, option("--list", "Only list the mutants.", OUTPUT)] = False,
 ) -> int:
     """Mutation-test the simulator's checks: exit code 4 if a mutant is not detected."""
-    from yak.errors import UsageError
     from yak.sim.mutants.catalogue import BY_NAME
 
     unknown = [each for each in name or () if each not in BY_NAME]

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import OUTPUT, START, STOP, WHAT, CommandGroup, command
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command
 from yak.commands.options import OPTIONS, Globals
+from yak.commands.output import error_lines, flat, to_json
 from yak.commands.parameters import argument, option
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONF, CONNECTOR, DRIVER_MEMORY, JARS, MASTER, PACKAGES, SHIP, key_values
 from yak.view.formats import format_age, format_size
@@ -321,7 +323,6 @@ def stop(
     now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
 ) -> int | None:
     """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
-    from yak.errors import UsageError
     from yak.local.spark_runs import all_runs, find_run
 
     if not jobs and not all_:
@@ -410,7 +411,6 @@ def _document(run: "Run") -> dict[str, Any]:
 
 
 def _one(g: Globals, run: "Run") -> int | None:
-    from yak.commands.output import error_lines
     from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of
 
     if not g.out.for_people:
@@ -458,49 +458,41 @@ def _one(g: Globals, run: "Run") -> int | None:
 
 SPARK = "Spark"
 
-Master = Annotated[str | None, MASTER]
-Conf = Annotated[list[str] | None, CONF]
-DriverMemory = Annotated[str | None, DRIVER_MEMORY]
 Connector = Annotated[str, CONNECTOR]
-Jars = Annotated[list[str] | None, JARS]
-Packages = Annotated[list[str] | None, PACKAGES]
-Ship = Annotated[str, SHIP]
 
 
-def session_settings(
-    app_name: str,
-    *,
-    master: str | None,
-    conf: list[str] | None,
-    driver_memory: str | None,
-    connector: str = "yak",
-    jars: list[str] | None = None,
-    packages: list[str] | None = None,
-    ship: str = "package",
-    ui: bool = False,
-) -> "SessionSettings":
-    """The validated settings. Raises UsageError (`spark-options`)."""
-    from yak.spark.driver.settings import SessionSettings
+@dataclass(frozen=True)
+class SessionOptions(Bundle):
+    """Options of a Spark session."""
 
-    made = SessionSettings(
-        app_name=app_name,
-        master=master,
-        conf=key_values("--conf", tuple(conf or ())),
-        driver_memory=driver_memory,
-        connector=connector,
-        jars=tuple(jars or ()),
-        packages=tuple(packages or ()),
-        ship=ship,
-        ui=ui,
-    )
-    made.check()
-    return made
+    master: Annotated[str | None, MASTER] = None
+    conf: Annotated[list[str] | None, CONF] = None
+    driver_memory: Annotated[str | None, DRIVER_MEMORY] = None
+    jars: Annotated[list[str] | None, JARS] = None
+    packages: Annotated[list[str] | None, PACKAGES] = None
+    ship: Annotated[str, SHIP] = "package"
+
+    def settings(self, app_name: str, *, connector: str = "yak", ui: bool = False) -> "SessionSettings":
+        """The validated settings. Raises UsageError (`spark-options`)."""
+        from yak.spark.driver.settings import SessionSettings
+
+        made = SessionSettings(
+            app_name=app_name,
+            master=self.master,
+            conf=key_values("--conf", tuple(self.conf or ())),
+            driver_memory=self.driver_memory,
+            connector=connector,
+            jars=tuple(self.jars or ()),
+            packages=tuple(self.packages or ()),
+            ship=self.ship,
+            ui=ui,
+        )
+        made.check()
+        return made
 
 
 def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
     """Print rows of a DataFrame with this schema in the chosen format."""
-    from yak.commands.output import flat, to_json
-
     columns = list(schema.names)
     zones = [None if each.dataType.typeName() == "timestamp_ntz" else g.zone for each in schema.fields]
 
@@ -604,12 +596,8 @@ def sql(
         option("--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"),
     ] = None,
     connector: Connector = "yak",
-    master: Master = None,
-    conf: Conf = None,
-    driver_memory: DriverMemory = None,
-    jars: Jars = None,
-    packages: Packages = None,
-    ship: Ship = "package",
+    *,
+    session: SessionOptions,
 ) -> int | None:
     """Run one SQL query over topics as tables.
 
@@ -620,10 +608,7 @@ def sql(
     from yak.commands.spark_python import hand_over
 
     text = _query(query, file)
-    settings = session_settings(
-        "yak-sql", master=master, conf=conf, driver_memory=driver_memory, connector=connector, jars=jars,
-        packages=packages, ship=ship,
-    )  # fmt: skip
+    settings = session.settings("yak-sql", connector=connector)
     code = hand_over()
     if code is not None:
         return code
@@ -646,8 +631,6 @@ def sql(
 def _query(query: str | None, file: str | None) -> str:
     """The text of the query. Raises UsageError (`usage`)."""
     import sys
-
-    from yak.errors import UsageError
 
     if (query is None) == (file is None):
         raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
@@ -724,7 +707,6 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
     if found is None:
         return error
     from yak.client.metadata import topic_names, unknown_topic
-    from yak.errors import UsageError
 
     known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
     return UsageError(known.code, known.message, why=known.why, try_=known.try_)
@@ -742,12 +724,8 @@ def shell(
     g: Globals,
     code: Annotated[str | None, option("--command, -c", "Run this and end.", WHAT, metavar="CODE")] = None,
     connector: Connector = "yak",
-    master: Master = None,
-    conf: Conf = None,
-    driver_memory: DriverMemory = None,
-    jars: Jars = None,
-    packages: Packages = None,
-    ship: Ship = "package",
+    *,
+    session: SessionOptions,
 ) -> int | None:
     """Start a Python shell with a Spark session for topics.
 
@@ -759,10 +737,7 @@ def shell(
     from yak.commands.spark_python import hand_over
     from yak.local.spark_runs import scratch_log
 
-    settings = session_settings(
-        "yak-shell", master=master, conf=conf, driver_memory=driver_memory, connector=connector, jars=jars,
-        packages=packages, ship=ship, ui=True,
-    )  # fmt: skip
+    settings = session.settings("yak-shell", connector=connector, ui=True)
     handed = hand_over()
     if handed is not None:
         return handed
@@ -809,12 +784,8 @@ def submit(
         list[str] | None, option("--files", "Files to send along; repeatable.", WHAT, metavar="PATH")
     ] = None,
     deploy_mode: Annotated[str, option("--deploy-mode", "client, or cluster.", SPARK, metavar="MODE")] = "client",
-    master: Master = None,
-    conf: Conf = None,
-    driver_memory: DriverMemory = None,
-    jars: Jars = None,
-    packages: Packages = None,
-    ship: Ship = "package",
+    *,
+    session: SessionOptions,
 ) -> int | None:
     """Run a PySpark program with spark-submit, with format("yak") registered and the package shipped to executors.
 
@@ -822,16 +793,12 @@ def submit(
     its queries' progress. YAK_BOOTSTRAP_SERVERS has the brokers.
     """
     from yak.commands.spark_python import hand_over
-    from yak.errors import UsageError
     from yak.local.spark_runs import new_run
     from yak.spark.driver.submitting import Submission, submit_command
 
     if not os.path.isfile(file):
         raise UsageError("spark-path", f"there is no file {file}", why=f"looked in {os.getcwd()}", try_=("ls *.py",))
-    settings = session_settings(
-        os.path.basename(file), master=master, conf=conf, driver_memory=driver_memory, jars=jars, packages=packages,
-        ship=ship,
-    )  # fmt: skip
+    settings = session.settings(os.path.basename(file))
     code = hand_over()
     if code is not None:
         return code

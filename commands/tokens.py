@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.units import format_time, parse_duration_ms
 
 if TYPE_CHECKING:
     from yak.client.delegation_tokens import TokenInfo
@@ -118,12 +119,8 @@ def _row(g: Globals, token: "TokenInfo") -> dict[str, Any]:
 
 
 def _time(g: Globals, time_ms: int) -> str:
-    from yak.commands.units import format_time
-
     return format_time(time_ms, g.zone)
 
 
 def _milliseconds(duration: str | None) -> int | None:
-    from yak.commands.units import parse_duration_ms
-
     return None if duration is None else parse_duration_ms(duration, bare_unit="s")

@@ -8,6 +8,7 @@ import typer
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
+from yak.commands.output import layout
 from yak.commands.parameters import argument, option
 from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
@@ -190,8 +191,6 @@ def with_labels(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
     """Print for people: a header, the configs that were set, the partitions, and their states."""
-    from yak.commands.output import layout
-
     out = g.out
     partitions = [{**each, "state": _condition(each)} for each in described["partitions"]]
     out.line(f"topic        {described['name']}  ({described['topic_id']})")
@@ -403,8 +402,6 @@ def alter(
     dry_run: DryRun = False,
 ) -> None:
     """Add partitions, or change configs."""
-    from yak.errors import UsageError
-
     if not dry_run:
         g.must_not_be_readonly(f"changing {name}")
     changes = key_values(config)
@@ -506,8 +503,6 @@ def clone(
 
 def _each(g: Globals, names: list[str], act) -> int:  # type: ignore[no-untyped-def]
     """Run `act` for each name and report each result; return 1 if any failed. A failure does not stop the others."""
-    from yak.errors import YakError
-
     rows, failed = [], 0
     for name in dict.fromkeys(names):
         try:

@@ -6,6 +6,9 @@ from yak.commands.app import WHAT, CommandGroup, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.units import parse_duration_ms
+from yak.errors import YakError
+from yak.view.formats import counted, format_duration
 
 if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
@@ -49,7 +52,6 @@ def list_(
     """
     from yak.client.transactions import STATES, list_transactions
     from yak.commands.groups import chosen
-    from yak.commands.units import parse_duration_ms
 
     states = chosen(state, STATES, "state", "transactions")
     longer_than_ms = None if longer_than is None else round(parse_duration_ms(longer_than, bare_unit="ms"))
@@ -78,7 +80,6 @@ def list_(
 def describe(g: Globals, names: Annotated[list[str], argument("ID", "Transactional ids.")]) -> int | None:
     """Show the state, producer and partitions of transactions."""
     from yak.client.transactions import describe_transactions
-    from yak.errors import YakError
 
     with _connect(g) as brokers:
         found = describe_transactions(brokers, names)
@@ -115,8 +116,6 @@ def hanging(
     """
     from yak.client.groups.places import parse_partitions
     from yak.client.transactions import hanging_transactions, open_transactions
-    from yak.commands.units import parse_duration_ms
-    from yak.view.formats import counted
 
     idle_ms = parse_duration_ms(idle, bare_unit="ms")
     with _connect(g) as brokers:
@@ -148,7 +147,6 @@ def abort(
     """
     from yak.client.groups.places import parse_partitions
     from yak.client.transactions import abort_transaction, open_transactions
-    from yak.errors import YakError
 
     g.must_not_be_readonly(f"aborting a transaction in {topic}-{partition}")
     with _connect(g) as brokers:
@@ -181,7 +179,6 @@ def _connect(g: Globals) -> "GroupBrokers":
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     from yak.client.groups.places import partitions_text
     from yak.commands.groups import time_text
-    from yak.view.formats import format_duration
 
     # a transaction that is complete still has the time of its beginning
     started_ms = None if each.state in COMPLETE else each.started_ms
@@ -207,7 +204,6 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
 
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     from yak.commands.groups import time_text
-    from yak.view.formats import format_duration
 
     row: dict[str, Any] = {
         "topic": each.partition.topic,

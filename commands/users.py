@@ -6,6 +6,7 @@ from typing import Annotated
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.errors import UsageError, YakError
 
 users = CommandGroup(
     "users",
@@ -65,7 +66,6 @@ def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
     """Remove a user; its open connections stay."""
     from yak.client.admin import Admin
     from yak.client.users import remove_user, user_rows
-    from yak.errors import YakError
 
     g.must_not_be_readonly(f"remove user {name}")
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
@@ -80,8 +80,6 @@ def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
 
 def _mechanisms(given: list[str] | None) -> tuple[str, ...]:
     """The mechanisms of an option. Raises UsageError (`usage`)."""
-    from yak.errors import UsageError
-
     for name in given or ():
         if name not in _BOTH:
             raise UsageError("usage", f'"{name}" is no SCRAM mechanism', why=f"they are {' and '.join(_BOTH)}")
@@ -93,8 +91,6 @@ def read_password(path: str | None, prompt: str, *, twice: bool = False) -> str:
 
     Raises UsageError (`password`).
     """
-    from yak.errors import UsageError
-
     try:
         if path is None and sys.stdin.isatty():
             import getpass

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from yak.errors import YakError
+
 
 def main(arguments: list[str]) -> None:
     """Run the program in the first argument with the remaining arguments."""
@@ -88,7 +90,6 @@ def _tell(folder: Path, error: Exception) -> None:
     """Save the error for the process that started this one."""
     import traceback
 
-    from yak.errors import YakError
     from yak.local import spark_runs
     from yak.spark.driver.errors import is_of_spark, translate
 

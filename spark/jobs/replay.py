@@ -9,6 +9,7 @@ import typer
 
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
+from yak.ids import TopicPartition
 from yak.spark.jobs.archive import OLD_MANIFEST, SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
@@ -277,7 +278,6 @@ def _without(rows: "DataFrame", arrived: "DataFrame") -> "DataFrame":
 def _ends(options: Options) -> dict[str, int]:
     """The end offset of each target partition, as the data source takes offsets. Raises YakError (`unknown-topic`)."""
     from yak.client.admin import LATEST, Admin
-    from yak.ids import TopicPartition
 
     admin = Admin(options.bootstrap)
     topic = admin.metadata().require_topic(options.into)

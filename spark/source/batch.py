@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from yak.ids import TopicPartition
 from yak.spark.columnar.schema import OffsetRange
 from yak.spark.source.errors import SourceError
 from yak.spark.source.filters import Pruning, columns_of
@@ -63,8 +64,6 @@ class BatchReader(DataSourceReader):
 
     def _from_time(self, topics: Topics, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Start at the first record at or after `from_ms`: all earlier ones are older, later ones may be mixed."""
-        from yak.ids import TopicPartition
-
         if self.pruning.from_ms is None or not ranges:
             return ranges
         found = topics.at_times({TopicPartition(each.topic, each.partition): self.pruning.from_ms for each in ranges})

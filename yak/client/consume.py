@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from yak.client.admin import EARLIEST, LATEST, Admin
+from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.consumer import OUT_OF_RANGE, ConsumerHandle, Received, consumer_config, is_transient, source_of
 from yak.client.errors import from_kafka, kafka_exceptions, name_of
@@ -174,7 +174,7 @@ class PartitionReader:
         self.positions[partition] = window.start
         if not window.is_empty:
             self._open.add(partition)
-            self._handle.consumer.incremental_assign(self._handle.wires({partition: window.start}))
+            self._handle.consumer.incremental_assign(self._handle.wires_at({partition: window.start}))
 
     def take_error(self, error: Any, message: Any) -> None:
         """Note the end of a partition, ignore a transient error. Raises YakError for another one."""
@@ -251,23 +251,6 @@ def check_ranges(
     return notes
 
 
-def tail_start(
-    servers: str,
-    partition: TopicPartition,
-    count: int,
-    marks: tuple[Offset, Offset],
-    *,
-    read_committed: bool = False,
-    timeout_s: float = 10.0,
-    extra: dict[str, Any] | None = None,
-) -> Offset:
-    """The offset from which `count` records follow up to the end; see `tail_starts`."""
-    found = tail_starts(
-        servers, {partition: marks}, count, read_committed=read_committed, timeout_s=timeout_s, extra=extra
-    )
-    return found[partition]
-
-
 def tail_starts(
     servers: str,
     marks: Mapping[TopicPartition, tuple[Offset, Offset]],
@@ -317,16 +300,3 @@ def _offsets_in(
     finally:
         reader.close()
     return found
-
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "PartitionReader",
-    "Window",
-    "check_ranges",
-    "offsets_behind",
-    "resolve_windows",
-    "tail_start",
-    "tail_starts",
-]

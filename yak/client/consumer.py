@@ -413,11 +413,13 @@ class ConsumerHandle(Generic[R]):
         self.inbox: Inbox[R] = Inbox() if inbox is None else inbox
         self.rebalancing = Rebalancing(self.inbox, Callbacks(), is_cooperative=is_cooperative)
 
-    def wires(self, places: Iterable[TopicPartition] | Mapping[TopicPartition, Offset]) -> list[Any]:
-        """librdkafka's form of partitions, or of partitions with offsets."""
-        if isinstance(places, Mapping):
-            return [self._wire(*each, offset) for each, offset in places.items()]
-        return [self._wire(*each) for each in places]
+    def wires(self, partitions: Iterable[TopicPartition]) -> list[Any]:
+        """librdkafka's form of partitions."""
+        return [self._wire(*each) for each in partitions]
+
+    def wires_at(self, offsets: Mapping[TopicPartition, Offset | None]) -> list[Any]:
+        """librdkafka's form of partitions with offsets; None leaves the offset to librdkafka."""
+        return [self._wire(*each, *(() if offset is None else (offset,))) for each, offset in offsets.items()]
 
     def subscribe(self, topics: Iterable[str], callbacks: Callbacks) -> None:
         """Read topics as a member of the group; `rebalancing.raise_pending` raises what a callback raised."""
@@ -434,9 +436,12 @@ class ConsumerHandle(Generic[R]):
             # consume() with a timeout waits for a full batch.
             yield from self.consumer.consume(count - 1, 0)
 
-    def assign(self, starts: Iterable[TopicPartition] | Mapping[TopicPartition, Offset]) -> None:
-        """Read these partitions without a group's assignment; replaces the previous assignment."""
-        self.consumer.assign(self.wires(starts))
+    def assign(self, starts: Mapping[TopicPartition, Offset | None]) -> None:
+        """Read these partitions without a group's assignment; replaces the previous assignment.
+
+        None is the group's committed offset.
+        """
+        self.consumer.assign(self.wires_at(starts))
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
@@ -487,7 +492,7 @@ class ConsumerHandle(Generic[R]):
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, Answer]:
         """The first offset at or after a time (ListOffsets): -1 is the end and -2 the beginning, as times."""
-        return _answers(self.consumer.offsets_for_times(self.wires(times_ms), timeout=timeout_s))
+        return _answers(self.consumer.offsets_for_times(self.wires_at(times_ms), timeout=timeout_s))
 
     def watermarks(self, partition: TopicPartition, timeout_s: float | None) -> tuple[Offset, Offset]:
         """The log start offset and the end; without a timeout those of the last fetch, negative when unknown."""
@@ -503,7 +508,7 @@ class ConsumerHandle(Generic[R]):
         assigned = ours()
         kept = {each: offset for each, offset in found.items() if each in assigned}
         if kept:
-            self.consumer.store_offsets(offsets=self.wires(kept))
+            self.consumer.store_offsets(offsets=self.wires_at(kept))
             self.inbox.stored(found)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ Idempotent with acks=all by default. Keys map to the same partitions as with Jav
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
@@ -146,6 +147,33 @@ def open_producer(settings: dict[str, Any]) -> Any:
         raise from_exception(error, "the producer's settings are refused") from None
 
 
+def enqueue(producer: Any, topic: str, record: Outgoing, on_delivery: Callable[[Any, Any], None]) -> bool:
+    """Give a record to librdkafka's queue: False when it is full. Raises librdkafka's errors."""
+    options: dict[str, Any] = {"on_delivery": on_delivery}
+    if record.headers:
+        options["headers"] = record.headers
+    if record.partition >= 0:
+        options["partition"] = record.partition
+    if record.timestamp_ms:
+        options["timestamp"] = record.timestamp_ms
+    try:
+        producer.produce(topic, record.value, record.key, **options)
+    except BufferError:
+        return False
+    return True
+
+
+def settle(producer: Any, timeout_s: float) -> int:
+    """Wait until no record is queued or in flight, in short steps for Ctrl+C; return how many are left in the end."""
+    deadline = time.monotonic() + timeout_s
+    while left := len(producer):
+        wait_s = min(0.2, deadline - time.monotonic())
+        if wait_s <= 0:
+            return int(left)
+        producer.flush(wait_s)
+    return 0
+
+
 class RecordSender:
     """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement.
 
@@ -200,17 +228,11 @@ class RecordSender:
     def try_send(self, record: Outgoing, number: int | None = None) -> bool:
         """As `send`, without waiting: False when the queue is full, without any effect."""
         place = self.tally.sent if number is None else number
-        options: dict[str, Any] = {"on_delivery": partial(self._delivered, place, len(record.value or b""))}
-        if record.headers:
-            options["headers"] = record.headers
-        if record.partition >= 0:
-            options["partition"] = record.partition
-        if record.timestamp_ms:
-            options["timestamp"] = record.timestamp_ms
         try:
-            self._producer.produce(self.topic, record.value, record.key, **options)
-        except BufferError:
-            return False
+            if not enqueue(
+                self._producer, self.topic, record, partial(self._delivered, place, len(record.value or b""))
+            ):
+                return False
         except kafka_exceptions() as error:
             self.tally.sent += 1
             self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
@@ -231,13 +253,7 @@ class RecordSender:
     def finish(self, timeout_s: float) -> int:
         """Wait until all records are settled; return the number of unsettled ones on a timeout (their outcome is
         unknown)."""
-        deadline = time.monotonic() + timeout_s
-        while left := len(self._producer):
-            wait_s = min(0.2, deadline - time.monotonic())
-            if wait_s <= 0:
-                return int(left)
-            self._producer.flush(wait_s)
-        return 0
+        return settle(self._producer, timeout_s)
 
     def give_up(self) -> None:
         """Drop queued records; records in flight count as unknown."""

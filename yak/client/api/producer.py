@@ -20,7 +20,7 @@ from yak.client.api.failures import SendFailed, closed, explaining, for_python, 
 from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.errors import from_exception, kafka_exceptions, names_no_partition
-from yak.client.produce import Outgoing
+from yak.client.produce import Outgoing, enqueue, settle
 from yak.errors import YakError
 
 KEPT_FAILURES_MAX = 10_000
@@ -212,17 +212,9 @@ class Producer:
         if self._is_closed:
             raise closed("producer")
         delivery = Delivery()
-        options: dict[str, Any] = {"on_delivery": partial(self._deliveries.settle, delivery, topic)}
-        if record.headers:
-            options["headers"] = record.headers
-        if record.partition >= 0:
-            options["partition"] = record.partition
-        if record.timestamp_ms:
-            options["timestamp"] = record.timestamp_ms
         try:
-            self._handle.produce(topic, record.value, record.key, **options)
-        except BufferError:
-            return None
+            if not enqueue(self._handle, topic, record, partial(self._deliveries.settle, delivery, topic)):
+                return None
         except kafka_exceptions() as error:
             if not names_no_partition(error):
                 raise for_python(from_exception(error, f'a record for topic "{topic}" was not sent')) from None
@@ -287,14 +279,7 @@ class Producer:
     def _settle(self, timeout_s: float) -> int:
         if self._stop.is_set():
             return 0
-        deadline = time.monotonic() + timeout_s
-        # Wait in short steps, so that Ctrl+C takes effect.
-        while left := len(self._handle):
-            wait_s = min(0.2, deadline - time.monotonic())
-            if wait_s <= 0:
-                return int(left)
-            self._handle.flush(wait_s)
-        return 0
+        return settle(self._handle, timeout_s)
 
     def __enter__(self) -> Self:
         return self

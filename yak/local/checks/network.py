@@ -218,7 +218,6 @@ def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
 def check_faults(servers: str, *, timeout_s: float) -> list[Finding]:
     """A finding when a broker allows fault injection: a warning if it has faults, or if other machines reach it."""
     from yak.client.faults import list_faults
-    from yak.errors import YakError
 
     allowed, counts = [], {}
     for address in (each.strip() for each in servers.split(",")):

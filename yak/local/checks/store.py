@@ -7,7 +7,7 @@ reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no repl
 import time
 from typing import Any, Final
 
-from yak.errors import UsageError
+from yak.errors import Unreachable, UsageError, YakError
 from yak.local.checks.finding import Finding
 from yak.security.redis_url import with_password, without_password
 
@@ -88,7 +88,6 @@ def _check_clock(client: Any) -> Finding:
 def check_quorum(servers: str, *, timeout_s: float) -> Finding | None:
     """The finding of the first broker that answers; None when the cluster has no quorum, or no broker answers."""
     from yak.client.quorum import describe_quorum
-    from yak.errors import Unreachable, YakError
 
     for address in servers.split(","):
         try:

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from yak.client.consumer import Inbox
 from yak.ids import TopicPartition
 
-sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent / "api"))
 from messages import message
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -83,12 +83,22 @@ def test_the_epoch_is_that_of_the_record_before():
     assert inbox.epoch_before(A, 5) is None
 
 
+def test_inbox_stored_offset_is_not_stored_again_and_stays_uncommitted():
+    inbox = Inbox()
+    inbox.put(message(partition=0, offset=1))
+    inbox.take(1)
+    assert inbox.unstored() == {A: 2}
+    inbox.stored({A: 2})
+    assert inbox.unstored() == {}
+    assert inbox.uncommitted() == {A: 2}
+
+
 class AnyUse(RuleBasedStateMachine):
     """Whatever is called in whatever order, as a consumer with two partitions would."""
 
     def __init__(self):
         super().__init__()
-        self.inbox = Inbox()
+        self.inbox = Inbox(lambda _: 3)
         self.next_fetched = defaultdict(int)
         self.expected = {}
         self.paused = set()
@@ -107,6 +117,19 @@ class AnyUse(RuleBasedStateMachine):
         assert len(taken) <= count
         for each in taken:
             assert each.topic_partition not in self.paused
+            assert each.offset == self.expected[each.topic_partition]
+            self.expected[each.topic_partition] += 1
+
+    @rule(count=st.integers(0, 5), is_delivered=st.booleans())
+    def draw(self, count, is_delivered):
+        if self.paused:
+            return  # for callers that pause at librdkafka
+        taken = self.inbox.draw(10**6, count)
+        if not is_delivered:
+            self.inbox.put_back(taken)
+            return
+        self.inbox.given(taken)
+        for each in taken:
             assert each.offset == self.expected[each.topic_partition]
             self.expected[each.topic_partition] += 1
 
@@ -138,6 +161,10 @@ class AnyUse(RuleBasedStateMachine):
         self.inbox.committed(offsets)
         self.committed.update(offsets)
         assert self.inbox.uncommitted() == {}
+
+    @invariant()
+    def bytes_are_those_of_the_records(self):
+        assert self.inbox.bytes_held == 3 * len(self.inbox)
 
     @invariant()
     def positions_are_what_was_given(self):

@@ -9,7 +9,7 @@ import pytest
 from yak.client.consumer import Callbacks, Inbox, Rebalancing
 from yak.ids import TopicPartition
 
-sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent / "api"))
 from messages import message
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -107,3 +107,12 @@ def test_what_a_function_raises_comes_out_later_and_once_and_the_rebalance_goes_
     with pytest.raises(RuntimeError, match="the caller's own"):
         rebalancing.raise_pending()
     rebalancing.raise_pending()
+
+
+def test_rebalance_leaves_out_a_partition_that_on_assigned_removed():
+    handle = Handle()
+    rebalancing = Rebalancing(
+        Inbox(), Callbacks(on_assigned=lambda _: rebalancing.arriving.pop(A)), is_cooperative=False
+    )
+    rebalancing.assigned(handle, wires(A, B))
+    assert handle.asked == [("assign", [(1, -1001)])]

@@ -1,0 +1,146 @@
+"""The consumer that all readers share, with a librdkafka that does what the test says."""
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Wire
+
+from yak.client.consumer import REBALANCED, Callbacks, ConsumerHandle, is_transient, refusal_in, source_of
+from yak.ids import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Record:
+    """A fetched record, for the inbox too."""
+
+    def __init__(self, partition, offset):
+        self.topic_partition, self.offset, self.leader_epoch = partition, offset, 4
+
+    def topic(self):
+        return self.topic_partition.topic
+
+    def partition(self):
+        return self.topic_partition.partition
+
+
+class Librdkafka:
+    """Notes its calls; `during_consume` runs inside consume(), as rebalances do."""
+
+    def __init__(self, config):
+        self.calls = []
+        self.messages = []
+        self.seek_errors = []
+        self.during_consume = lambda: None
+
+    def subscribe(self, topics, on_assign, on_revoke, on_lost):
+        self.on_revoke = on_revoke
+
+    def assign(self, wires):
+        self.calls.append(("assign", [(w.partition, w.offset) for w in wires]))
+
+    def pause(self, wires):
+        self.calls.append(("pause", [w.partition for w in wires]))
+
+    def poll(self, _wait_s):
+        return self.messages.pop(0) if self.messages else None
+
+    def consume(self, count, wait_s):
+        assert wait_s == 0
+        self.during_consume()
+        taken, self.messages = self.messages[:count], self.messages[count:]
+        return taken
+
+    def commit(self, offsets, asynchronous):
+        self.calls.append(
+            ("commit", [(w.partition, w.offset, w.leader_epoch, w.metadata) for w in offsets], asynchronous)
+        )
+        return offsets
+
+    def store_offsets(self, offsets):
+        self.calls.append(("store", [(w.partition, w.offset) for w in offsets]))
+
+    def seek(self, wire):
+        if self.seek_errors:
+            raise KafkaException(KafkaError(self.seek_errors.pop(0)))
+        self.calls.append(("seek", wire.partition, wire.offset))
+
+    def get_watermark_offsets(self, _wire, cached):
+        assert cached
+        return
+
+
+@pytest.fixture
+def handle(monkeypatch):
+    monkeypatch.setattr("confluent_kafka.Consumer", Librdkafka)
+    return ConsumerHandle({})
+
+
+def test_poll_gives_the_first_record_before_a_revocation_drops_it(handle):
+    handle.subscribe(["t"], Callbacks())
+    handle.consumer.messages = [Record(A, 7), Record(B, 3)]
+    handle.consumer.during_consume = lambda: handle.consumer.on_revoke(handle.consumer, [Wire(*A)])
+    for record in handle.poll(0.1, 10):
+        handle.inbox.put(record)
+    assert [source_of(each) for each in handle.inbox.take(9)] == [B]
+
+
+def test_poll_takes_one_record_at_most_when_one_is_wanted(handle):
+    handle.consumer.messages = [Record(A, 7), Record(A, 8)]
+    assert [each.offset for each in handle.poll(0.1, 1)] == [7]
+    assert [each.offset for each in handle.consumer.messages] == [8]
+
+
+def test_commit_of_positions_has_the_epoch_of_the_record_before(handle):
+    handle.inbox.given([Record(A, 7)])
+    answers = handle.commit({A: 8, B: 2})
+    assert handle.consumer.calls == [("commit", [(0, 8, 4, None), (1, 2, None, None)], False)]
+    assert answers[A].offset == 8
+    assert refusal_in(answers) is None
+
+
+def test_commit_with_metadata_has_no_epoch_and_without_waiting_no_answer(handle):
+    handle.inbox.given([Record(A, 7)])
+    assert handle.commit({A: 8}, {A: "note"}, waits=False) == {}
+    assert handle.consumer.calls == [("commit", [(0, 8, None, "note")], True)]
+
+
+def test_store_given_stores_assigned_positions_once(handle):
+    handle.inbox.given([Record(A, 7), Record(B, 1)])
+    handle.store_given(lambda: [A])
+    handle.store_given(lambda: [A])
+    assert handle.consumer.calls == [("store", [(0, 8)])]
+
+
+def test_assign_without_an_offset_leaves_it_to_the_group(handle):
+    handle.assign({A: 7, B: None})
+    handle.pause(dict.fromkeys([A, B]))
+    assert handle.consumer.calls == [("assign", [(0, 7), (1, OFFSET_INVALID)]), ("pause", [0, 1])]
+
+
+def test_seek_is_retried_until_librdkafka_fetches(handle):
+    handle.consumer.seek_errors = [KafkaError._STATE, KafkaError._STATE]
+    handle.seek(A, 5, 10.0, lambda: True)
+    assert handle.consumer.calls == [("seek", 0, 5)]
+
+
+@pytest.mark.parametrize(("code", "timeout_s", "may_wait"), [(KafkaError._STATE, 0.0, True),
+                                                            (KafkaError._STATE, 10.0, False),
+                                                            (KafkaError._FATAL, 10.0, True)])  # fmt: skip
+def test_seek_raises_what_does_not_pass(handle, code, timeout_s, may_wait):
+    handle.consumer.seek_errors = [code] * 2
+    if timeout_s == 0.0:
+        handle.consumer.seek_errors *= 100
+    with pytest.raises(KafkaException):
+        handle.seek(A, 5, timeout_s, lambda: may_wait)
+    assert handle.consumer.calls == []
+
+
+def test_watermarks_without_a_fetch_are_unknown(handle):
+    assert handle.watermarks(A, None) == (-1, -1)
+
+
+def test_only_some_readers_wait_through_a_rebalance():
+    moved = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
+    assert is_transient(KafkaError(KafkaError._TRANSPORT))
+    assert not is_transient(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert is_transient(moved, REBALANCED)
