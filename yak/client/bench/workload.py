@@ -69,7 +69,7 @@ def workload(name: str) -> Workload:
             "bench-workload",
             f'there is no workload "{name}"',
             why=f'closest: "{close[0]}"' if close else "",
-            try_=("yak bench --workload list",),
+            try_=("yak bench workload list",),
         )
     if name == "simple-workload":
         return Workload(name, 10, 1024, 1, 1, 10_000)
