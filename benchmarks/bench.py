@@ -56,6 +56,8 @@ class Bench:
         self._folder = folder
         self._is_quick = is_quick
         self._made = 0
+        self.is_whole = True
+        """Whether no part failed so far."""
         self._parts: list[Callable[[], list[Row]]] = []
 
     def rows(self) -> list[Row]:
@@ -63,12 +65,18 @@ class Bench:
         return [row for part in self._parts for row in part()]
 
     def run(self) -> None:
-        """Measure everything. Raises RuntimeError, YakError or OSError when a broker or a load fails."""
-        self._one_broker()
+        """Measure everything; a part in which a broker or a load fails ends, and the next one begins."""
+        for part in (self._one_broker, self._standing, self._three_brokers):
+            try:
+                part()
+            except (RuntimeError, YakError, OSError) as error:
+                self.is_whole = False
+                say(f"a part ended with an error: {error} {getattr(error, 'why', '')}".rstrip())
+
+    def _standing(self) -> None:
         standing = Standing(self._fresh(), say, is_quick=self._is_quick)
         self._parts.append(standing.table.rows)
         standing.run()
-        self._three_brokers()
 
     def _new_folder(self, name: str) -> Path:
         self._made += 1
@@ -133,9 +141,13 @@ def three(rows: list[Row]) -> list[Row]:
     return [replace(row, name=f"3 brokers, {row.name.replace('CPU of all brokers', 'CPU')}") for row in rows]
 
 
+class TimeIsOver(Exception):
+    """`SECONDS_MAX` have passed."""
+
+
 def end_in_time(_signum: int, _frame: FrameType | None) -> None:
-    """The end of the time as an exception, so that all brokers are stopped. Raises TimeoutError."""
-    raise TimeoutError(f"{SECONDS_MAX} s are over")
+    """The end of the time as an exception, so that all brokers are stopped. Raises TimeIsOver."""
+    raise TimeIsOver
 
 
 def main() -> int:
@@ -161,8 +173,8 @@ def main() -> int:
         except KeyboardInterrupt:
             say("ended by Ctrl+C; what was measured until then:")
             code = 130
-        except (RuntimeError, YakError, OSError) as error:
-            say(f"ended by an error: {error} {getattr(error, 'why', '')}".rstrip())
+        except TimeIsOver:
+            say(f"{SECONDS_MAX} s are over; what was measured until then:")
             code = 1
         finally:
             signal.alarm(0)
@@ -174,7 +186,7 @@ def main() -> int:
     if options.json is not None:
         write_json(options.json, bench.rows(), machine=machine(), kafka=COMPARED_VERSION if jars else None, alone=alone)
         say(f"written: {options.json}")
-    return code
+    return code or int(not bench.is_whole)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,24 @@ def test_ctrl_c_prints_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys
     assert "ended by Ctrl+C" in printed.err
 
 
+def test_a_part_that_fails_does_not_end_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    import bench
+
+    def failing(_made: Any) -> None:
+        raise TimeoutError("no broker")
+
+    made = bench.Bench(None, tmp_path, is_quick=True)
+    monkeypatch.setattr(bench.Bench, "_one_broker", lambda self: self._parts.append(rows))
+    monkeypatch.setattr(bench.Bench, "_standing", failing)
+    monkeypatch.setattr(bench.Bench, "_three_brokers", lambda self: self._parts.append(rows))
+    made.run()
+    assert not made.is_whole
+    assert len(made.rows()) == 8
+    assert "a part ended with an error: no broker" in capsys.readouterr().err
+
+
 def test_the_end_of_the_time_prints_what_was_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.client.bench.load import ClientResult, Load, Stop
-from yak.client.bench.produce import DUE, Clock, Deliveries, send_at_rate
+from yak.client.bench.produce import DUE, TIMER_S, Clock, Deliveries, lateness_s, send_at_rate
 
 RATE = 1000.0
 QUEUE_RECORDS = 20
@@ -88,6 +89,13 @@ def test_every_record_due_in_a_stall_waits_for_its_end(begin_s: float, length_s:
     assert result.latency.count == 1500
     longest_s = length_s if begin_s < 1.49 else 0.0
     assert longest_s - 0.002 <= result.latency.max / 1e9 <= longest_s + 0.2
+
+
+@given(st.floats(0.0, 1e6), st.floats(0.0, 10.0))
+def test_only_the_clients_timer_is_not_counted(due_s: float, late_s: float) -> None:
+    counted = lateness_s(due_s, due_s + late_s)
+    assert counted == pytest.approx(late_s, abs=1e-9) if late_s > TIMER_S * 1.01 else counted <= TIMER_S * 1.02
+    assert counted == 0.0 or counted >= TIMER_S
 
 
 def test_a_workloads_records_begin_with_the_time_at_which_they_were_due() -> None:

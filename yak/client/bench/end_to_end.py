@@ -23,6 +23,7 @@ from yak.client.bench.load import (
     payloads,
     producer_properties,
 )
+from yak.client.bench.produce import lateness_s
 from yak.client.errors import from_exception
 
 STAMP = struct.Struct(">16sq")
@@ -94,7 +95,8 @@ class RoundTrips:
             if ahead_s > 0:
                 time.sleep(min(ahead_s, 0.1))
                 continue
-            stamp = STAMP.pack(self._name, int(due_s * 1e9))  # due, not sent: see `produce.send_at_rate`
+            sent_s = time.monotonic()
+            stamp = STAMP.pack(self._name, int((sent_s - lateness_s(due_s, sent_s)) * 1e9))  # see `send_at_rate`
             try:
                 producer.produce(self._load.topic, stamp + self._filler, None, self._partition, self._delivered)
                 self._sent += 1

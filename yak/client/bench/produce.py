@@ -29,6 +29,8 @@ SAMPLE_EVERY = 100
 FLUSH_SECONDS = 60.0
 BURST_RECORDS = 100
 """The largest burst of a paced client that catches up."""
+TIMER_S = 0.001
+"""A record that is sent by less than this after it was due is on time: that is how late the client's own timer wakes it."""
 DUE = struct.Struct(">q")
 """The first bytes of a workload's record: the time at which it was due, in nanoseconds of CLOCK_MONOTONIC."""
 
@@ -75,8 +77,12 @@ class Deliveries:
     def __init__(self, result: ClientResult) -> None:
         self._result = result
 
-    def __call__(self, error: KafkaError | None, message: Message, late_s: float = 0.0) -> None:
-        """Process one delivery report of a record that was sent `late_s` after it was due."""
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        """Process one delivery report."""
+        self.late(0.0, error, message)
+
+    def late(self, late_s: float, error: KafkaError | None, message: Message) -> None:
+        """Process the report of a record that was sent `late_s` after it was due."""
         if error is not None:
             self._result.failed(error.str())
             return
@@ -129,33 +135,37 @@ def send_at_rate(
     A latency counts from the due time: a stall delays the records behind it too, and a clock that starts at their late
     send would leave that out (coordinated omission).
     """
-    rate = load.client_rate()
+    rate, now_s, produce = load.client_rate(), clock.now_s, producer.produce
     assert rate is not None
     is_stamped = load.kind == "workload"
     values = payloads(load.size_bytes - DUE.size * is_stamped, 100)
     sent = 0
-    started_s = clock.now_s()
+    started_s = now_s()
     while not stop.reached(sent):
-        ahead_s = started_s + sent / rate - clock.now_s()
+        ahead_s = started_s + sent / rate - now_s()
         if ahead_s > 0:
             clock.sleep(min(ahead_s, 0.1))
             continue
         burst = max(1, min(int(-ahead_s * rate), BURST_RECORDS))
         left = stop.left(sent)
         for _ in range(burst if left is None else min(burst, left)):
-            due_s = started_s + sent / rate
+            late_s = lateness_s(started_s + sent / rate, sent_s := now_s())
             value = values[sent % 100]
             if is_stamped:
-                value = DUE.pack(int(due_s * 1e9)) + value
-            report = partial(deliveries, late_s=max(0.0, clock.now_s() - due_s))
+                value = DUE.pack(int((sent_s - late_s) * 1e9)) + value
             try:
-                producer.produce(load.topic, value, on_delivery=report)
+                produce(load.topic, value, on_delivery=partial(deliveries.late, late_s) if late_s else deliveries)
             except BufferError:  # librdkafka's queue is full
                 clock.sleep(0.001)
                 break
             sent += 1
         progress(sent)
     return sent
+
+
+def lateness_s(due_s: float, sent_s: float) -> float:
+    """How late a record is sent, in seconds; 0.0 for one that is on time."""
+    return sent_s - due_s if sent_s - due_s >= TIMER_S else 0.0
 
 
 def serve_reports(producer: Producer, done: threading.Event) -> None:
