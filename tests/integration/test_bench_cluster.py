@@ -48,4 +48,6 @@ def test_every_figure_of_replication_is_there(tmp_path: Path) -> None:
         "follower back after 0.01 GB: caught up",
         "follower back after 0.01 GB: clients meanwhile",
     } <= names
-    assert all(each["value"] > 0 for each in found["figures"] if "idle" not in each["name"])
+    # Redis may have nothing to do during a short load
+    may_be_idle = [each for each in found["figures"] if "idle" in each["name"] or each["name"].endswith(": redis")]
+    assert all(each["value"] > 0 for each in found["figures"] if each not in may_be_idle)

@@ -4,13 +4,14 @@ import struct
 import time
 
 import pytest
+from confluent_kafka import OFFSET_INVALID, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.client.bench.clients import shares_of
 from yak.client.bench.load import ClientResult, Load, Slice
 from yak.client.bench.result import Result, document
-from yak.client.bench.workload import NAMES, Workload, receive, workload
+from yak.client.bench.workload import NAMES, Workload, is_at_end, receive, workload
 from yak.errors import UsageError
 
 
@@ -85,7 +86,7 @@ def test_a_consumer_counts_from_when_a_record_was_due_and_leaves_the_warm_up_out
     values = [b"WARM-UP." * 2, due + b"x" * 92, b"short", due + b"x" * 92]
     load = Load("workload", "x:1", "t", clients=2, readers=1, rate=10.0)
     result = ClientResult(1)
-    receive(Received(values), load, result, 0.0, 0.0)  # type: ignore[arg-type]
+    receive(Received(values), load, (), result, 0.0, 0.0)  # type: ignore[arg-type]
     assert (result.records, result.bytes, result.latency.count) == (2, 200, 2)
     assert 5e9 <= result.latency.percentile(50) < 10e9
 
@@ -93,7 +94,7 @@ def test_a_consumer_counts_from_when_a_record_was_due_and_leaves_the_warm_up_out
 def test_at_full_speed_a_consumer_counts_and_times_nothing() -> None:
     load = Load("workload", "x:1", "t", clients=2, readers=1)
     result = ClientResult(1)
-    receive(Received([b"ABCDEFGHI"] * 3), load, result, 0.0, 0.0)  # type: ignore[arg-type]
+    receive(Received([b"ABCDEFGHI"] * 3), load, (), result, 0.0, 0.0)  # type: ignore[arg-type]
     assert (result.records, result.latency.count) == (3, 0)
 
 
@@ -108,3 +109,24 @@ def test_the_json_has_the_consumers_beside_the_producers() -> None:
     assert consumed["latency_ms"]["p99"] == 3.0
     reader.failed("gone")
     assert document(Result(load, [producer], 100, [reader]), {})["first_error"] == "gone"
+
+
+class AtOffsets:
+    """A consumer that has read to these offsets, of partitions that end at 10."""
+
+    def __init__(self, *offsets: int) -> None:
+        self._offsets = offsets
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(each.topic, each.partition, self._offsets[each.partition]) for each in places]
+
+    def get_watermark_offsets(self, _place: TopicPartition, timeout: float) -> tuple[int, int]:
+        assert timeout > 0
+        return (0, 10)
+
+
+def test_a_consumer_is_at_the_end_when_it_is_in_all_partitions() -> None:
+    slices = (Slice(0, 5, 5), Slice(1, 10, 10))
+    assert is_at_end(AtOffsets(10, OFFSET_INVALID), "t", slices)  # type: ignore[arg-type]
+    assert not is_at_end(AtOffsets(9, OFFSET_INVALID), "t", slices)  # type: ignore[arg-type]
+    assert not is_at_end(AtOffsets(OFFSET_INVALID, 10), "t", slices)  # type: ignore[arg-type]

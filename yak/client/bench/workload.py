@@ -43,10 +43,10 @@ NAME = re.compile(
     r"(-(?P<p_after>\d+)p-(?P<c_after>\d+)c-(?P<rate>\d+)k|-(?P<only>\d+)producers)?"
 )
 BATCH_RECORDS = 500
-LAST_SECONDS = 10.0
+LAST_SECONDS = 30.0
 """How long a consumer waits for more after the end of the load."""
-QUIET_SECONDS = 1.0
-"""A consumer without records for so long after the end of the load has all of them."""
+QUIET_SECONDS = 3.0
+"""A consumer at the end of its partitions, without records for so long after the end of the load, has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
     try:
         consumer.list_topics(load.topic, timeout=CONNECT_SECONDS)
         consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
-        receive(consumer, load, ClientResult(client), load.warm_up_s, 0.0)
+        receive(consumer, load, (), ClientResult(client), load.warm_up_s, 0.0)
         result = ClientResult(client)
         session.start()
         result.started_s, cpu_s = time.monotonic(), time.process_time()
         assert load.duration_s is not None
-        receive(consumer, load, result, load.duration_s, LAST_SECONDS)
+        receive(consumer, load, slices, result, load.duration_s, LAST_SECONDS)
         result.cpu_s = time.process_time() - cpu_s
     except KafkaException as error:
         raise from_exception(error, f"topic {load.topic} cannot be used") from None
@@ -112,8 +112,15 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
     return result
 
 
-def receive(consumer: Consumer, load: Load, result: ClientResult, seconds: float, last_seconds: float) -> None:
-    """Receive for so long, then what is still under way, for at most `last_seconds`.
+def receive(
+    consumer: Consumer,
+    load: Load,
+    slices: tuple[Slice, ...],
+    result: ClientResult,
+    seconds: float,
+    last_seconds: float,
+) -> None:
+    """Receive for so long, then what is left in the slices' partitions, for at most `last_seconds`.
 
     `result.ended_s` is the time of the last record. With a rate, records of the warm-up, which have no due time, are not
     counted.
@@ -134,6 +141,17 @@ def receive(consumer: Consumer, load: Load, result: ClientResult, seconds: float
             result.ended_s = now_ns / 1e9
             result.records += len(values)
             result.bytes += sum(map(len, values))
-        is_over_s = now_ns / 1e9 - end_s
-        if is_over_s >= last_seconds or (is_over_s > 0 and now_ns / 1e9 - result.ended_s >= QUIET_SECONDS):
+        over_s = now_ns / 1e9 - end_s
+        is_quiet = over_s > 0 and now_ns / 1e9 - result.ended_s >= QUIET_SECONDS
+        if over_s >= last_seconds or (is_quiet and is_at_end(consumer, load.topic, slices)):
             return
+
+
+def is_at_end(consumer: Consumer, topic: str, slices: tuple[Slice, ...]) -> bool:
+    """Whether the consumer has read its partitions to their high watermarks. Raises KafkaException."""
+    places = [TopicPartition(topic, each.partition) for each in slices]
+    read = {at.partition: at.offset for at in consumer.position(places)}
+    return all(
+        max(read[each.partition], each.begin) >= consumer.get_watermark_offsets(place, timeout=CONNECT_SECONDS)[1]
+        for each, place in zip(slices, places, strict=True)
+    )
