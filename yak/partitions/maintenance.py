@@ -54,6 +54,9 @@ class Maintenance:
         self._expired: dict[Partition, None] = {}
         """Partitions with segments to remove."""
         self._checkpoint_running = False
+        self._checkpoint_round: deque[TopicPartition] = deque()
+        """Logs that the checkpoint under way does not have yet."""
+        self.logs_a_slice = SLICE_PARTITIONS
         self._is_stopped = False
 
     def stop(self) -> None:
@@ -146,20 +149,45 @@ class Maintenance:
         self._timers.arm((self, "producers"), self._context.clock.now_ms + wait_ms, self._expire_producers_slice)
 
     def _checkpoint(self) -> None:
+        """Begin a checkpoint."""
         if self._is_stopped:
+            return
+        if self._checkpoint_running:
+            self.checkpoint_soon()  # the one that is under way may lack what this one is for
             return
         due_ms = self._context.clock.now_ms + self._checkpoint_interval_ms
         self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
-        if self._checkpoint_running:
+        try:
+            self._log_store.begin_checkpoint()
+        except LogDirectoryFailure as failure:
+            self._offline_replicas.directory_failed(failure)
             return
-        if any(partition.is_handed_over for partition in self._partitions.values()):
-            # what it wrote would be newer than the seal of the copy that becomes the log
-            self.checkpoint_soon()
-            return
-        high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
-        plan = self._log_store.checkpoint_plan(high_watermarks)
         self._checkpoint_running = True
-        self._context.jobs.run("checkpoint", plan, partial(self._checkpointed, plan))
+        self._checkpoint_round.extend(self._log_store.logs)
+        self._checkpoint_slice()
+
+    def _checkpoint_slice(self) -> None:
+        """Add some logs to the checkpoint, and write it once it has all of them."""
+        if self._is_stopped:
+            return
+        partitions, waiting = self._partitions, self._checkpoint_round
+        is_handed_over = False
+        for _ in range(min(self.logs_a_slice, len(waiting))):
+            topic_partition = waiting.popleft()
+            partition = partitions.get(topic_partition)
+            is_handed_over |= partition is not None and partition.is_handed_over
+            self._log_store.add_to_checkpoint(topic_partition, 0 if partition is None else partition.high_watermark)
+        if is_handed_over or (not waiting and any(partition.is_handed_over for partition in partitions.values())):
+            # what it wrote would be newer than the seal of the copy that becomes the log
+            waiting.clear()
+            self._checkpoint_running = False
+            self.checkpoint_soon()
+        elif waiting:
+            due_ms = self._context.clock.now_ms + SLICE_GAP_MS
+            self._timers.arm((self, "checkpoint slice"), due_ms, self._checkpoint_slice)
+        else:
+            plan = self._log_store.checkpoint_plan()
+            self._context.jobs.run("checkpoint", plan, partial(self._checkpointed, plan))
 
     def _checkpointed(self, plan: CheckpointPlan, result: Any, error: BaseException | None) -> None:
         self._checkpoint_running = False

@@ -251,6 +251,7 @@ class SimNode:
 
     def _set_slices(self, broker: Broker) -> None:
         broker.metadata_loader.partitions_a_slice = self.partitions_a_slice
+        broker.maintenance.logs_a_slice = self.partitions_a_slice
         broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
         broker.fetches.follower_partitions_max = self.partitions_a_fetch
 

@@ -7,7 +7,7 @@ LogManager.scala).
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
@@ -79,12 +79,35 @@ class CheckpointResult:
     failure: LogDirectoryFailure | None
 
 
+@dataclass(slots=True)
+class CheckpointDraft:
+    """What a checkpoint of a log directory will say. It is gathered log by log: a step has no time for thousands."""
+
+    lowerings: int
+    """How many lowerings of recovery points there were at its begin. It may lack later ones."""
+    recovery_points: dict[TopicPartition, Offset] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, Offset] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, Offset] = field(default_factory=dict)
+    cleaned: dict[TopicPartition, Offset] = field(default_factory=dict)
+    marked: set[tuple[str, uuid.UUID]] = field(default_factory=set)
+    """Folders and topic ids of logs with a `NEW_LOG_MARK`, which these offsets make obsolete."""
+
+    def offsets(self) -> dict[str, dict[TopicPartition, Offset]]:
+        """File name -> offsets."""
+        return {
+            RECOVERY_POINT_CHECKPOINT: self.recovery_points,
+            LOG_START_CHECKPOINT: self.log_starts,
+            HIGH_WATERMARK_CHECKPOINT: self.high_watermarks,
+            CLEANER_CHECKPOINT: self.cleaned,
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class DirectoryCheckpoint:
     """A plan to write the checkpoint files of one log directory whose content differs from `written`."""
 
     path: str
-    offsets: Mapping[str, list[tuple[TopicPartition, Offset]]]
+    offsets: Mapping[str, Mapping[TopicPartition, Offset]]
     """File name -> offsets."""
     written: Mapping[str, bytes]
     lowerings: int
@@ -97,7 +120,7 @@ class DirectoryCheckpoint:
         written = dict(self.written)
         try:
             for name, offsets in self.offsets.items():
-                data = format_offsets(offsets)
+                data = format_offsets(offsets.items())
                 path = f"{self.path}/{name}"
                 if written.get(name) == data:
                     continue
@@ -189,8 +212,10 @@ class LogDirectory:
         self._lock: Lock | None = None
         self._boot_to_mark: str | None = None
         self._written: Mapping[str, bytes] = {}
-        self._checkpointed: set[TopicPartition] = set()
-        self._being_checkpointed: set[TopicPartition] = set()
+        self.draft: CheckpointDraft | None = None
+        """What was gathered of the next checkpoint."""
+        self._checkpointed: tuple[Mapping[TopicPartition, Offset], ...] = ()
+        self._being_checkpointed: tuple[Mapping[TopicPartition, Offset], ...] = ()
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
 
@@ -385,12 +410,14 @@ class LogDirectory:
         """The offsets in one checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
         path = self.file(name)
         offsets = parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
-        self._checkpointed.update(offsets)
+        self._checkpointed += (offsets,)
         return offsets
 
     def is_checkpointed(self, topic_partition: TopicPartition) -> bool:
         """Whether a checkpoint on disk has an entry of this partition, or may soon."""
-        return topic_partition in self._checkpointed or topic_partition in self._being_checkpointed
+        gathered = () if self.draft is None else self.draft.offsets().values()
+        known = (*self._checkpointed, *self._being_checkpointed, *gathered)
+        return any(topic_partition in offsets for offsets in known)
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:
         """The recovery point checkpoint, lowered by truncations since. Raises OSError, BadCheckpoint."""
@@ -416,36 +443,25 @@ class LogDirectory:
         """The file of lowered recovery points is written."""
         self._lowerings_written = plan.number
 
-    def checkpoint_plan(
-        self,
-        recovery_points: Iterable[tuple[TopicPartition, Offset]],
-        log_starts: Iterable[tuple[TopicPartition, Offset]],
-        high_watermarks: Iterable[tuple[TopicPartition, Offset]],
-        cleaned: Iterable[tuple[TopicPartition, Offset]] = (),
-        marked: Iterable[tuple[str, uuid.UUID]] = (),
-    ) -> DirectoryCheckpoint:
-        """A plan to write the changed checkpoint files; `checkpointed` gets it and its result.
-
-        `marked` are folders and topic ids of logs with a `NEW_LOG_MARK`, which these files make obsolete.
-        """
+    def begin_checkpoint(self) -> CheckpointDraft:
+        """Begin the draft of a checkpoint, in place of one that was not finished. Raises LogDirectoryFailure."""
         self.forget_lowered()
-        offsets = {
-            RECOVERY_POINT_CHECKPOINT: list(recovery_points),
-            LOG_START_CHECKPOINT: list(log_starts),
-            HIGH_WATERMARK_CHECKPOINT: list(high_watermarks),
-            CLEANER_CHECKPOINT: list(cleaned),
-        }
-        self._being_checkpointed = {topic_partition for each in offsets.values() for topic_partition, _offset in each}
-        return DirectoryCheckpoint(self.path, offsets, self._written, self._lowerings, frozenset(marked))
+        self.draft = CheckpointDraft(self._lowerings)
+        return self.draft
+
+    def checkpoint_plan(self, draft: CheckpointDraft) -> DirectoryCheckpoint:
+        """A plan to write the checkpoint files that changed; `checkpointed` gets it and its result."""
+        self.draft = None
+        offsets = draft.offsets()
+        self._being_checkpointed = tuple(offsets.values())
+        return DirectoryCheckpoint(self.path, offsets, self._written, draft.lowerings, frozenset(draft.marked))
 
     def checkpointed(self, plan: DirectoryCheckpoint, result: CheckpointResult) -> None:
         """Some files of a checkpoint are written, or without a failure all of them."""
         self._written = result.written
         if result.failure is None:
             self._lowerings_covered = plan.lowerings
-            self._checkpointed = {
-                topic_partition for each in plan.offsets.values() for topic_partition, _offset in each
-            }
+            self._checkpointed = tuple(plan.offsets.values())
 
     def close_plan(
         self, logs: Iterable[LogClose], checkpoint: DirectoryCheckpoint, clean_epoch: BrokerEpoch | None

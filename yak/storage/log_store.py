@@ -32,6 +32,7 @@ from yak.storage.log_creation import (
     has_room,
 )
 from yak.storage.log_directory import (
+    CheckpointDraft,
     CheckpointResult,
     DirectoryCheckpoint,
     DirectoryClose,
@@ -711,11 +712,26 @@ class LogStore:
         """See `LogDirectory.lowered`."""
         self._directory(plan.path).lowered(plan)
 
-    def checkpoint_plan(self, high_watermarks: Mapping[TopicPartition, Offset]) -> CheckpointPlan:
-        """A plan to checkpoint recovery points, log starts, high watermarks and cleaner offsets, where online."""
-        logs = list(self.logs.values())
+    def begin_checkpoint(self) -> None:
+        """Begin a checkpoint of all online directories. Raises LogDirectoryFailure."""
+        for directory in self.online():
+            directory.begin_checkpoint()
+
+    def add_to_checkpoint(self, topic_partition: TopicPartition, high_watermark: Offset) -> None:
+        """Add a log to the checkpoint that was begun; nothing if it was deleted meanwhile."""
+        log = self.logs.get(topic_partition)
+        draft = None if log is None else self._directory(log.directory).draft
+        if log is not None and draft is not None:
+            _draft_log(draft, log, log.recovery_point, high_watermark)
+
+    def checkpoint_plan(self) -> CheckpointPlan:
+        """A plan to write the checkpoint: recovery points, log starts, high watermarks and cleaner offsets."""
         return CheckpointPlan(
-            tuple(self._directory_checkpoint(directory, logs, high_watermarks) for directory in self.online())
+            tuple(
+                self._directory_checkpoint(directory, directory.draft)
+                for directory in self.online()
+                if directory.draft is not None
+            )
         )
 
     def checkpointed(self, plan: CheckpointPlan, results: Sequence[CheckpointResult]) -> None:
@@ -727,36 +743,19 @@ class LogStore:
                     if (log.path, log.topic_id) in directory_plan.marked:
                         log.has_stale_checkpoints = False
 
-    def _directory_checkpoint(
-        self,
-        directory: LogDirectory,
-        logs: Sequence[Log],
-        high_watermarks: Mapping[TopicPartition, Offset],
-        *,
-        is_closing: bool = False,
-    ) -> DirectoryCheckpoint:
-        mine = [log for log in logs if log.directory == directory.path]
+    def _directory_checkpoint(self, directory: LogDirectory, draft: CheckpointDraft) -> DirectoryCheckpoint:
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
-        kept = self._damaged_in(directory)
-        return directory.checkpoint_plan(
-            [(log.topic_partition, log.log_end_offset if is_closing else log.recovery_point) for log in mine]
-            + [(tp, held.recovery_point) for tp, held in kept if held.recovery_point is not None],
-            [
-                (log.topic_partition, log.log_start_offset)
-                for log in mine
-                # also when the first segment begins there: a power loss may bring the removed ones back
-                if log.log_start_offset
-            ]
-            + [(tp, held.log_start_offset) for tp, held in kept if held.log_start_offset is not None],
-            [
-                (log.topic_partition, min(high_watermarks.get(log.topic_partition, 0), log.log_end_offset))
-                for log in mine
-            ]
-            + [(tp, self.high_watermarks[tp]) for tp, _held in kept if tp in self.high_watermarks],
-            [(log.topic_partition, log.cleaned_offset) for log in mine if log.cleaned_offset is not None]
-            + [(tp, held.cleaned_offset) for tp, held in kept if held.cleaned_offset is not None],
-            [(log.path, log.topic_id) for log in mine if log.has_stale_checkpoints],
-        )
+        for tp, held in self._damaged_in(directory):
+            kept = self.high_watermarks.get(tp)
+            for offsets, offset in (
+                (draft.recovery_points, held.recovery_point),
+                (draft.log_starts, held.log_start_offset),
+                (draft.high_watermarks, kept),
+                (draft.cleaned, held.cleaned_offset),
+            ):
+                if offset is not None:
+                    offsets[tp] = offset
+        return directory.checkpoint_plan(draft)
 
     def _damaged_in(self, directory: LogDirectory) -> list[tuple[TopicPartition, Unavailable]]:
         return [(tp, held) for tp, held in list(self.unavailable.items()) if held.directory == directory.path]
@@ -773,8 +772,12 @@ class LogStore:
         marks = high_watermarks if high_watermarks is not None else self.high_watermarks
         plans = []
         for directory in self.online():
-            closes = [log.close_plan() for log in logs if log.directory == directory.path]
-            checkpoint = self._directory_checkpoint(directory, logs, marks, is_closing=True)
+            mine = [log for log in logs if log.directory == directory.path]
+            closes = [log.close_plan() for log in mine]
+            draft = directory.begin_checkpoint()
+            for log in mine:
+                _draft_log(draft, log, log.log_end_offset, marks.get(log.topic_partition, 0))
+            checkpoint = self._directory_checkpoint(directory, draft)
             is_clean = not self._damaged_in(directory) and not directory.has_unreported_loss
             plans.append(
                 directory.close_plan(
@@ -787,6 +790,20 @@ class LogStore:
         """A `ClosePlan` has run without a failure: all records are durable."""
         for log in self.logs.values():
             log.recovery_point = log.log_end_offset
+
+
+def _draft_log(draft: CheckpointDraft, log: Log, recovery_point: Offset, high_watermark: Offset) -> None:
+    """Write what a checkpoint says of a log into its draft."""
+    topic_partition = log.topic_partition
+    draft.recovery_points[topic_partition] = recovery_point
+    if log.log_start_offset:
+        # also when the first segment begins there: a power loss may bring the removed ones back
+        draft.log_starts[topic_partition] = log.log_start_offset
+    draft.high_watermarks[topic_partition] = min(high_watermark, log.log_end_offset)
+    if log.cleaned_offset is not None:
+        draft.cleaned[topic_partition] = log.cleaned_offset
+    if log.has_stale_checkpoints:
+        draft.marked.add((log.path, log.topic_id))
 
 
 class _Checkpoints:

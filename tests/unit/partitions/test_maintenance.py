@@ -1,4 +1,4 @@
-"""Retention removes many expired segments without a long step."""
+"""Retention removes many expired segments, and a checkpoint reads many logs, without a long step."""
 
 import datetime as dt
 
@@ -66,3 +66,42 @@ def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed
     assert segments(rig) == [1, 1, 1]
     assert sum(removed_in_steps) == 9 * PARTITIONS
     assert max(removed_in_steps) == 1
+
+
+def checkpointed(rig):
+    """Partition -> the high watermark in the checkpoint."""
+    store = rig.node.broker.log_store
+    data = store.disk.read_file(store.directories[0].file("replication-offset-checkpoint")).decode()
+    return {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in data.splitlines()[2:]}
+
+
+def test_a_checkpoint_is_gathered_in_slices(monkeypatch):
+    added = []
+    rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "2000"})
+    maintenance, store = rig.node.broker.maintenance, rig.node.broker.log_store
+    maintenance.logs_a_slice = 2
+    real = store.add_to_checkpoint
+    monkeypatch.setattr(store, "add_to_checkpoint", lambda *args: added.append(rig.world.now_ms) or real(*args))
+    rig.create_topic("orders", partitions=5)
+    for partition in range(5):
+        rig.produce("orders", [b"x"] * (partition + 1), partition=partition)
+    added.clear()
+    rig.world.run(lambda: len(added) == 5, check=lambda: None, events_max=50_000)
+    assert [added.count(at_ms) for at_ms in sorted(set(added))] == [2, 2, 1]
+    rig.run_for(100)
+    assert checkpointed(rig) == {f"orders {partition}": partition + 1 for partition in range(5)}
+
+
+def test_what_asks_for_a_checkpoint_while_one_is_gathered_gets_the_next(monkeypatch):
+    monkeypatch.setattr("yak.partitions.maintenance.SLICE_GAP_MS", 900)
+    rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "60000"})
+    rig.create_topic("orders", partitions=3)
+    rig.run_for(70_000)
+    maintenance = rig.node.broker.maintenance
+    maintenance.logs_a_slice = 1
+    maintenance.checkpoint_soon()
+    rig.world.run(lambda: maintenance._checkpoint_running, check=lambda: None, events_max=50_000)
+    rig.produce("orders", [b"x"] * 7)
+    maintenance.checkpoint_soon()
+    rig.run_for(6_000)
+    assert checkpointed(rig)["orders 0"] == 7

@@ -16,7 +16,7 @@ from yak.protocol.compression import compress
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.storage.log import Log
-from yak.storage.log_store import LogStore
+from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.reader import PendingRead
 
 PARTITION = TopicPartition("t", 0)
@@ -99,9 +99,17 @@ def finished(read: Buffer | PendingRead) -> Buffer:
     return read.take(read.plan.run(read.log.disk)) if isinstance(read, PendingRead) else read
 
 
+def checkpoint_plan(store: LogStore, high_watermarks: Mapping[TopicPartition, int] | None = None) -> CheckpointPlan:
+    """A checkpoint of all logs, as the step gathers it. Raises LogDirectoryFailure."""
+    store.begin_checkpoint()
+    for topic_partition in store.logs:
+        store.add_to_checkpoint(topic_partition, (high_watermarks or {}).get(topic_partition, 0))
+    return store.checkpoint_plan()
+
+
 def write_checkpoint(store: LogStore, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
     """Write a checkpoint, as a job and its step do. Raises LogDirectoryFailure."""
-    plan = store.checkpoint_plan(high_watermarks or {})
+    plan = checkpoint_plan(store, high_watermarks)
     results = plan.run(store.disk)
     store.checkpointed(plan, results)
     for result in results:

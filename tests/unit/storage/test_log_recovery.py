@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, write_checkpoint
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
@@ -258,7 +258,7 @@ def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_be
     bench.store, bench.log = store, store.logs[bench.partition]
     for _ in range(2):
         write_checkpoint(store)
-    store.checkpoint_plan({})
+    checkpoint_plan(store)
     assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
 
 
@@ -451,7 +451,7 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     bench = make_bench()
     fill(bench)
     bench.flush()
-    late = bench.store.checkpoint_plan({})
+    late = checkpoint_plan(bench.store)
     recreate(bench, 2)
     bench.store.checkpointed(late, late.run(bench.disk))
     bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
@@ -461,13 +461,38 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     assert "fresh.yak" not in bench.files()
 
 
+def test_a_checkpoint_that_has_a_topic_which_is_then_made_again_does_not_count_for_the_new_one(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    bench.store.begin_checkpoint()
+    bench.store.add_to_checkpoint(bench.partition, 0)
+    recreate(bench, 2)
+    assert "fresh.yak" in bench.files()
+    late = bench.store.checkpoint_plan()
+    bench.store.checkpointed(late, late.run(bench.disk))
+    bench.disk.open(FIRST).truncate(bench.log.size_bytes - 5)
+    log = bench.reopen(checkpoint=False)
+    assert log.log_end_offset == 1
+
+
+def test_a_topic_that_is_deleted_before_its_turn_is_not_in_the_checkpoint(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.store.begin_checkpoint()
+    bench.store.delete(bench.log).run(bench.disk)
+    bench.store.add_to_checkpoint(bench.partition, 0)
+    (plan,) = bench.store.checkpoint_plan().directories
+    assert not any(plan.offsets.values())
+
+
 def test_checkpoint_begun_before_a_topic_was_made_again_leaves_the_mark_of_the_new_log(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
     recreate(bench, 2)
-    late = bench.store.checkpoint_plan({})
+    late = checkpoint_plan(bench.store)
     recreate(bench, 2)
     assert "fresh.yak" in bench.files()
     bench.store.checkpointed(late, late.run(bench.disk))

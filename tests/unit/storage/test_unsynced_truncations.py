@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, write_checkpoint
 from yak.errors import LogDirectoryFailure
 
 
@@ -124,5 +124,20 @@ def test_the_file_of_lowered_points_stays_until_it_was_written(bench):
     plan.run(bench.disk)
     bench.store.lowered(plan)
     assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
-    bench.store.checkpoint_plan({})
+    checkpoint_plan(bench.store)
     assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
+
+
+def test_a_truncation_while_a_checkpoint_is_gathered_keeps_its_lowered_point(bench):
+    bench.flush()
+    bench.store.begin_checkpoint()
+    bench.store.add_to_checkpoint(bench.partition, 0)
+    bench.log.lower_recovery_point(3)
+    lowered = bench.store.lowering_plan(bench.log.directory, [bench.log])
+    lowered.run(bench.disk)
+    bench.store.lowered(lowered)
+    plan = bench.store.checkpoint_plan()
+    bench.store.checkpointed(plan, plan.run(bench.disk))
+    checkpoint_plan(bench.store)
+    assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
+    assert bench.store.online()[0].read_recovery_points()[bench.partition] == 3
