@@ -12,8 +12,15 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from yak.spark.source.errors import SCHEMA, SourceError
-from yak.spark.source.json_values import json_options, nested_schema
-from yak.spark.source.options import ReadOptions, check_batch, check_stream, lowered, read_options
+from yak.spark.source.options import (
+    ReadOptions,
+    check_batch,
+    check_stream,
+    json_options,
+    lowered,
+    nested_schema,
+    read_options,
+)
 from yak.spark.source.schema import kafka_schema, same_types
 
 if TYPE_CHECKING:

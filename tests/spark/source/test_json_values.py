@@ -28,7 +28,8 @@ from pyspark.sql.types import (
 
 from yak.spark.source import json_values
 from yak.spark.source.errors import SourceError
-from yak.spark.source.json_values import JsonDecoding, JsonOptions, JsonParser, json_options, nested_schema
+from yak.spark.source.json_values import JsonDecoding, JsonParser
+from yak.spark.source.options import JsonOptions, json_options, nested_schema
 
 SIMPLE = StructType(
     [

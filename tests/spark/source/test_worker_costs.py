@@ -22,9 +22,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def frozen_before() -> Iterator[int]:
-    """How many objects the collector leaves alone; at the end it looks at all again."""
-    yield gc.get_freeze_count()
+    """How many objects the collector leaves alone: none, other than in other tests."""
     gc.unfreeze()
+    yield gc.get_freeze_count()
+    gc.freeze()
 
 
 def as_worker(monkeypatch: pytest.MonkeyPatch, main: str, zip_path: Path) -> str:
