@@ -288,11 +288,14 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
     topics = tuple(parse_seed_topic(text) for text in seeds)
     started: tuple[int, ...] = ()
     try:
-        with held() as signalled:  # no process is left that nothing knows of; a second Ctrl+C ends the start
-            result = cluster.up(settings)
-            started = result.started
-        if signalled.signal is not None:
-            raise KeyboardInterrupt if signalled.signal == signal.SIGINT else SystemExit(signalled.exit_code)
+        try:
+            with held() as signalled:  # no process is left that nothing knows of; a second Ctrl+C ends the start
+                result = cluster.up(settings)
+                started = result.started
+        finally:
+            # also in place of an error: a Ctrl+C that comes while a broker is forked ends that broker
+            if signalled.signal is not None:
+                raise KeyboardInterrupt if signalled.signal == signal.SIGINT else SystemExit(signalled.exit_code)
         _connect(result, settings.users_file)
         made = make_topics(result.status.bootstrap, topics, timeout_ms=g.timeout_ms)
         print_status(g, result.status, with_state=False)
