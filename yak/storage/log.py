@@ -68,8 +68,7 @@ _pack_prefix = struct.Struct(">qii").pack
 _PREFIX_BYTES = 16
 _NEWEST_BYTES_MAX = 2048
 """Larger batches are not buffered in memory, because a broker may append to thousands of partitions."""
-_TAIL_MAX = 256
-_TAIL_KEPT = 128
+_TAIL_MAX, _TAIL_KEPT = 256, 128
 _CURSORS_MAX = 16
 _ALWAYS = -(2**63)
 _EPOCH_MAX = 2**31 - 1
@@ -517,7 +516,7 @@ class Log:
             return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        self._note_read(read, next_offset, segment, position)
+        self._note_read(read, next_offset, position, segment)
         return data
 
     def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
@@ -529,25 +528,22 @@ class Log:
 
         The range is below `up_to`, and must not be truncated before it is sent. Raises LogDirectoryFailure.
         """
-        if not self.log_start_offset <= offset < up_to:
-            return None
         start = self.tail.get(offset) if self.tail is not None else None
-        if start is not None and self.active.size - start < SLICE_BYTES_MIN:
+        is_short = start is not None and self.active.size - start < SLICE_BYTES_MIN
+        if is_short or not self.log_start_offset <= offset < up_to:
             return None
+        read = self.plan_read(offset, max_bytes, up_to, at_least_one=False)
         try:
-            read = self.plan_read(offset, max_bytes, up_to, at_least_one=False)
             found = read.slice()
         except (NotCached, DamagedBatch):
             return None
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        if found is None:
-            return None
-        part, next_offset, position, segment = found
-        self._note_read(read, next_offset, segment, position)
-        return part
+        if found is not None:
+            self._note_read(read, *found[1:])
+        return None if found is None else found[0]
 
-    def _note_read(self, read: Read, next_offset: Offset, segment: Segment | None, position: FilePosition) -> None:
+    def _note_read(self, read: Read, next_offset: Offset, position: FilePosition, segment: Segment | None) -> None:
         """Note where a read ended: a sequential reader continues there."""
         self.read_end = read.segment_end if next_offset < 0 else next_offset
         if segment is not None:
