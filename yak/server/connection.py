@@ -15,7 +15,7 @@ from yak.security import ANONYMOUS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
-from yak.server.outgoing import Outgoing
+from yak.server.outgoing import Outgoing, round_trip_ms
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
 from yak.server.wrong_protocol import describe_bad_length
 
@@ -29,7 +29,6 @@ hold the loop for 200 slices."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _LIKELY_ALL_BYTES: Final = 4096
-_TCP_INFO_RTT_AT: Final = 68
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 """States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
@@ -139,7 +138,7 @@ class Connection(Outgoing):
             ConnectionOpened(
                 self.connection_id,
                 self.peer,
-                _round_trip_ms(sock),
+                round_trip_ms(sock),
                 principal=self.principal,
                 listener=self.listener,
             )
@@ -431,14 +430,3 @@ def _tcp_state(sock: socket.socket) -> int:
         return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
     except OSError:
         return 0
-
-
-def _round_trip_ms(sock: socket.socket) -> int:
-    """The round trip measured by the kernel (Linux: struct tcp_info, tcpi_rtt in us), in ms; 0 when unknown."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT_AT + 4)
-    except OSError:
-        return 0
-    return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000

@@ -1,17 +1,18 @@
 """The send queue of one raw non-blocking socket: parts, gathered into as few sends as possible."""
 
 import socket
+import sys
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
-from yak.limits import UNSENT_IN_KERNEL_BYTES
+from yak.limits import NEAR_SEND_BUFFER_BYTES, UNSENT_IN_KERNEL_BYTES
 from yak.ports.disk import Buffer, Part
 from yak.server.descriptors import IOV_MAX
 from yak.server.file_slices import PooledSlice
 
 _JOIN_BELOW_BYTES: Final = 16 * 1024
 """Fewer bytes are sent as one joined buffer: cheaper than a gather list of hundreds of parts."""
-_NOTSENT_LOWAT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", 0)
+_TCP_INFO_RTT_AT: Final = 68
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
 """More data follows at once: do not send a packet for the few bytes before a slice."""
 
@@ -88,8 +89,10 @@ class Outgoing(ABC):
         sock = self.sock
         if not self.is_paced:
             self.is_paced = True
-            if _NOTSENT_LOWAT:
-                sock.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, UNSENT_IN_KERNEL_BYTES)
+            if sys.platform == "linux":
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_IN_KERNEL_BYTES)
+                if round_trip_ms(sock) == 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NEAR_SEND_BUFFER_BYTES)
         sent = part.send(sock.fileno())
         if not part:
             del self.outgoing[0]
@@ -109,3 +112,14 @@ def _drop_front(outgoing: list[Part], sent: int) -> None:
     del outgoing[:index]
     if sent:
         outgoing[0] = memoryview(cast("Buffer", outgoing[0]))[sent:]
+
+
+def round_trip_ms(sock: socket.socket) -> int:
+    """The round trip measured by the kernel (Linux: struct tcp_info, tcpi_rtt in us), in ms; 0 when unknown."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT_AT + 4)
+    except OSError:
+        return 0
+    return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000

@@ -8,6 +8,7 @@ import trio
 
 from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
 from yak.limits import UNSENT_IN_KERNEL_BYTES
+from yak.server import outgoing as outgoing_module
 from yak.server.disk import RealDisk
 from yak.server.outgoing import Outgoing
 from yak.server.shell import Shell
@@ -76,14 +77,27 @@ def test_the_kernel_takes_slices_in_portions_and_holds_no_end_of_one_back(file):
             outgoing.queue([b"<" * 20_000, cut(file, 2_000_000, 0)])
             outgoing.send()
             assert outgoing.outgoing, "the kernel took it all"
-            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-                assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_IN_KERNEL_BYTES
+            assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_IN_KERNEL_BYTES
+            assert socket.SO_SNDBUF in noted.options
             assert noted.options[-1] == socket.TCP_NODELAY
             got = bytearray()
             while len(got) < 2_020_000:
                 outgoing.send()
                 got += client.recv(1 << 20)
     assert got == b"<" * 20_000 + DATA[:2_000_000]
+
+
+def test_the_send_buffer_of_a_distant_client_grows_as_the_link_needs(file, monkeypatch):
+    monkeypatch.setattr(outgoing_module, "round_trip_ms", lambda _: 20)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        sender, _ = server.accept()
+        with sender:
+            sender.setblocking(False)
+            noted = NotedSocket(sender)
+            outgoing = Sender(noted)
+            outgoing.queue([cut(file, 2_000_000, 0)])
+            outgoing.send()
+            assert socket.SO_SNDBUF not in noted.options
 
 
 class Slicer:
