@@ -3,16 +3,19 @@
     .venv/bin/python docs/make_picture.py
 
 Writes docs/images/demo-light.svg and demo-dark.svg (its first story), docs/images/demo.txt (the whole output and the
-machine in words), and the block between the two `demo` comments of README.md. Nothing is written when the demo did not
-hold.
+machine in words), docs/images/demo.cast (a recording for asciinema), and the block between the two `demo` comments of
+README.md. Nothing is written when the demo did not hold.
 """
 
+import codecs
+import json
 import os
 import platform
 import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -24,13 +27,14 @@ from yak import __version__
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 TRANSCRIPT = IMAGES / "demo.txt"
+RECORDING = IMAGES / "demo.cast"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- demo: written by `make picture` -->\n", "<!-- /demo -->\n"
 COMMAND = ("make", "demo")
 NEXT = "What to type next"
 HEADLINE = "from the kill of the leader"
 """What the README shows of a verdict beside its first two lines, which are what held and the counts."""
-COLUMNS = 80
+COLUMNS, LINES = 80, 24
 CHARACTER_WIDTH = 12.2  # Rich's, in the picture's own units
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 
@@ -51,8 +55,8 @@ THEMES = {
 }
 
 
-def run() -> str:
-    """What a terminal gets from the demo, colours included, in lines that end with a line feed.
+def run() -> list[tuple[float, str]]:
+    """What a terminal gets from the demo, colours included: seconds since the start, and what came then.
 
     Raises CalledProcessError when the demo fails.
     """
@@ -67,23 +71,37 @@ def run() -> str:
         COMMAND, cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     ) as child:
         os.close(theirs)
-        output = _read_all(ours)
+        parts = _read_all(ours)
     if child.returncode != 0:
-        sys.stderr.write(output)
+        sys.stderr.write(joined(parts))
         raise subprocess.CalledProcessError(child.returncode, COMMAND)
-    return output
+    return parts
 
 
-def _read_all(terminal: int) -> str:
+def _read_all(terminal: int) -> list[tuple[float, str]]:
     parts = []
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    started = time.monotonic()
     try:
         while part := os.read(terminal, 65536):
-            parts.append(part)
+            parts.append((time.monotonic() - started, decode(part)))
     except OSError:  # Linux says EIO where others say end of file
         pass
     finally:
         os.close(terminal)
-    return b"".join(parts).decode().replace("\r\n", "\n")
+    return parts
+
+
+def joined(parts: list[tuple[float, str]]) -> str:
+    """The whole output, in lines that end with a line feed."""
+    return "".join(text for _, text in parts).replace("\r\n", "\n")
+
+
+def cast(parts: list[tuple[float, str]]) -> str:
+    """The output as a recording (asciicast v2): a line with the terminal, and one for each piece."""
+    head = {"version": 2, "width": COLUMNS, "height": LINES, "title": f"YAK: {' '.join(COMMAND)}"}
+    events = [[round(seconds, 3), "o", text] for seconds, text in parts]
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in (head, *events))
 
 
 def plain(output: str) -> str:
@@ -151,14 +169,18 @@ def with_block(readme: str, shown: str) -> str:
 
 def main() -> None:
     """Run and write."""
-    output = run()
+    parts = run()
+    output = joined(parts)
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name, theme in THEMES.items():
         (IMAGES / f"demo-{name}.svg").write_text(svg(output, theme), encoding="utf-8")
     transcript = f"{plain(output)}\nYAK {__version__}: {machine()}\n"
     TRANSCRIPT.write_text(transcript, encoding="utf-8")
+    RECORDING.write_text(cast(parts), encoding="utf-8")
     README.write_text(with_block(README.read_text(encoding="utf-8"), block(transcript)), encoding="utf-8")
-    print(f"{IMAGES.relative_to(ROOT)}/demo-light.svg, demo-dark.svg and demo.txt; README.md has its last lines")
+    print(
+        f"{IMAGES.relative_to(ROOT)}/demo-light.svg, demo-dark.svg, demo.txt and demo.cast; README.md has its last lines"
+    )
 
 
 if __name__ == "__main__":

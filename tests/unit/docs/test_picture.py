@@ -2,6 +2,7 @@
 
 import html
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +49,18 @@ def test_the_readme_shows_the_verdict_of_that_run(maker: ModuleType) -> None:
     assert maker.with_block(readme, shown) == readme, "run: make picture"
     assert "lost 0, duplicated 0" in shown
     assert "lost 0, committed and read again 0" in shown
+
+
+def test_the_recording_is_of_that_run_and_plays_in_its_time(maker: ModuleType) -> None:
+    head, *events = map(json.loads, maker.RECORDING.read_text(encoding="utf-8").splitlines())
+    assert (head["version"], head["width"]) == (2, maker.COLUMNS)
+    assert {kind for _, kind, _ in events} == {"o"}
+    times = [seconds for seconds, _, _ in events]
+    assert times == sorted(times)
+    assert times[-1] > 1
+    output = maker.joined([(seconds, text) for seconds, _, text in events])
+    assert maker.TRANSCRIPT.read_text(encoding="utf-8").startswith(maker.plain(output))
+    assert "/tmp/" not in output
 
 
 def test_nobody_is_named_in_it(maker: ModuleType) -> None:
