@@ -119,6 +119,7 @@ class Load:
         self._producer, self._topic = Producer(config), topic
         self.acknowledged: list[bytes] = []
         self.errors: list[str] = []
+        self.unsettled = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -129,7 +130,7 @@ class Load:
             self._producer.produce(self._topic, str(number).encode(), on_delivery=self._delivered)
             self._producer.poll(0)
             number += 1
-        assert self._producer.flush(60) == 0
+        self.unsettled = self._producer.flush(60)
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is None:
@@ -137,10 +138,16 @@ class Load:
         else:
             self.errors.append(str(error))
 
+    def wait_for_more(self) -> None:
+        """Wait for 100 more acknowledgements."""
+        wanted = len(self.acknowledged) + 100
+        until(lambda: len(self.acknowledged) >= wanted, READY_SECONDS, lambda: str(self.errors))
+
     def stop(self) -> None:
         """Wait for every acknowledgement."""
         self._stopped.set()
         self._thread.join()
+        assert self.unsettled == 0
 
 
 def test_cores_bootstrap_port_is_answered_by_each_broker_and_serves_clients(machine: Machine) -> None:
@@ -154,7 +161,7 @@ def test_cores_bootstrap_port_is_answered_by_each_broker_and_serves_clients(mach
         assert {f"{each.host}:{each.port}" for each in metadata.brokers.values()} == {b["address"] for b in brokers}
     create(machine, "t", 4)
     load = Load(machine, "t")
-    time.sleep(0.5)
+    load.wait_for_more()
     load.stop()
     assert load.errors == []
     assert sorted(consumed(machine, "t", 4)) == sorted(load.acknowledged)
@@ -183,10 +190,10 @@ def test_cores_second_replica_on_the_machine_is_refused_with_a_reason(machine: M
 def test_cores_killed_broker_is_started_again_and_nothing_is_lost(machine: Machine) -> None:
     create(machine, "t", 4)
     load = Load(machine, "t")
-    time.sleep(0.5)
+    load.wait_for_more()
     machine.children[1].kill()
     until(lambda: len(machine.events("ready")) == 3, READY_SECONDS, machine.log)
-    time.sleep(0.5)
+    load.wait_for_more()
     load.stop()
     assert load.errors == []
     assert sorted(consumed(machine, "t", 4)) == sorted(load.acknowledged)
@@ -197,11 +204,11 @@ def test_cores_killed_broker_is_started_again_and_nothing_is_lost(machine: Machi
 def test_cores_restart_one_by_one_under_load_loses_nothing_and_fails_no_produce(machine: Machine) -> None:
     create(machine, "t", 4)
     load = Load(machine, "t")
-    time.sleep(0.3)
+    load.wait_for_more()
     before = [each.pid for each in machine.children]
     os.kill(machine.process.pid, signal.SIGUSR2)
     until(lambda: machine.events("restart-completed"), READY_SECONDS, machine.log)
-    time.sleep(0.3)
+    load.wait_for_more()
     load.stop()
     machine.children = psutil.Process(machine.process.pid).children()
     assert not set(before) & {each.pid for each in machine.children}
