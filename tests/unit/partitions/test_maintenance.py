@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 
 from yak.broker.broker import Broker
+from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
 
@@ -105,3 +106,19 @@ def test_what_asks_for_a_checkpoint_while_one_is_gathered_gets_the_next(monkeypa
     maintenance.checkpoint_soon()
     rig.run_for(6_000)
     assert checkpointed(rig)["orders 0"] == 7
+
+
+def test_a_checkpoint_that_cannot_remove_a_file_takes_its_directory_offline_and_not_the_broker():
+    rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "60000"})
+    rig.create_topic("orders")
+    rig.run_for(70_000)
+    broker = rig.node.broker
+    directory = broker.log_store.directories[0]
+
+    def fail():
+        raise LogDirectoryFailure(directory.path, OSError(5, "Input/output error"))
+
+    directory.begin_checkpoint = fail
+    broker.maintenance.checkpoint_soon()
+    rig.world.run(lambda: directory.failure is not None, check=lambda: None, events_max=50_000)
+    assert rig.produce("orders", [b"x"]).error_code == 56, "KAFKA_STORAGE_ERROR"
