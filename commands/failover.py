@@ -32,10 +32,10 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     if not out.for_people:
         out.table(_steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step"))
         return
-    office = " and was the controller" if result.was_controller else ""
+    and_controller = " and was the controller" if result.was_controller else ""
     how = "killed with kill -9" if hard else "stopped and started again"
     out.line(
-        f"broker {result.node_id} (pid {result.pid}) {how}; it led {counted(len(result.led), 'partition')}{office}"
+        f"broker {result.node_id} (pid {result.pid}) {how}; it led {counted(len(result.led), 'partition')}{and_controller}"
     )
     for line in timeline_lines(result.timeline, "killed" if hard else "told to stop", out="fenced" if hard else "left"):
         out.line(f"  {line}")
@@ -292,9 +292,9 @@ def _end(
     led = led_by(found.partitions, node)
     probe = probe and bool(led)
     what = "kill -9" if hard else "stop and start"
-    office = ", the controller" if found.controller_id == node else ""
+    and_controller = ", the controller" if found.controller_id == node else ""
     records = " (and write test records to a topic of their own)" if probe else ""
-    g.confirm(f"{what} broker {node}{office}, which leads {len(led)} partitions with another replica{records}?")
+    g.confirm(f"{what} broker {node}{and_controller}, which leads {len(led)} partitions with another replica{records}?")
 
     result = end_and_watch(cluster, node, hard=hard, probe=probe)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)

@@ -56,8 +56,9 @@ class Source:
         self.checkpoint: Checkpoint | None = None
         if request.resume is not None and request.file is not None:
             from yak.client.checkpoint import Checkpoint as Kept
+            from yak.client.csv_files import readable_file
 
-            with _readable_file(request.file):
+            with readable_file(request.file):
                 self.checkpoint = Kept(request.resume, request.file, topic)
         self._headers = [_header(text) for text in request.headers]
         self._separator = _unescape(request.key_separator)
@@ -181,8 +182,10 @@ class Source:
 def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source]:
     """Provide a source and close it at the end. Raises YakError (`file`) when the input cannot be opened."""
     if request.file not in (None, "-"):
+        from yak.client.csv_files import readable_file
+
         assert request.file is not None
-        with _readable_file(request.file):
+        with readable_file(request.file):
             open(request.file, "rb").close()
     elif not request.messages and sys.stdin.isatty():
         g.out.note("reading records from the terminal, one a line; Ctrl+D ends")
@@ -191,16 +194,6 @@ def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source
         yield source
     finally:
         source.close()
-
-
-@contextmanager
-def _readable_file(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise YakError(
-            "file", f"{path} cannot be read", why=str(error.strerror), try_=("check the path; nothing was sent",)
-        ) from None
 
 
 @contextmanager

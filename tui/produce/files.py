@@ -8,13 +8,20 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal
 
 from yak.client.checkpoint import Checkpoint
-from yak.client.csv_files import SNIFFED_BYTES, TextLines, check_encoding, count_lines, open_binary, sniff_encoding
+from yak.client.csv_files import (
+    SNIFFED_BYTES,
+    TextLines,
+    check_encoding,
+    count_lines,
+    open_binary,
+    readable_file,
+    sniff_encoding,
+)
 from yak.client.errors import KafkaFailure
 from yak.client.inputs import CsvMapping, CsvSource, Row
 from yak.client.metadata import Topic
@@ -244,7 +251,7 @@ def rows_settled(path: str, topic: str) -> int:
 
     Raises YakError (`file`, `resume-unreadable`).
     """
-    with _readable(path):
+    with readable_file(path):
         try:
             return Checkpoint(checkpoint_path(path, topic), path, topic).read()
         except UsageError:
@@ -273,7 +280,7 @@ class FileFeed(Feed):
     def open(self, topic: Topic) -> None:
         """Write a first checkpoint, so that an unwritable directory is noticed before anything is sent."""
         self._partitions = len(topic.partitions)
-        with _readable(self.path):
+        with readable_file(self.path):
             self._checkpoint = Checkpoint(checkpoint_path(self.path, self._topic), self.path, self._topic)
         self._keep(self._skip)
 
@@ -346,16 +353,6 @@ class FileFeed(Feed):
                 why=f"{error.strerror}; it is where an upload that was stopped goes on",
                 try_=("copy the file to a directory that you may write to",),
             ) from None
-
-
-@contextmanager
-def _readable(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise YakError(
-            "file", f"{path} cannot be read", why=str(error.strerror), try_=("check the path; nothing was sent",)
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)

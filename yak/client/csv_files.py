@@ -8,6 +8,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 from yak.errors import YakError
@@ -19,6 +20,17 @@ COUNT_CHUNK_BYTES: Final = 1 << 20
 ENCODINGS: Final = ("utf-8", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be")
 """Suggested encodings; any encoding of Python is allowed."""
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+
+
+@contextmanager
+def readable_file(path: str) -> Iterator[None]:
+    """Raise YakError (`file`) where the body fails to read the records in a file."""
+    try:
+        yield
+    except OSError as error:
+        raise YakError(
+            "file", f"{path} cannot be read", why=str(error.strerror), try_=("check the path; nothing was sent",)
+        ) from None
 
 
 def sniff_encoding(head: bytes) -> str:

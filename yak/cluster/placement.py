@@ -4,9 +4,6 @@ Kafka's scheme (`AdminUtils.assignReplicasToBrokers`, KIP-36): brokers are order
 racks, partitions go round-robin, and each full round shifts the followers by one more. Only leader-role brokers get
 leaders, while there is one; with equal roles the result is exactly Kafka's.
 
-Brokers of one machine (`MACHINE`) fail together, so no partition gets two replicas on a machine. Kafka's racks are only
-a preference.
-
 Brokers of one machine (`MACHINE`) fail together: no partition gets two replicas on a machine. Kafka's racks are only a
 preference.
 

@@ -130,7 +130,7 @@ def cluster_json(image: Image, external: Iterable[ExternalBroker] = ()) -> Json:
     return {
         "offset": image.offset,
         "timestamp": seconds(image.timestamp_ms),
-        **_office(image),
+        **_controller(image),
         **_for_clients(image, external, 0),
         **_for_brokers(image, 0),
     }
@@ -148,7 +148,7 @@ def changes_json(
     least_ms = 0 if full else since_ms
     answer: Json = {"full": full, "offset": image.offset, "timestamp": seconds(told_ms)}
     if for_brokers:
-        answer |= _office(image)
+        answer |= _controller(image)
     answer |= _for_clients(image, external, least_ms)
     answer["removedTopics"] = [] if full else list(_removed(image, least_ms))
     if for_brokers:
@@ -198,7 +198,7 @@ def _for_brokers(image: Image, least_ms: int) -> Json:
     }
 
 
-def _office(image: Image) -> Json:
+def _controller(image: Image) -> Json:
     return {
         "clusterId": image.cluster_id,
         "incarnation": image.incarnation,

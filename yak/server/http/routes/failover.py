@@ -104,7 +104,7 @@ async def failover(context: Context, request: Request) -> Response:
                 "controller excludes the other fields",
                 "a controller election has no partition and no target",
             )
-        return await _move_office(context)
+        return await _move_controller(context)
     if topic is None and from_ is None:
         raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
@@ -162,7 +162,7 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
     return [{"topic": each.topic, "partition": each.partition, "reason": why} for each, why in places.items()]
 
 
-async def _move_office(context: Context) -> Response:
+async def _move_controller(context: Context) -> Response:
     """Shut the controller down, the only way for it to resign in order; report the new controller."""
     began = trio.current_time()
     before = context.broker.image
@@ -181,14 +181,14 @@ async def _move_office(context: Context) -> Response:
             await trio.sleep(_LOOK_SECONDS)
             is_seen = context.broker.image.controller_epoch > before.controller_epoch
     image = context.broker.image
-    office = {
+    controller = {
         "from": info.node_id,
         "to": image.controller_id if is_seen else None,
         "controller_epoch": image.controller_epoch,
         "stopped": True,
     }
     took_ms = round((trio.current_time() - began) * 1000, 1)
-    body = {"moved": [], "stayed": [], "failed": [], "took_ms": took_ms, "controller": office}
+    body = {"moved": [], "stayed": [], "failed": [], "took_ms": took_ms, "controller": controller}
     return answer(body, 200 if is_seen else 202)
 
 
