@@ -78,6 +78,9 @@ from yak.ports.disk import Part
 from yak.ports.metadata_store import MetadataStore, TailedRecord
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
+from yak.protocol.repeated_produce import RepeatedProduce
+from yak.protocol.request_header import RequestHeader
+from yak.protocol.versions import PRODUCE
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.replication.follower_logs import FollowerLogs
@@ -716,37 +719,51 @@ class Broker:
         if session is not None and (repeated := self.fetches.answer_repeated(connection, session, frame)):
             self._settle(*repeated)
             return
-        header = read_request_header(frame)
-        api_key, version = header.api_key, header.api_version
+        produce = connection.repeated_produce
+        known = None if produce is None else produce.read(frame)
+        header, request = (read_request_header(frame), None) if known is None else known
+        api_key, version, correlation_id, client_id, _ = header
         if not self.takes_clients and api_key not in SERVED_EARLY:
             self.close_connection(connection, "this broker has not joined the cluster yet")
             return
         if login is not None and not self.logins.admits(connection, login, api_key, len(frame)):
             return
         handle = self._api_handlers.get((api_key, version))
-        call = Call(connection, api_key, version, header.correlation_id, header.client_id, self.now_ms)
+        call = Call(connection, api_key, version, correlation_id, client_id, self.now_ms)
         if self.throttling.is_active:
             call.request_bytes = len(frame)
         if handle is None or (self.as_kafka is not None and self.as_kafka.refuses(call)):
             handle = self._unserved(call)
-        else:
-            if connection.proven is not None:
-                elements_max = BROKER_REQUEST_ELEMENTS_MAX
-            elif connection.is_in_process or len(frame) > LARGE_REQUEST_BYTES_MAX:
-                elements_max = REQUEST_ELEMENTS_MAX
-            else:
-                elements_max = LARGE_REQUEST_ELEMENTS
-            try:
-                call.request = decode_request(api_key, version, frame, header.body_offset, elements_max)
-            except TooManyElements:
-                if elements_max != LARGE_REQUEST_ELEMENTS:
-                    raise
-                self.large_requests.add(call, self._serve_in_slices(handle, call), frame, header.body_offset)
-                return
+        elif request is not None:
+            call.request = request
+        elif not self._decode(call, handle, header, frame):
+            return
         outcome = self.faults.serve(handle, call) if self.faults.is_active else handle(self, call)
         if session is not None and session.may_learn:
             session.learn(frame)
         self._settle(call, outcome)
+
+    def _decode(self, call: Call, handle: Handler, header: RequestHeader, frame: memoryview) -> bool:
+        """Set the call's request; False for a large one, which is served in slices. Raises ProtocolViolation."""
+        connection = call.connection
+        if connection.proven is not None:
+            elements_max = BROKER_REQUEST_ELEMENTS_MAX
+        elif connection.is_in_process or len(frame) > LARGE_REQUEST_BYTES_MAX:
+            elements_max = REQUEST_ELEMENTS_MAX
+        else:
+            elements_max = LARGE_REQUEST_ELEMENTS
+        try:
+            call.request = decode_request(call.api_key, call.version, frame, header.body_offset, elements_max)
+        except TooManyElements:
+            if elements_max != LARGE_REQUEST_ELEMENTS:
+                raise
+            self.large_requests.add(call, self._serve_in_slices(handle, call), frame, header.body_offset)
+            return False
+        if call.api_key == PRODUCE:
+            if connection.repeated_produce is None:
+                connection.repeated_produce = RepeatedProduce()
+            connection.repeated_produce.learn(frame, header, call.request)
+        return True
 
     def _serve_in_slices(self, handle: Handler, call: Call) -> Slices:
         if self.faults.is_active:

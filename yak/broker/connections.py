@@ -16,6 +16,7 @@ from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
 from yak.protocol.peer_proof import Exchange, Incarnation
+from yak.protocol.repeated_produce import RepeatedProduce
 from yak.replication.fetch_sessions import FollowerSession
 from yak.security import ANONYMOUS
 
@@ -51,6 +52,7 @@ class Connection:
         "principal",
         "proven",
         "proving",
+        "repeated_produce",
         "replica_session",
     )
 
@@ -93,6 +95,8 @@ class Connection:
         """Requests that came after a large one (`yak.broker.large_requests`); None while no large one is under way."""
         self.replica_session: FollowerSession | None = None
         """Set while a follower fetches over this connection."""
+        self.repeated_produce: RepeatedProduce | None = None
+        """Set by the first produce."""
 
     def release_answers(self, effects: list[Effect]) -> None:
         """Emit the answers that no unanswered request precedes."""

@@ -115,9 +115,9 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 def compute_crc(batch: Buffer, position: int = 0, size: int | None = None) -> int:
     """CRC-32C of one batch of `size` bytes at `position` (default: the rest)."""
-    view = memoryview(batch)
-    end = len(view) if size is None else position + size
-    return int(crc32c.crc32c(view[position + CRC_START : end]))
+    end = None if size is None else position + size
+    crc: int = crc32c.crc32c(memoryview(batch)[position + CRC_START : end])
+    return crc
 
 
 def iterate_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:

@@ -6,8 +6,15 @@ path.
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
 from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, Buffer
 from yak.protocol.record_walk import check_records as walk_them
+
+_FRONT: Final = struct.Struct(">6B")
+"""Length, attributes, timestamp delta, offset delta, key length; one byte more when the length takes two."""
+_KEY_AT: Final = HEADER_BYTES + 5
 
 
 def check_records(header: BatchHeader, batch: Buffer) -> None:
@@ -19,28 +26,24 @@ def check_records(header: BatchHeader, batch: Buffer) -> None:
 def _is_usual(batch: Buffer) -> bool:
     """Whether the batch is one well-formed record without headers and with short lengths."""
     end = len(batch)
-    position = HEADER_BYTES
-    length = batch[position]
+    try:
+        length, second, third, fourth, key_length, sixth = _FRONT.unpack_from(batch, HEADER_BYTES)
+    except struct.error:
+        return False
+    position = _KEY_AT
     if length >= 0x80:
-        high = batch[position + 1]
-        if high >= 0x80:
+        if second >= 0x80:
             return False
-        length = (length & 0x7F) | (high << 7)
+        length = (length & 0x7F) | (second << 7)
+        third, fourth, key_length = fourth, key_length, sixth
         position += 1
-    if length & 1 or position + 1 + (length >> 1) != end or end - position < 7:
+    # the third and the fourth are the deltas of timestamp and offset; the length counts what follows it
+    if length & 1 or third or fourth or key_length >= 0x80 or position - 4 + (length >> 1) != end:
         return False
-    # attributes, timestamp delta 0, offset delta 0
-    if batch[position + 2] or batch[position + 3]:
-        return False
-    position += 4
-    length = batch[position]
-    position += 1
-    if length >= 0x80:
-        return False
-    if length != 1:
-        if length & 1:
+    if key_length != 1:
+        if key_length & 1:
             return False
-        position += length >> 1
+        position += key_length >> 1
     if position + 2 > end:
         return False
     length = batch[position]

@@ -10,7 +10,15 @@ import trio
 from yak.config.listeners import Listener
 from yak.core.events import ConnectionClosed, ConnectionOpened, FrameReceived
 from yak.ids import ConnectionId
-from yak.limits import HEAVY_MS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, LONG_STEP_NS, TURN_SLICE_NS
+from yak.limits import (
+    ALONE_TURNS,
+    HEAVY_MS,
+    HEAVY_SLICES,
+    LARGE_REQUEST_ELEMENTS,
+    LONG_STEP_NS,
+    TURN_SLICE_ALONE_NS,
+    TURN_SLICE_NS,
+)
 from yak.security import ANONYMOUS
 from yak.server import log
 from yak.server.file_slices import PooledSlice
@@ -38,10 +46,12 @@ class Connection(Outgoing):
     """One accepted socket. `run` is its task; the shell calls the other methods within a turn."""
 
     __slots__ = (
+        "_alone_turns",
         "_drained",
         "_draining",
         "_heavy_until_ms",
         "_held_bytes",
+        "_last_turn",
         "_low_water",
         "_peer_has_ended",
         "_scope",
@@ -106,6 +116,7 @@ class Connection(Outgoing):
         self._slices = 0
         """Full slices in succession."""
         self._heavy_until_ms: int = _NEW
+        self._alone_turns = self._last_turn = 0
 
     # ------------------------------------------------------------------------------------------------- the task
 
@@ -227,7 +238,7 @@ class Connection(Outgoing):
         now_ms = shell.turn_ms
         steady_ns = shell.clock.steady_ns
         passed_ns = steady_ns()
-        slice_end_ns = passed_ns + TURN_SLICE_NS
+        slice_end_ns = passed_ns + (self._slice_ns() if has_own_turn else TURN_SLICE_NS)
         step = shell.step
         carry_out = shell.carry_out
         unpack_length = FRAME_LENGTH.unpack_from
@@ -271,6 +282,13 @@ class Connection(Outgoing):
         if has_own_turn:
             shell.end_turn()
         return end if self.closing else start
+
+    def _slice_ns(self) -> int:
+        """How long a turn of its own may take: longer while nothing else has had a turn for some time."""
+        turns = self._shell.counters.turns
+        self._alone_turns = self._alone_turns + 1 if turns == self._last_turn + 1 else 0
+        self._last_turn = turns
+        return TURN_SLICE_ALONE_NS if self._alone_turns > ALONE_TURNS else TURN_SLICE_NS
 
     def _note_slice(self, is_full: bool) -> None:
         """Record whether a turn with frames used up its slice."""

@@ -6,7 +6,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ask, receive, running
-from yak.limits import LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_NS
+from yak.limits import ALONE_TURNS, LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_ALONE_NS, TURN_SLICE_NS
 from yak.server.clock import Clock
 from yak.server.receive_buffer import Memory
 from yak.server.shell import ConnectionLimits
@@ -31,11 +31,35 @@ def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
         async with running() as broker:
             time_frames(broker)
             stream = await broker.connect()
-            data = b"".join(frame(b"frame %03d" % number) for number in range(100))
+            data = b"".join(frame(b"frame %03d" % number) for number in range(FRAMES_PER_SLICE * ALONE_TURNS))
             await stream.send_all(data)
             assert await receive(stream, len(data)) == data
             assert max(map(len, broker.core.turns)) == FRAMES_PER_SLICE
             await stream.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_slices_of_a_connection_are_longer_only_while_nothing_else_has_a_turn() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            time_frames(broker)
+            greedy, other = await broker.connect(), await broker.connect()
+            await ask(other, b"another 0")
+            data = b"".join(frame(b"greedy %04d" % number) for number in range(4000))
+            await greedy.send_all(data)
+            longer = FRAMES_PER_SLICE * TURN_SLICE_ALONE_NS // TURN_SLICE_NS
+            await broker.until(lambda: max(map(len, broker.core.turns)) == longer)
+            assert await ask(other, b"another 1") == b"another 1"
+            turns = [turn for turn in broker.core.turns if turn]
+            at = turns.index([b"another 1"])
+            assert len(turns[at - 1]) == longer
+            assert await receive(greedy, len(data)) == data
+            turns = [turn for turn in broker.core.turns if turn]
+            assert [len(turn) for turn in turns[at + 1 : at + ALONE_TURNS]] == [FRAMES_PER_SLICE] * (ALONE_TURNS - 1)
+            for stream in greedy, other:
+                await stream.aclose()
             await broker.is_healthy()
 
     trio.run(main)
