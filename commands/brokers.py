@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.commands.topics import key_values
 
 brokers = CommandGroup(
@@ -14,9 +15,7 @@ brokers = CommandGroup(
     examples=("yak brokers list", "yak brokers describe 1 --all-configs", "yak brokers watch"),
 )
 
-Unfold = Annotated[
-    bool, typer.Option("--unfold", help="One line for each broker, not for each machine.", rich_help_panel=OUTPUT)
-]
+Unfold = Annotated[bool, option("--unfold", "One line for each broker, not for each machine.", OUTPUT)]
 Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 
 
@@ -39,9 +38,7 @@ def list_brokers(g: Globals, unfold: Unfold = False) -> None:
 def describe(
     g: Globals,
     node_id: Id,
-    all_configs: Annotated[
-        bool, typer.Option("--all-configs", help="Also configs at their default.", rich_help_panel=OUTPUT)
-    ] = False,
+    all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
 ) -> None:
     """Show one broker and its configs."""
     from yak.client.admin import Admin
@@ -75,15 +72,13 @@ def config(
     node_id: Id,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Set a config; repeatable.", metavar="NAME=VALUE", rich_help_panel=WHAT),
+        option("--set", "Set a config; repeatable.", WHAT, metavar="NAME=VALUE"),
     ] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", help="Reset to the default; repeatable.", metavar="NAME", rich_help_panel=WHAT),
+        option("--delete", "Reset to the default; repeatable.", WHAT, metavar="NAME"),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Validate on the broker, change nothing.", rich_help_panel=WHAT)
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)] = False,
 ) -> None:
     """Show or change a broker's configs."""
     from yak.client.admin import Admin
@@ -108,12 +103,8 @@ def config(
 @brokers.command("watch", examples=("yak brokers watch", "yak brokers watch --interval 5s -o json"))
 def watch(
     g: Globals,
-    interval: Annotated[
-        str, typer.Option("--interval", help="Time between updates.", metavar="DURATION", rich_help_panel=OUTPUT)
-    ] = "1s",
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Stop after N updates.", rich_help_panel=STOP, min=1)
-    ] = None,
+    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
+    count: Annotated[int | None, option("--count, -n", "Stop after N updates.", STOP, min=1)] = None,
     unfold: Unfold = False,
 ) -> None:
     """Show brokers continuously, with records a second."""

@@ -6,6 +6,7 @@ import typer
 
 from yak.commands.app import WHAT
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 if TYPE_CHECKING:
     from yak.client.broker_removal import Removal
@@ -18,9 +19,7 @@ def remove(
     node_id: NodeId,
     data_dir: Annotated[
         str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
-        ),
+        option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR"),
     ] = None,
 ) -> None:
     """Move all that a broker holds to the others, then stop and unregister it.

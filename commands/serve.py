@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, command
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 
 
 @command(
@@ -22,209 +21,155 @@ def serve(
     g: Globals,
     role: Annotated[
         str | None,
-        typer.Option("--role", help="Preferred role: leader or follower.  [leader]", rich_help_panel=WHAT),
+        option("--role", "Preferred role: leader or follower.  [leader]", WHAT),
     ] = None,
     node_id: Annotated[
         str | None,
-        typer.Option("--node-id", help="Node id in the cluster; a name becomes a number.  [1]", rich_help_panel=WHAT),
+        option("--node-id", "Node id in the cluster; a name becomes a number.  [1]", WHAT),
     ] = None,
     rack: Annotated[
         str | None,
-        typer.Option("--rack", metavar="R", help="Rack or zone; replicas are spread over racks.", rich_help_panel=WHAT),
+        option("--rack", "Rack or zone; replicas are spread over racks.", WHAT, metavar="R"),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(
-            "--cores",
-            metavar="N",
-            help="Run N brokers as one machine, or auto: one for each core.  [1]",
-            rich_help_panel=WHAT,
-        ),
+        option("--cores", "Run N brokers as one machine, or auto: one for each core.  [1]", WHAT, metavar="N"),
     ] = None,
     data_dir: Annotated[
         list[str] | None,
-        typer.Option("--data-dir", help="Log directory; repeat for more disks.  [./yak-data]", rich_help_panel=WHAT),
+        option("--data-dir", "Log directory; repeat for more disks.  [./yak-data]", WHAT),
     ] = None,
     configs: Annotated[
         list[str] | None,
-        typer.Option(
-            "--config-override", "-c", metavar="NAME=VALUE", help="A Kafka broker config.", rich_help_panel=WHAT
-        ),
+        option("--config-override, -c", "A Kafka broker config.", WHAT, metavar="NAME=VALUE"),
     ] = None,
     properties: Annotated[
         str | None,
-        typer.Option(
-            "--properties", metavar="FILE", help="Kafka broker configs, as server.properties.", rich_help_panel=WHAT
-        ),
+        option("--properties", "Kafka broker configs, as server.properties.", WHAT, metavar="FILE"),
     ] = None,
     kafka_env: Annotated[
         bool,
-        typer.Option(
-            "--kafka-env", help="Take configs from KAFKA_* variables, as Kafka's image.", rich_help_panel=WHAT
-        ),
+        option("--kafka-env", "Take configs from KAFKA_* variables, as Kafka's image.", WHAT),
     ] = False,
     min_insync_replicas: Annotated[
         str | None,
-        typer.Option(
-            "--min-insync-replicas", metavar="N", help="Short for -c min.insync.replicas=N.", rich_help_panel=WHAT
-        ),
+        option("--min-insync-replicas", "Short for -c min.insync.replicas=N.", WHAT, metavar="N"),
     ] = None,
     default_replication_factor: Annotated[
         str | None,
-        typer.Option(
-            "--default-replication-factor",
-            metavar="N",
-            help="Short for -c default.replication.factor=N.",
-            rich_help_panel=WHAT,
-        ),
+        option("--default-replication-factor", "Short for -c default.replication.factor=N.", WHAT, metavar="N"),
     ] = None,
     as_kafka: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--as-kafka",
+            "Short for -c yak.as.kafka=RELEASE: the APIs and versions of that Kafka, such as 2.8.",
+            WHAT,
             metavar="RELEASE",
-            help="Short for -c yak.as.kafka=RELEASE: the APIs and versions of that Kafka, such as 2.8.",
-            rich_help_panel=WHAT,
         ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", help="Listen on this address.  [127.0.0.1]", rich_help_panel=CONNECTION)
-    ] = None,
+    host: Annotated[str | None, option("--host", "Listen on this address.  [127.0.0.1]", CONNECTION)] = None,
     port: Annotated[
         str | None,
-        typer.Option("--port", metavar="N", help="Listen on this port; 0 for any.  [9092]", rich_help_panel=CONNECTION),
+        option("--port", "Listen on this port; 0 for any.  [9092]", CONNECTION, metavar="N"),
     ] = None,
     http_port: Annotated[
         str | None,
-        typer.Option(
-            "--http-port",
-            metavar="N",
-            help="Serve HTTP on this port; 0 for any.  [8080, or any free]",
-            rich_help_panel=CONNECTION,
-        ),
+        option("--http-port", "Serve HTTP on this port; 0 for any.  [8080, or any free]", CONNECTION, metavar="N"),
     ] = None,
-    no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=CONNECTION)] = False,
+    no_http: Annotated[bool, option("--no-http", "Answer no HTTP.", CONNECTION)] = False,
     advertised: Annotated[
         str | None,
-        typer.Option(
-            "--advertised", metavar="HOST[:PORT]", help="Address that clients connect to.", rich_help_panel=CONNECTION
-        ),
+        option("--advertised", "Address that clients connect to.", CONNECTION, metavar="HOST[:PORT]"),
     ] = None,
     listen: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--listen",
+            "A named listener; repeat for more. Instead of --host and --port.",
+            CONNECTION,
             metavar="NAME://HOST:PORT",
-            help="A named listener; repeat for more. Instead of --host and --port.",
-            rich_help_panel=CONNECTION,
         ),
     ] = None,
     advertise: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--advertise",
+            "Address for clients of that listener.  [as --listen]",
+            CONNECTION,
             metavar="NAME://HOST:PORT",
-            help="Address for clients of that listener.  [as --listen]",
-            rich_help_panel=CONNECTION,
         ),
     ] = None,
     metadata: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--metadata",
-            help="Where the metadata are: redis, raft (a quorum of brokers), or both while they move.  [redis]",
-            rich_help_panel=CONNECTION,
+            "Where the metadata are: redis, raft (a quorum of brokers), or both while they move.  [redis]",
+            CONNECTION,
         ),
     ] = None,
     voters: Annotated[
         str | None,
-        typer.Option(
-            "--voters",
-            metavar="ID@HOST:PORT,...",
-            help="First voters of the quorum.  [this broker]",
-            rich_help_panel=CONNECTION,
-        ),
+        option("--voters", "First voters of the quorum.  [this broker]", CONNECTION, metavar="ID@HOST:PORT,..."),
     ] = None,
     cluster_secret_file: Annotated[
         str | None,
-        typer.Option(
-            "--cluster-secret-file",
-            metavar="FILE",
-            help="Secret that the quorum's brokers share.",
-            rich_help_panel=CONNECTION,
-        ),
+        option("--cluster-secret-file", "Secret that the quorum's brokers share.", CONNECTION, metavar="FILE"),
     ] = None,
     users_file: Annotated[
         str | None,
-        typer.Option(
-            "--users-file",
-            metavar="FILE",
-            help="Users of this broker alone, NAME:PASSWORD a line; mode 0600.",
-            rich_help_panel=CONNECTION,
+        option(
+            "--users-file", "Users of this broker alone, NAME:PASSWORD a line; mode 0600.", CONNECTION, metavar="FILE"
         ),
     ] = None,
     project_redis: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--project-redis",
+            "With raft: also write ISR and offsets to this Redis, to look at.",
+            CONNECTION,
             metavar="URL",
-            help="With raft: also write ISR and offsets to this Redis, to look at.",
-            rich_help_panel=CONNECTION,
         ),
     ] = None,
     redis_url: Annotated[
         str | None,
-        typer.Option("--redis-url", help="The metadata store.  [redis://127.0.0.1:6379/0]", rich_help_panel=CONNECTION),
+        option("--redis-url", "The metadata store.  [redis://127.0.0.1:6379/0]", CONNECTION),
     ] = None,
-    redis_timeout: Annotated[
-        str, typer.Option("--redis-timeout", help="Time to wait for it at start.", rich_help_panel=CONNECTION)
-    ] = "30s",
+    redis_timeout: Annotated[str, option("--redis-timeout", "Time to wait for it at start.", CONNECTION)] = "30s",
     allow_unsafe_redis: Annotated[
         bool,
-        typer.Option(
-            "--allow-unsafe-redis",
-            help="Also one with replicas: a failover to them may lose metadata.",
-            rich_help_panel=CONNECTION,
-        ),
+        option("--allow-unsafe-redis", "Also one with replicas: a failover to them may lose metadata.", CONNECTION),
     ] = False,
     followers: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--followers",
+            "The followers this leader waits for before it makes replicated topics.",
+            CONNECTION,
             metavar="HOST:PORT,...",
-            help="The followers this leader waits for before it makes replicated topics.",
-            rich_help_panel=CONNECTION,
         ),
     ] = None,
     followers_timeout: Annotated[
         str | None,
-        typer.Option("--followers-timeout", help="How long to wait for them.  [30s]", rich_help_panel=CONNECTION),
+        option("--followers-timeout", "How long to wait for them.  [30s]", CONNECTION),
     ] = None,
     lease_time: Annotated[
         str | None,
-        typer.Option(
-            "--lease-time", help="Session timeout of brokers and controller lease.  [6s]", rich_help_panel=CONNECTION
-        ),
+        option("--lease-time", "Session timeout of brokers and controller lease.  [6s]", CONNECTION),
     ] = None,
     renew_interval: Annotated[
         str | None,
-        typer.Option("--renew-interval", help="Heartbeat interval.  [0.5s]", rich_help_panel=CONNECTION),
+        option("--renew-interval", "Heartbeat interval.  [0.5s]", CONNECTION),
     ] = None,
     ready_file: Annotated[
         str | None,
-        typer.Option(
-            "--ready-file", metavar="PATH", help="Write JSON here once the broker is ready.", rich_help_panel=START
-        ),
+        option("--ready-file", "Write JSON here once the broker is ready.", START, metavar="PATH"),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the settings and their origins, and exit.", rich_help_panel=STOP)
-    ] = False,
-    log_format: Annotated[
-        str | None, typer.Option("--log-format", help="text or json.  [text]", rich_help_panel=OUTPUT)
-    ] = None,
+    dry_run: Annotated[bool, option("--dry-run", "Print the settings and their origins, and exit.", STOP)] = False,
+    log_format: Annotated[str | None, option("--log-format", "text or json.  [text]", OUTPUT)] = None,
     log_level: Annotated[
         str | None,
-        typer.Option("--log-level", help="debug, info, warning or error.  [info]", rich_help_panel=OUTPUT),
+        option("--log-level", "debug, info, warning or error.  [info]", OUTPUT),
     ] = None,
 ) -> None:
     """Run one broker in the foreground."""

@@ -3,8 +3,6 @@
 import signal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from yak.commands.app import OUTPUT, START, WHAT, command
 from yak.commands.interrupts import held
 from yak.commands.local_cluster import (
@@ -17,6 +15,7 @@ from yak.commands.local_cluster import (
     print_status,
 )
 from yak.commands.options import Globals
+from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -41,142 +40,119 @@ def up(
     g: Globals,
     brokers: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--brokers",
+            "How many brokers.  [as before; 1, or 3 with --leaders]",
+            WHAT,
             metavar="N",
             min=1,
             max=_BROKERS_MAX,
-            help="How many brokers.  [as before; 1, or 3 with --leaders]",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--cores",
+            "Make each broker a machine of N brokers, or auto: one for each core.  [as before; 1]",
+            WHAT,
             metavar="N",
-            help="Make each broker a machine of N brokers, or auto: one for each core.  [as before; 1]",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     leaders: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--leaders",
+            "The first M brokers have the role leader, the others follower.  [as before; 1]",
+            WHAT,
             metavar="M",
             min=1,
-            help="The first M brokers have the role leader, the others follower.  [as before; 1]",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option(
-            "--data-dir", metavar="DIR", help="Data directory of the cluster.  [./yak-data]", rich_help_panel=WHAT
-        ),
+        option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR"),
     ] = None,
-    ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Use a new directory, deleted at the end.", rich_help_panel=WHAT)
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the data, also of an --ephemeral cluster.", rich_help_panel=WHAT)
-    ] = False,
+    ephemeral: Annotated[bool, option("--ephemeral", "Use a new directory, deleted at the end.", WHAT)] = False,
+    keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", WHAT)] = False,
     configs: Annotated[
         list[str] | None,
-        typer.Option("-c", metavar="NAME=VALUE", help="A broker config; may be repeated.", rich_help_panel=WHAT),
+        option("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE"),
     ] = None,
     as_kafka: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--as-kafka",
+            "Answer clients as this Kafka, such as 2.8: its APIs and their versions.",
+            WHAT,
             metavar="RELEASE",
-            help="Answer clients as this Kafka, such as 2.8: its APIs and their versions.",
-            rich_help_panel=WHAT,
         ),
     ] = None,
     seed_topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--seed-topic", metavar="NAME[:N]", help="Create this topic with N partitions.", rich_help_panel=WHAT
-        ),
+        option("--seed-topic", "Create this topic with N partitions.", WHAT, metavar="NAME[:N]"),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Listen here; 0 for any.  [9092, or any free]",
-            rich_help_panel=START,
-        ),
+        option("--port", "Listen here; 0 for any.  [9092, or any free]", START, metavar="PORT", min=0, max=65535),
     ] = None,
     http_port: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--http-port",
+            "HTTP port of the first broker; 0 for any.  [8080, or any free]",
+            START,
             metavar="PORT",
             min=0,
             max=65535,
-            help="HTTP port of the first broker; 0 for any.  [8080, or any free]",
-            rich_help_panel=START,
         ),
     ] = None,
-    no_http: Annotated[bool, typer.Option("--no-http", help="Answer no HTTP.", rich_help_panel=START)] = False,
+    no_http: Annotated[bool, option("--no-http", "Answer no HTTP.", START)] = False,
     listen: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--listen",
+            "A further listener; broker K has PORT + K - 1. none: take back.  [as before]",
+            START,
             metavar="NAME://HOST:PORT",
-            help="A further listener; broker K has PORT + K - 1. none: take back.  [as before]",
-            rich_help_panel=START,
         ),
     ] = None,
     advertise: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--advertise",
+            "Address for clients of that listener, likewise.  [as --listen]",
+            START,
             metavar="NAME://HOST:PORT",
-            help="Address for clients of that listener, likewise.  [as --listen]",
-            rich_help_panel=START,
         ),
     ] = None,
     tls: Annotated[
         bool | None,
-        typer.Option(
-            "--tls/--no-tls", help="Encrypt, with certificates made here.  [as before]", rich_help_panel=START
-        ),
+        option("--tls/--no-tls", "Encrypt, with certificates made here.  [as before]", START),
     ] = None,
     users_file: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--users-file",
+            "Clients log in as these users, NAME:PASSWORD a line. none: take back.  [as before]",
+            START,
             metavar="FILE",
-            help="Clients log in as these users, NAME:PASSWORD a line. none: take back.  [as before]",
-            rich_help_panel=START,
         ),
     ] = None,
     metadata: Annotated[
         Literal["redis", "raft"] | None,
-        typer.Option(
+        option(
             "--metadata",
+            "Metadata store: a Redis, or a quorum of the brokers without Redis.  [as before; redis]",
+            START,
             metavar="redis|raft",
-            help="Metadata store: a Redis, or a quorum of the brokers without Redis.  [as before; redis]",
-            rich_help_panel=START,
         ),
     ] = None,
     redis_url: Annotated[
         str | None,
-        typer.Option(
-            "--redis-url", metavar="URL", help="Use this Redis instead of starting one.", rich_help_panel=START
-        ),
+        option("--redis-url", "Use this Redis instead of starting one.", START, metavar="URL"),
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Leave the cluster running and return.", rich_help_panel=START)
-    ] = False,
-    status: Annotated[
-        bool, typer.Option("--status", help="Show the cluster, change nothing.", rich_help_panel=OUTPUT)
-    ] = False,
+    detach: Annotated[bool, option("--detach, -d", "Leave the cluster running and return.", START)] = False,
+    status: Annotated[bool, option("--status", "Show the cluster, change nothing.", OUTPUT)] = False,
 ) -> int | None:
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings
