@@ -358,11 +358,12 @@ class Broker:
             self.transaction_coordinator.partition_changed,
             *replicated,
         )
+        led = (self.isr_changes.epoch_began, log_cleaner.consider)
         gone = (log_cleaner.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added,),
-            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, log_cleaner.consider),
-            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, log_cleaner.consider),
+            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
+            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
             PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),

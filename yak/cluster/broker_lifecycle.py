@@ -4,7 +4,8 @@
                         ^                                                         |
                         +---------- FROZEN (the store lost the history) <---------+        REFUSED: for good
 
-A broker that was fenced although it is alive registers again: ACTIVE -> REGISTERING.
+While the store does not answer, a broker is DISCONNECTED: produce and fetch go on, changes of metadata wait. A broker that
+was fenced although it is alive registers again: ACTIVE -> REGISTERING.
 
 A broker uses a store only while the store holds the metadata history that the broker has on disk. If the store was
 rolled back, emptied or forked, or belongs to another cluster, the broker freezes its metadata: produce and fetch go on

@@ -18,7 +18,7 @@ from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.fail_stop import changes_state
-from yak.ids import TopicPartition
+from yak.ids import ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
     check_batch,
     check_keys,
@@ -114,7 +114,7 @@ class LeaderAppends:
         config = log.config
         header = check_batch(records, version, config.max_message_bytes)
         assert records is not None
-        error = self._fencing_error(partition, acks)
+        error = self.fencing_error(partition, acks)
         if error is not None:
             if error.error_code == ErrorCode.not_enough_replicas:
                 partition.deferred_sequences.defer(header, now_ms)
@@ -126,9 +126,7 @@ class LeaderAppends:
                 records,
                 version,
                 transactional_id,
-                lambda kept: self.append(
-                    topic, index, kept, version, acks, self._context.clock.now_ms, is_verified=True
-                ),
+                lambda kept: self._append_verified(partition, kept, version, acks),
             )
             if held is not None:
                 return held
@@ -146,6 +144,15 @@ class LeaderAppends:
             return self._append_later(partition, header, bytes(records), acks)
         return self.append_to_leader_log(partition, header, records, acks, now_ms)
 
+    def _append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
+        """Append a batch that waited for its verification; anything may have changed meanwhile. Raises PeerError."""
+        now_ms = self._context.clock.now_ms
+        try:
+            return self.append(*partition.topic_partition, records, version, acks, now_ms, is_verified=True)
+        except PeerError as error:
+            self.note_refusal(partition, records, error)
+            raise
+
     def append_own_batch(self, partition: Partition, batch: Buffer) -> LogAppendInfo:
         """Append a batch of a coordinator of this broker, as for a producer with acks=all.
 
@@ -158,7 +165,7 @@ class LeaderAppends:
             raise PeerError(ErrorCode.not_leader_or_follower)
         if partition.is_handed_over:
             raise PeerError(ErrorCode.not_enough_replicas, "the log moves to another directory; nothing was written")
-        error = self._fencing_error(partition, ACKS_ALL)
+        error = self.fencing_error(partition, ACKS_ALL)
         if error is not None:
             raise error
         if len(batch) > log.config.max_message_bytes:
@@ -167,7 +174,7 @@ class LeaderAppends:
             )
         return self.append_to_leader_log(partition, read_header(batch), batch, ACKS_ALL, self._context.clock.now_ms)
 
-    def _fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
+    def fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
         """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
         if self._isolation.is_isolated(partition):
             return PeerError(
@@ -358,7 +365,7 @@ class LeaderAppends:
 class PendingAppend(LogAppendInfo):
     """A validated batch that has no offset yet, and the request that waits for it."""
 
-    __slots__ = ("acks", "header", "keys_checked", "records", "waiting")
+    __slots__ = ("acks", "header", "is_outdated", "keys_checked", "records", "waiting")
 
     def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
         super().__init__(partition, -1, -1, -1, -1)
@@ -367,6 +374,8 @@ class PendingAppend(LogAppendInfo):
         self.records = records
         self.acks = acks
         self.keys_checked = False
+        self.is_outdated = False
+        """Whether its transaction has ended: behind the marker it would open another."""
         self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
 
     def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
@@ -425,6 +434,12 @@ class PendingAppends:
         if self._is_held:
             self._is_held = False
             self._go_on()
+
+    def on_marker(self, producer_id: ProducerId) -> None:
+        """Let the producer send its transactional batches again: they are verified again then."""
+        for pending in self._queue:
+            if pending.header.producer_id == producer_id and pending.header.is_transactional:
+                pending.is_outdated = True
 
     def _go_on(self) -> None:
         """Append the batches at the head that need no job; start the job of the first that does."""
@@ -487,6 +502,13 @@ class PendingAppends:
     def _append(self, pending: PendingAppend, log: Log) -> None:
         appends, partition = self._appends, self._partition
         try:
+            error = appends.fencing_error(partition, pending.acks)
+            if pending.is_outdated:
+                error = PeerError(ErrorCode.not_enough_replicas, "its transaction has ended; nothing was written")
+            if error is not None:
+                if error.error_code == ErrorCode.not_enough_replicas:
+                    partition.deferred_sequences.defer(pending.header, self._context.clock.now_ms)
+                raise error
             if len(pending.records) > log.config.max_message_bytes:
                 raise PeerError(
                     ErrorCode.message_too_large,

@@ -88,26 +88,31 @@ class Maintenance:
         """Remove the oldest segment of one log."""
         partition = next(iter(self._expired))
         del self._expired[partition]
-        if not self._is_stopped and partition.log is not None and not partition.is_handed_over:
-            self._remove_oldest(partition, partition.log)
+        log = partition.log
+        is_open = not self._is_stopped and log is not None and not partition.is_handed_over
+        if is_open and log is not None and self._remove_oldest(partition, log):
             self.retain(partition)
         if self._expired:
             due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS
             self._timers.arm((self, "expired"), due_ms, self._remove_expired)
 
-    def _remove_oldest(self, partition: Partition, log: Log) -> None:
+    def _remove_oldest(self, partition: Partition, log: Log) -> bool:
+        """Remove the oldest segment, if it is past retention; False if that failed.
+
+        To remove the active segment takes a new one. On a full disk there may be no room for it until other segments
+        are gone: the next round tries again.
+        """
         now_ms = self._context.clock.now_ms
         start = log.log_start_offset
         try:
             segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark)[:1]
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
-        except OSError as error:
-            self._offline_replicas.directory_failed(LogDirectoryFailure(log.directory, error))
-            return
-        except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
-            return
+        except (OSError, LogDirectoryFailure) as error:
+            failure = error if isinstance(error, LogDirectoryFailure) else LogDirectoryFailure(log.directory, error)
+            if not self._offline_replicas.is_full(failure):
+                self._offline_replicas.directory_failed(failure)
+            return False
         if log.log_start_offset != start:
             self._context.notice(
                 "info",
@@ -119,6 +124,7 @@ class Maintenance:
             if partition.high_watermark < log.log_start_offset:
                 partition.high_watermark = log.log_start_offset
             self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+        return True
 
     def _retain_slice(self) -> None:
         if self._is_stopped:

@@ -1,4 +1,4 @@
-"""Offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
+"""Full disks and offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
 When a log directory fails, the broker leaves the ISRs of its partitions, so that other replicas lead and commit.
 When a log is missing or damaged at the start, the metadata may count this broker as in the ISR or ELR with records that it

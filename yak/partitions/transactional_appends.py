@@ -118,16 +118,23 @@ class TransactionalAppends:
         if code == ErrorCode.none:
             return None
         if code is not None:
+            self._defer(partition, header, code)
             raise _refused(code)
         held = VerifiedAppend(partition, bytes(records), append)
         self.held_bytes += len(held.records)
 
         def verified(code: ErrorCode) -> None:
             self.held_bytes -= len(held.records)
+            self._defer(partition, header, code)
             held.go_on(code)
 
         self.wait(partition, header.producer_id, verified)
         return held
+
+    def _defer(self, partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
+        """Let no later batch of the producer overtake one that it sends again (VerificationStateEntry.lowestSequence)."""
+        if code == ErrorCode.not_enough_replicas:
+            partition.deferred_sequences.defer(header, self._context.clock.now_ms)
 
     def verify(
         self, partition: Partition, producer: tuple[ProducerId, int], version: int, transactional_id: str
@@ -167,10 +174,12 @@ class TransactionalAppends:
             then(code)
 
     def on_marker(self, partition: Partition, marker: TxnMarker) -> None:
-        """A marker was written: an answer about its producer that is under way is outdated."""
+        """A marker was written: an answer about its producer, and batches that it let pass, are outdated."""
         key = partition, marker.producer_id
         if key in self._waiting:
             self._outdated.add(key)
+        if partition.pending_appends is not None:
+            partition.pending_appends.on_marker(marker.producer_id)
 
 
 def _refused(code: ErrorCode) -> PeerError:

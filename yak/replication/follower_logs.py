@@ -55,6 +55,8 @@ class FollowerLogs:
         if advanced:
             self._advanced(partition)
         if count := len(fetched.records):
+            if self._failures.full_directories:
+                self._failures.full_directories.pop(log.directory, None)
             self._replicated.bytes_in += count
             if log.config.flush_ms != NEVER:
                 self._flushes.want_within(partition, log.config.flush_ms)

@@ -8,8 +8,8 @@ Leaders send proposals in batches. A proposal counts (for the maximal ISR) from 
 answer and the image includes that answer. Without a definite answer the same proposal, with the same nonce, is sent again
 (reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
 
-There is no periodic scan of all partitions for lagging followers: a partition is watched from the append that left a follower
-behind until all followers have caught up.
+There is no periodic scan of all partitions for lagging followers: a partition is watched from its leader's first moment in an
+epoch, or from the append that left a follower behind, until all followers have caught up.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ BATCH_MAX = 100
 """Proposals that one turn makes and one call carries: about 1 ms of work for this broker, and for the store."""
 RETRY_MS = 200
 _LOOKS_PER_LAG = 2
+_WATCHED_MAX = 1_000
+"""Watched partitions that one step checks: about 1 ms."""
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
 """A broker and its epoch."""
 EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
@@ -121,6 +123,8 @@ class IsrChanges:
         self._unsent: list[tuple[Partition, IsrProposal]] = []
         """Proposals without a definite answer, or not sent because the store was away."""
         self._watched: dict[Partition, None] = {}
+        self._round: dict[Partition, None] = {}
+        """The watched partitions that this round has still to check."""
         self._later: dict[Partition, None] = {}
 
     # ----------------------------------------------------------------------------------------------------- choosing
@@ -128,6 +132,14 @@ class IsrChanges:
     def look(self, partition: Partition) -> None:
         """Check at the end of the turn whether the ISR should change."""
         self._wanted[partition] = None
+
+    def epoch_began(self, partition: Partition) -> None:
+        """Watch a partition that this broker leads in a new epoch: a follower that never fetches in it has to leave.
+
+        Without an append behind it, no other event would show that this follower holds up the high watermark.
+        """
+        if partition.is_leader and partition.log is not None and len(partition.replicas) > 1:
+            self.watch(partition)
 
     def watch(self, partition: Partition) -> None:
         """Watch a partition after an append: followers that were caught up have `replica.lag.time.max.ms` from now."""
@@ -160,9 +172,11 @@ class IsrChanges:
         self._wanted |= later
 
     def _look_at_watched(self) -> None:
-        """Check the watched partitions for lagging followers."""
-        watched, self._watched = self._watched, {}
-        for partition in watched:
+        """Check the watched partitions for lagging followers, some in each step."""
+        if not self._round:
+            self._round, self._watched = self._watched, {}
+        for partition in list(islice(self._round, _WATCHED_MAX)):
+            del self._round[partition]
             log = partition.log
             if (
                 not partition.is_leader
@@ -174,7 +188,10 @@ class IsrChanges:
             else:
                 self._watched[partition] = None
                 self._wanted[partition] = None
-        if self._watched:
+        if self._round:
+            due_ms = self._context.clock.now_ms + 1
+            self._context.timers.arm_at_the_latest((self, "watch"), due_ms, self._look_at_watched)
+        elif self._watched:
             self._watch_soon()
 
     # --------------------------------------------------------------------------------------------------- sending

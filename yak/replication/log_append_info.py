@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from yak.errors import ErrorCode
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 
 if TYPE_CHECKING:
     from yak.replication.partition import Partition
@@ -97,3 +97,6 @@ class PendingBatches(Protocol):
 
     def resume(self) -> None:
         """Append the batches that waited until the log was in another directory."""
+
+    def on_marker(self, producer_id: ProducerId) -> None:
+        """A marker ended the transaction of the batches of this producer: they may not follow it."""

@@ -21,6 +21,7 @@ class PartitionEvent(Enum):
     ISR_CHANGED = auto()
     """The ISR, the replicas or the partition epoch changed, under the same leader."""
     HIGH_WATERMARK_ADVANCED = auto()
+    """Consumers may read more: the high watermark moved, or the flushed end or the log start did."""
     LOG_START_MOVED = auto()
     FOLLOWER_LOG_START_MOVED = auto()
     """A follower reported a higher log start offset to this leader."""

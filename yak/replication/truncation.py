@@ -76,6 +76,9 @@ class Truncation:
 class LogFailures(Protocol):
     """Takes logs offline that cannot be used."""
 
+    full_directories: dict[str, None]
+    """Log directories that had no room for their last write."""
+
     def is_full(self, failure: LogDirectoryFailure) -> bool:
         """Whether the write only found a full disk, and may be repeated."""
 

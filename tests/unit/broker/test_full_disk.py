@@ -276,3 +276,31 @@ def test_reassignment_to_a_full_broker_returns_kafka_storage_error(monkeypatch):
     answer = rig.ask(1, 45, 0, topics=topics, timeout=dt.timedelta(seconds=5))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.kafka_storage_error
     assert rig.info("orders").replicas == kept
+
+
+def test_retention_of_an_active_segment_without_room_for_the_next_one_is_repeated():
+    rig = Rig(settings={"log.retention.check.interval.ms": "10000"})
+    rig.create_topic("old", retention_ms="1000")
+    rig.produce("old", [b"expired"])
+    log = rig.node.broker.partitions[TopicPartition("old", 0)].log
+    rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains=".snapshot")
+    rig.run_for(15_000)
+    assert said(rig, "log-directory-full") == 1
+    assert not said(rig, "log-directory-offline")
+    assert log.log_start_offset == 0
+    rig.run_for(15_000)
+    assert log.log_start_offset == 1
+    assert said(rig, "segments-removed") == 1
+
+
+def test_each_time_without_room_is_said_by_a_broker_that_only_follows():
+    rig = ClusterRig(hands_back=False)
+    rig.create_topic("orders")
+    follower = rig.followers("orders")[0]
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    for count in (1, 2):
+        rig.nodes[follower - 1].disk.fail_next("append", errno.ENOSPC, path_contains="orders-0/")
+        rig.produce("orders", [b"x"])
+        rig.run_until(lambda count=count: rig.replica(follower, "orders").log_end_offset == count)
+        assert rig.events(follower).count("log-directory-full") == count
+        assert rig.nodes[follower - 1].broker.offline_replicas.full_directories == {}

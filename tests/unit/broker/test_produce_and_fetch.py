@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from yak.core import events
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
+from yak.replication.partition import Partition
 from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
@@ -376,3 +377,46 @@ def test_fetch_that_waits_for_min_bytes_does_not_count_what_is_not_committed(rig
     while not waiting.is_done:
         rig.run_for(1)
     assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
+
+
+def test_a_batch_that_is_refused_keeps_its_error_when_another_one_of_the_request_is_not_committed_in_time(monkeypatch):
+    rig = Rig()
+    rig.create_topic("compacted", partitions=2, cleanup_policy="compact")
+    behind = rig.node.broker.partitions["compacted", 1]
+    advance = Partition.advance_high_watermark
+    monkeypatch.setattr(Partition, "advance_high_watermark", lambda self: self is not behind and advance(self))
+    without_keys = record_batch([b"x"] * 20, rig.world.now_ms)  # so many are checked in a job
+    with_key = record_batch([b"x"], rig.world.now_ms, keys=[b"k"])
+    pending = rig.begin(
+        0,
+        9,
+        transactional_id=None,
+        acks=-1,
+        timeout=dt.timedelta(seconds=1),
+        topic_data=[
+            {
+                "name": "compacted",
+                "partition_data": [{"index": 0, "records": without_keys}, {"index": 1, "records": with_key}],
+            }
+        ],
+    )
+    rig.run_for(2_000)
+    refused, late = pending.answer.responses[0].partition_responses
+    assert refused.error_code == ErrorCode.invalid_record
+    assert refused.record_errors
+    assert late.error_code == ErrorCode.request_timed_out
+
+
+@pytest.mark.parametrize(("acks", "code"), [(1, "not_leader_or_follower"), (-1, "not_leader_or_follower")])
+def test_a_batch_that_waits_for_a_job_is_fenced_when_it_is_appended(rig, monkeypatch, acks, code):
+    rig.create_topic("packed", compression_type="gzip")
+    appends = rig.node.broker.leader_appends
+    batch = record_batch([b"x"], rig.world.now_ms)
+    pending = rig.begin(0, 9, **produce_fields("packed", batch, acks=acks))
+    partition = rig.node.broker.partitions["packed", 0]
+    rig.world.run(lambda: partition.pending_appends is not None, check=lambda: None, events_max=5_000)
+    monkeypatch.setattr(appends._isolation, "is_isolated", lambda of: of is partition)
+    rig.run_for(100)
+    (answer,) = pending.answer.responses[0].partition_responses
+    assert answer.error_code == ErrorCode[code]
+    assert partition.log_end_offset == 0

@@ -121,3 +121,52 @@ def test_verification_can_be_switched_off_for_protocol_1_only(version, asks):
     rig.node.broker.leader_appends.transactional._verifier = found
     produce(rig, 0, version=version)
     assert len(found.asked) == asks
+
+
+def test_a_batch_that_is_recompressed_does_not_follow_the_marker_of_its_transaction(rig, coordinator):
+    """Behind the marker it would open a transaction that nothing ends: the last stable offset would stand still."""
+    rig.ask(
+        44,
+        1,
+        validate_only=False,
+        resources=[
+            {
+                "resource_type": 2,
+                "resource_name": "orders",
+                "configs": [{"name": "compression.type", "config_operation": 0, "value": "gzip"}],
+            }
+        ],
+    )
+    partition = rig.node.broker.partitions[ORDERS]
+    batch = produce(rig, 0)
+    coordinator.then(NONE)
+    assert partition.pending_appends is not None
+    codes = []
+    rig.node.broker.transaction_markers.write(ORDERS, TxnMarker(7, 0, 0, False, 1), codes.append)
+    rig.run_for(100)
+    assert codes == [NONE]
+    assert result(batch) == (ErrorCode.not_enough_replicas, -1), "retried, and verified again"
+    assert partition.last_stable_offset == partition.high_watermark == 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_no_later_batch_overtakes_one_whose_verification_has_to_be_repeated(rig, coordinator, is_late):
+    codes = iter([ErrorCode.not_enough_replicas, NONE, NONE, NONE])
+
+    def verify(_topic_partition, _transactional_id, _producer, _version, then) -> None:
+        coordinator.then = then
+        if not is_late:
+            then(next(codes))
+
+    coordinator.verify = verify
+
+    def send(sequence: int) -> tuple[ErrorCode, int]:
+        pending = produce(rig, sequence)
+        if is_late and not pending.is_done:
+            answered(rig, coordinator, next(codes))
+        return result(pending)
+
+    assert send(0) == (ErrorCode.not_enough_replicas, -1)
+    assert send(1) == (ErrorCode.not_enough_replicas, -1), "the log does not know the producer, and would accept it"
+    assert send(0) == (NONE, 0)
+    assert send(1) == (NONE, 1)

@@ -335,7 +335,7 @@ def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after
     real, step = isr._arguments, leader.broker.step
 
     def arguments(partition, proposal):
-        proposed[-1] += 1
+        proposed[-1] += partition.node_id == leader.node_id
         return real(partition, proposal)
 
     def stepped(event, now_ms):
@@ -354,3 +354,43 @@ def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after
     rig.run_until(lambda: all(rig.info("many", index).isr == (leader.node_id,) for index in led))
     assert len(led) > bound
     assert max(proposed) == bound
+
+
+def test_a_new_leader_removes_a_follower_that_never_fetches_without_another_append():
+    """Its high watermark would stay behind the records that its predecessor acknowledged."""
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"}, hands_back=False)
+    rig.create_topic("orders", min_insync_replicas="1")
+    former, (one, other) = rig.leader("orders"), rig.followers("orders")
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    rig.cluster.cut(f"n{one}", f"n{other}")
+    pending = rig.begin_produce("orders", [b"acknowledged"])
+    rig.run_until(lambda: pending.is_done)
+    rig.nodes[former - 1].kill()
+    rig.run_until(lambda: rig.leader("orders") in (one, other))
+    leader = rig.leader("orders")
+    rig.run_until(lambda: rig.info("orders").isr == (leader,))
+    rig.run_until(lambda: rig.replica(leader, "orders").high_watermark == 1)
+
+
+def test_watched_partitions_are_checked_some_in_each_step(monkeypatch):
+    bound, partitions = 3, 10
+    monkeypatch.setattr(isr, "_WATCHED_MAX", bound)
+    rig = ClusterRig(size=2, settings={"replica.lag.time.max.ms": "1000"}, hands_back=False)
+    rig.create_topic("many", partitions=partitions, replication_factor=2)
+    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(partitions)))
+    led = [index for index in range(partitions) if rig.leader("many", index) == 1]
+    changes, looked = rig.nodes[0].broker.isr_changes, list[int]()
+    real = changes._look_at_watched
+
+    def look() -> None:
+        before = len(changes._watched)
+        real()
+        looked.append(len(changes._watched) - before)
+
+    monkeypatch.setattr(type(changes), "_look_at_watched", lambda _self: look())
+    rig.cluster.cut("n1", "n2")
+    for index in led:
+        rig.begin_produce("many", [b"a"], partition=index, acks=1)
+    rig.run_until(lambda: all(rig.info("many", index).isr == (1,) for index in led))
+    assert len(led) > bound
+    assert max(looked) <= bound

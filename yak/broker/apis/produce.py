@@ -259,9 +259,9 @@ class DelayedProduce(DelayedOperation):
         return _answer(self._broker, self.call, self._topics, has_error=self.has_error)
 
     def on_expiration(self) -> Outcome:
-        """Answer batches that still wait with REQUEST_TIMED_OUT: they are appended all the same."""
+        """Answer batches that still wait with REQUEST_TIMED_OUT; one that was refused meanwhile keeps its error."""
         for info, answer in self._held:
-            if not info.may_acknowledge():
+            if answer.error_code == _NONE and not info.may_acknowledge():
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
         return Prebuilt([]) if self._acks == 0 else self.answer()
