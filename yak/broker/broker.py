@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
-from yak.broker.connections import Connection
+from yak.broker.connections import Connection, HeldAnswers
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
@@ -60,6 +60,7 @@ from yak.limits import (
     LARGE_REQUEST_ELEMENTS,
     REQUEST_ELEMENTS_MAX,
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
+    UNSENT_REPLY_BYTES_MAX,
 )
 from yak.partitions.flusher import Flusher
 from yak.partitions.high_watermark_reports import HighWatermarkReports
@@ -110,6 +111,7 @@ class Broker:
         self.rng, self.log_store, self.now_ms = parts.rng, parts.log_store, now_ms
         self.partitions: dict[TopicPartition, Partition] = {}
         self.connections: dict[ConnectionId, Connection] = {}
+        self._held_answers = HeldAnswers()
         self._effects: list[events.Effect] = []
         self.counters = Counters()
         self._note_answer = self.counters.answered.append
@@ -553,13 +555,15 @@ class Broker:
     def backlog(self, connection_id: ConnectionId) -> int:
         """Requests of a connection that were stepped but not answered; the shell stops reading at its bound.
 
-        A large request counts as the whole bound, since the requests behind it would only wait.
+        A large request counts as the whole bound, since the requests behind it would only wait; so do more answers that
+        wait for an earlier one than may be unsent.
         """
         connection = self.connections.get(connection_id)
         if connection is None:
             return 0
         held = len(connection.calls)
-        return held if connection.frames_behind_large is None else held + REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX
+        is_full = connection.frames_behind_large is not None or connection.answer_bytes > UNSENT_REPLY_BYTES_MAX
+        return held + REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX if is_full else held
 
     # ----------------------------------------------------------------------------------------- called by handlers
 
@@ -582,9 +586,10 @@ class Broker:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of copied requests, which the shell counts as request memory."""
+        """Bytes of copied requests and of answers that wait for earlier ones, which the shell counts as memory."""
         appends = self.leader_appends
-        return appends.held_bytes + appends.transactional.held_bytes + self.large_requests.held_bytes
+        in_requests = appends.held_bytes + appends.transactional.held_bytes + self.large_requests.held_bytes
+        return in_requests + self._held_answers.held_bytes
 
     @property
     def image(self) -> Image:
@@ -792,8 +797,8 @@ class Broker:
             return
         parts = self._encode(call, outcome)
         if connection.calls:
-            call.parts = parts
             connection.calls.append(call)
+            connection.keep_answer(call, parts)
             self._hurry_fetches_before(call)
         else:
             self._effects.append(events.Reply(connection.connection_id, parts))
@@ -810,7 +815,7 @@ class Broker:
     def answer_late(self, call: Call, outcome: Answer) -> None:
         """Encode an answer that was delayed, and send it after the earlier answers of its connection."""
         self.counters.waited.append((call.api_key, call.came_ns))
-        call.parts = [] if outcome is None else self._encode(call, outcome)
+        call.connection.keep_answer(call, [] if outcome is None else self._encode(call, outcome))
         self._hurry_fetches_before(call)
         call.connection.release_answers(self._effects)
 
@@ -850,6 +855,7 @@ class Broker:
             is_in_process=event.is_in_process,
             principal=event.principal,
             listener=self.metadata.lifecycle.identity.inter_broker if event.is_in_process else event.listener,
+            held_answers=self._held_answers,
         )
         if event.listener.security_protocol.uses_sasl and not event.is_in_process:
             self.logins.begin(connection)
@@ -864,7 +870,7 @@ class Broker:
         for call in connection.calls:
             if call.delayed is not None:
                 self.purgatory.cancel(call.delayed)
-        connection.calls.clear()
+        connection.forget_calls()
         self.logins.forget(connection)
         self.throttling.closed(connection)
         self.follower_sessions.forget_connection(connection)

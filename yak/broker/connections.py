@@ -15,6 +15,7 @@ from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
 from yak.limits import FETCH_ANSWER_AIM_BYTES, FETCH_ANSWER_AIM_FAR_BYTES
+from yak.ports.disk import Part
 from yak.protocol.peer_proof import Exchange, Incarnation
 from yak.protocol.repeated_produce import RepeatedProduce
 from yak.replication.fetch_sessions import FollowerSession
@@ -32,10 +33,22 @@ class Proving:
         self.caller: Incarnation | None = None
 
 
+class HeldAnswers:
+    """The bytes of the answers that wait for earlier ones, of all connections."""
+
+    __slots__ = ("held_bytes",)
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+
+
 class Connection:
     """One client connection: its unanswered calls, oldest first."""
 
     __slots__ = (
+        "_held",
+        "_held_answers",
+        "answer_bytes",
         "calls",
         "client_software",
         "connection_id",
@@ -65,6 +78,7 @@ class Connection:
         is_in_process: bool = False,
         principal: str = ANONYMOUS,
         listener: Listener = PLAINTEXT_LISTENER,
+        held_answers: HeldAnswers | None = None,
     ) -> None:
         self.connection_id = connection_id
         self.peer = peer
@@ -77,6 +91,10 @@ class Connection:
         self.listener = listener
         """Answers with a broker's address give that broker's endpoint of this listener (KIP-103)."""
         self.calls: deque[Call] = deque()
+        self.answer_bytes = 0
+        """Bytes of its answers that wait for earlier ones."""
+        self._held: dict[Call, int] = {}
+        self._held_answers = held_answers or HeldAnswers()
         self.client_software = ""
         self.delayed_partitions = 0
         """Number of partitions in its delayed fetches."""
@@ -98,12 +116,32 @@ class Connection:
         self.repeated_produce: RepeatedProduce | None = None
         """Set by the first produce."""
 
+    def keep_answer(self, call: Call, parts: list[Part]) -> None:
+        """Keep the answer of one of its calls; its bytes count until it is released, if others precede it."""
+        call.parts = parts
+        if self.calls and self.calls[0] is not call:
+            in_memory = (part for part in parts if isinstance(part, (bytes, bytearray, memoryview)))
+            self._held[call] = size_bytes = sum(map(len, in_memory))
+            self._count(size_bytes)
+
     def release_answers(self, effects: list[Effect]) -> None:
         """Emit the answers that no unanswered request precedes."""
-        calls = self.calls
+        calls, held = self.calls, self._held
         while calls:
-            parts = calls[0].parts
-            if parts is None:
+            call = calls[0]
+            if call.parts is None:
                 return
             calls.popleft()
-            effects.append(Reply(self.connection_id, parts))
+            if held:
+                self._count(-held.pop(call, 0))
+            effects.append(Reply(self.connection_id, call.parts))
+
+    def forget_calls(self) -> None:
+        """Drop all calls and their answers: the connection is closed."""
+        self.calls.clear()
+        self._held.clear()
+        self._count(-self.answer_bytes)
+
+    def _count(self, by_bytes: int) -> None:
+        self.answer_bytes += by_bytes
+        self._held_answers.held_bytes += by_bytes

@@ -21,7 +21,6 @@ from yak.limits import (
 )
 from yak.security import ANONYMOUS
 from yak.server import log
-from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing, round_trip_ms
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
@@ -403,10 +402,13 @@ class Connection(Outgoing):
                     self._recount_held()
                     if self.relief is not None and self.unsent_bytes <= shell.limits.unsent_reply_bytes_max:
                         self.relief.set()
-        except (OSError, trio.ClosedResourceError) as error:
-            self._because(getattr(error, "strerror", None) or "closed")
+        except trio.ClosedResourceError:
+            self._because("closed")
             self._forget_replies()
             self.closing = True
+        except Exception as error:  # noqa: BLE001 - as in `run`
+            self._failed(error)
+            self._forget_replies()
         finally:
             self._draining = False
             if self._drained is not None:
@@ -415,15 +417,14 @@ class Connection(Outgoing):
                 self._scope.cancel()
 
     def _recount_held(self) -> None:
-        # slices of files use no memory here
-        held = self.unsent_bytes - sum(len(part) for part in self.outgoing if type(part) is PooledSlice)
+        held = self.unsent_bytes - self.slice_bytes
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
             self._held_bytes = held
 
     def _forget_replies(self) -> None:
         self.outgoing.clear()
-        self.unsent_bytes = 0
+        self.unsent_bytes = self.slice_bytes = 0
         self._recount_held()
 
     def _failed(self, error: Exception) -> None:

@@ -57,7 +57,7 @@ class ConnectionSelector:
                     shell.begin_turn()
                     slice_end_ns = steady_ns() + TURN_SLICE_NS
                 connection = key.data
-                # not in `tasks`: cancelled at the end of a turn
-                if connection in tasks and not connection.serve_readable():
+                # not in `tasks`: cancelled at the end of a turn, or while it was served
+                if connection in tasks and not connection.serve_readable() and connection in tasks:
                     trio.lowlevel.reschedule(self._remove(connection))
             shell.end_turn()

@@ -68,9 +68,6 @@ class PooledSlice:
     def __len__(self) -> int:
         return self._end - self._position
 
-    def __bytes__(self) -> bytes:
-        return self._file.read(len(self), self._position)
-
     def take(self, size: int) -> bytes:
         """Read the first `size` bytes, and remove them from the slice. Raises OSError(EIO) when the file ends too early."""
         data = self._file.read(size, self._position)
@@ -78,6 +75,10 @@ class PooledSlice:
             raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
         self._position += size
         return data
+
+    def __bytes__(self) -> bytes:
+        """Take all of it. Raises OSError(EIO) as `take`."""
+        return self.take(len(self))
 
     def send(self, socket_fd: int) -> int:
         """Send as much as the socket takes, and remove it from the slice. Returns the bytes sent.

@@ -1,5 +1,6 @@
 """The send queue of one raw non-blocking socket: parts, gathered into as few sends as possible."""
 
+import errno
 import socket
 import sys
 from abc import ABC, abstractmethod
@@ -24,13 +25,15 @@ class Outgoing(ABC):
     access less is measurable.
     """
 
-    __slots__ = ("is_paced", "outgoing", "sock", "unsent_bytes")
+    __slots__ = ("is_paced", "outgoing", "slice_bytes", "sock", "unsent_bytes")
 
     def __init__(self, sock: socket.socket | None) -> None:
         self.sock = cast("socket.socket", sock)
         """None until the socket exists; nothing is sent before."""
         self.outgoing: list[Part] = []
         self.unsent_bytes = 0
+        self.slice_bytes = 0
+        """Those of the unsent bytes that are in files, and take no memory here."""
         self.is_paced = False
         """Whether the kernel takes slices in small portions."""
 
@@ -41,7 +44,11 @@ class Outgoing(ABC):
     def queue(self, parts: list[Part]) -> None:
         """Append parts to the queue."""
         self.outgoing += parts
-        self.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        for part in parts:
+            size_bytes = len(part)
+            self.unsent_bytes += size_bytes
+            if type(part) is PooledSlice:
+                self.slice_bytes += size_bytes
 
     def send(self) -> int:
         """Send until the queue is empty or the socket is full. Returns the number of sends. Raises OSError."""
@@ -56,6 +63,8 @@ class Outgoing(ABC):
             self.unsent_bytes -= sent
             if not self.unsent_bytes:
                 outgoing.clear()
+            elif not sent:
+                raise OSError(errno.EIO, "the queue has fewer bytes than it counts")  # else this would never end
         return sends
 
     def _send_small(self) -> int:
@@ -63,6 +72,7 @@ class Outgoing(ABC):
         outgoing = self.outgoing
         if len(outgoing) > 1 or type(outgoing[0]) is PooledSlice:
             outgoing[:] = [b"".join(map(bytes, outgoing))]
+            self.slice_bytes = 0
         first = cast("Buffer", outgoing[0])
         sent = self.sock.send(first)
         if sent < len(first):
@@ -94,6 +104,7 @@ class Outgoing(ABC):
                 if round_trip_ms(sock) == 0:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NEAR_SEND_BUFFER_BYTES)
         sent = part.send(sock.fileno())
+        self.slice_bytes -= sent
         if not part:
             del self.outgoing[0]
         else:
@@ -106,7 +117,7 @@ class Outgoing(ABC):
 def _drop_front(outgoing: list[Part], sent: int) -> None:
     """Remove the first `sent` bytes, which are all in buffers, from the queue."""
     index = 0
-    while sent and sent >= len(outgoing[index]):
+    while index < len(outgoing) and sent >= len(outgoing[index]):  # also empty parts, with which no send goes on
         sent -= len(outgoing[index])
         index += 1
     del outgoing[:index]

@@ -177,14 +177,20 @@ class ReceiveBuffer:
         """Free the buffers of a connection that ended."""
         if self._own is not None:
             self._give_back(self._own)
-        self._rest = b""
+        self._keep(b"")
+
+    def _keep(self, rest: bytes) -> None:
+        """Keep the unfinished end of a read, and count it."""
+        before, self._rest = len(self._rest), rest
+        if before or rest:
+            self._shared.memory.change(len(rest) - before)
 
     def _step(self, end: int, step_frames: StepFrames) -> None:
         shared = self._shared
         start = step_frames(shared.buffer, shared.readonly, end)
         left = end - start
         if not left:
-            self._rest = b""
+            self._keep(b"")
             self.frame_bytes = 0
             self.has_whole_frames = False
             return
@@ -192,9 +198,9 @@ class ReceiveBuffer:
         self.frame_bytes = need
         self.has_whole_frames = left >= need
         if left < _OWN_FROM_BYTES or need <= shared.size:
-            self._rest = shared.view[start:end].tobytes()
+            self._keep(shared.view[start:end].tobytes())
             return
-        self._rest = b""
+        self._keep(b"")
         self._own = shared.take(need)
         self.is_in_large_frame = True
         self._own[:left] = shared.view[start:end]

@@ -308,8 +308,11 @@ class Shell:
                     connection = self.connections.get(effect.connection_id)
                     if connection is not None:
                         parts = effect.parts
-                        connection.outgoing += parts
-                        connection.unsent_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+                        if len(parts) == 1:  # most often; a slice never comes alone
+                            connection.outgoing += parts
+                            connection.unsent_bytes += len(parts[0])
+                        else:
+                            connection.queue(parts)
                         self.touched[connection] = None
                         if connection.relief is not None:
                             connection.relief.set()

@@ -84,5 +84,8 @@ class TlsConnection(TlsSending, Connection):
     def _read_once(self) -> bool:
         is_more = super()._read_once()
         if self.tls_socket.has_output:
-            self.flush()
+            if self._shell.in_turn:
+                self._shell.touched[self] = None  # the selector's turn: a flush may end this connection's wait in it
+            else:
+                self.flush()
         return is_more or self.tls_socket.has_pending

@@ -261,17 +261,21 @@ class TlsSending(Outgoing):
             size = len(part)
             if size > room:
                 if type(part) is PooledSlice:
-                    taken.append(part.take(room))
+                    taken.append(self._read(part, room))
                 elif room:
                     view = memoryview(cast("Buffer", part))
                     taken.append(view[:room])
                     outgoing[whole] = view[room:]
                 break
-            taken.append(part.take(size) if type(part) is PooledSlice else cast("Buffer", part))
+            taken.append(self._read(part, size) if type(part) is PooledSlice else cast("Buffer", part))
             room -= size
             whole += 1
         del outgoing[:whole]
         return taken[0] if len(taken) == 1 else b"".join(taken)
+
+    def _read(self, part: PooledSlice, size: int) -> bytes:
+        self.slice_bytes -= size
+        return part.take(size)
 
 
 def explain(error: ssl.SSLError) -> str:

@@ -1,15 +1,19 @@
 """Parts of files that the kernel sends: of what is cached, in order with other replies, also to a slow reader."""
 
+import contextlib
 import os
 import socket
 
 import pytest
 import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
 from yak.limits import UNSENT_IN_KERNEL_BYTES
 from yak.server import outgoing as outgoing_module
 from yak.server.disk import RealDisk
+from yak.server.file_slices import PooledSlice
 from yak.server.outgoing import Outgoing
 from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
@@ -155,3 +159,55 @@ def test_slices_and_bytes_arrive_in_order(file, pause):
 
     expected = b"".join(b"<" * 10 + DATA[1_000 : 1_000 + size] + b">" * 20_000 for size in sizes)
     assert trio.run(main) == expected
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        left = socket.create_connection(listener.getsockname())
+        return left, listener.accept()[0]
+
+
+@pytest.mark.parametrize("kept", [0, 3_000])
+def test_the_end_of_a_slice_whose_file_became_shorter_ends_with_an_error(file, kept):
+    """So few bytes are joined with others and sent from memory: a count that is never reached would never end."""
+    left, right = tcp_pair()
+    with left, right:
+        left.setblocking(False)
+        sender = Sender(left)
+        sender.queue([b"head", cut(file, 5_000, len(DATA) - 5_000), b"tail"])
+        file.truncate(len(DATA) - 5_000 + kept)
+        with pytest.raises(OSError, match="shorter"):
+            sender.send()
+
+
+def test_an_empty_part_before_a_slice_is_left_out(file):
+    left, right = tcp_pair()
+    with left, right:
+        left.setblocking(False)
+        sender = Sender(left)
+        sender.queue([b"head", b"", cut(file, 30_000, 0)])
+        sender.send()
+        assert sender.outgoing == []
+        assert right.recv(30_004, socket.MSG_WAITALL) == b"head" + DATA[:30_000]
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.tuples(st.booleans(), st.integers(1, 200_000)), min_size=1, max_size=12))
+def test_the_bytes_in_slices_are_counted_without_a_look_at_the_queue(file, sizes):
+    left, right = tcp_pair()
+    with left, right:
+        for each in left, right:
+            each.setblocking(False)
+        sender, expected = Sender(left), bytearray()
+        for in_file, size in sizes:
+            sender.queue([cut(file, size, 0) if in_file else DATA[:size]])
+            expected += DATA[:size]
+        received = bytearray()
+        while len(received) < len(expected):
+            sender.send()
+            in_slices = sum(len(part) for part in sender.outgoing if type(part) is PooledSlice)
+            assert sender.slice_bytes == in_slices
+            assert sender.unsent_bytes == sum(map(len, sender.outgoing))
+            with contextlib.suppress(BlockingIOError):
+                received += right.recv(1 << 20)
+        assert received == expected

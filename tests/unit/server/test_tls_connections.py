@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.lowlevel
 
 from tests.unit.security.identities import NOW, Identities
 from tests.unit.server.frames import frame
@@ -20,6 +21,7 @@ from yak.limits import REQUEST_BYTES_MAX
 from yak.security.certificates import create_certificates
 from yak.server.disk import RealDisk
 from yak.server.shell import ConnectionLimits
+from yak.server.tls_socket import TlsSocket
 
 CLIENT_AUTH = {"ssl.client.auth": "required"}
 CLIENT_HELLO_HEAD = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -403,5 +405,27 @@ def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path
             stream = await secured(broker, trusting(known))
             await stream.send_all(frame(b"fetch it"))
             assert (await receive(stream, len(content) + 4))[4:] == content
+
+    trio.run(main)
+
+
+def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alone(
+    known: Identities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a client of TLS 1.2 whose bad request and renegotiation come at once: it ended the selector's task."""
+
+    async def main() -> None:
+        async with running_tls(known.configs) as (broker, _):
+            stream = await secured(broker, trusting(known))
+            while not len(broker.shell.selector):  # the first turns of a connection are its own task's
+                assert await ask(stream, b"a request") == b"a request"
+                await trio.lowlevel.checkpoint()
+            monkeypatch.setattr(TlsSocket, "has_output", True)
+            await stream.send_all(struct.pack(">i", -5) + b"bad length")
+            await broker.until(lambda: not broker.shell.connections)
+            monkeypatch.undo()
+            assert len(broker.shell.selector) == 0
+            other = await secured(broker, trusting(known))
+            assert await ask(other, b"another one") == b"another one"
 
     trio.run(main)
