@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
+from yak.errors import ErrorCode, PeerError
 from yak.ports.disk import Part
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
+
+
+def error_fields(error: PeerError | None) -> Fields:
+    """The fields of a result that is an error, or none."""
+    return {
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }
 
 
 class Call:
@@ -72,6 +81,11 @@ class Call:
         self.delayed: DelayedOperation | None = None
         self.fault: RequestFault | None = None
         """What the fault rules do to the request's answer."""
+
+    @property
+    def timeout_ms(self) -> int:
+        """The request's own timeout, at least 1 ms."""
+        return max(1, int(self.request.timeout.total_seconds() * 1000))
 
 
 @final

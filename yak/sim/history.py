@@ -244,22 +244,28 @@ def _decision(header: BatchHeader, batch: bytes) -> tuple[int, int, bool] | None
 
 
 class Watcher:
-    """The notifications for a check. Each method does nothing by default."""
+    """The notifications for a check. Each method does nothing by default, or calls a more general one."""
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """Batches were appended to a copy."""
 
-    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
         """A copy was truncated; `before` and `high_watermark` are from before the truncation."""
+        self.may_have_less(copy)
 
     def swapped(self, copy: Copy) -> None:
         """Compaction replaced segments."""
 
-    def reopened(self, copy: Copy, before: Chain) -> None:
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
         """A broker has restarted with this copy; `before` is the chain before the restart."""
+        self.may_have_less(copy)
 
     def dropped(self, copy: Copy) -> None:
         """A broker removed a copy: the topic was deleted, or its replicas were reassigned."""
+        self.may_have_less(copy)
+
+    def may_have_less(self, copy: Copy) -> None:
+        """A copy was truncated, reopened or removed: for a check that treats the three alike."""
 
     def watermark(self, copy: Copy, before: Offset) -> None:
         """A copy's high watermark changed."""

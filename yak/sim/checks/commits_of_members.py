@@ -49,10 +49,7 @@ class CommitsOfMembers(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """Coordinators of this broker may have appended commits."""
-        broker = node.broker
-        if broker is None or not broker.group_coordinator.runtime.coordinated:
-            return
-        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+        for index, coordinated in node.coordinated_groups():
             if coordinated.is_loading:
                 continue
             known = self._known.get((node.node_id, index))

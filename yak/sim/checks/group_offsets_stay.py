@@ -30,10 +30,7 @@ class GroupOffsetsStay(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """A coordinator of this broker may have begun to serve."""
-        broker = node.broker
-        if broker is None or not broker.group_coordinator.runtime.coordinated:
-            return
-        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+        for index, coordinated in node.coordinated_groups():
             if not coordinated.is_loading and self._seen.get((node.node_id, index)) is not coordinated:
                 self._seen[node.node_id, index] = coordinated
                 self.loads_count += 1
