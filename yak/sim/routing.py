@@ -131,7 +131,6 @@ class View:
         self.cluster = cluster
         self.leaders: dict[tuple[str, int], Leader] = {}
         self.topic_ids: dict[str, Any] = {}
-        self.refreshes = 0
         self._rng = rng
         self._connection: Connection | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -145,7 +144,6 @@ class View:
             self.cluster.world.after(self._rng.between(0, REFRESH_US), self._ask)
 
     def _ask(self) -> None:
-        self.refreshes += 1
         connection = self._connection
         if connection is None or not connection.is_open or self._rng.chance(20):
             if connection is not None:
