@@ -123,6 +123,10 @@ class DelayedOperation:
         """Whether `answer` can be given at any time, and waiting only makes it fuller."""
         return False
 
+    def outcome(self) -> Outcome:
+        """The handler's outcome: the answer, if it can be given already."""
+        return self.answer() if self.is_done() else Later(self)
+
     def is_done(self) -> bool:
         """Whether `answer` can be given now."""
         raise NotImplementedError
@@ -132,8 +136,8 @@ class DelayedOperation:
         raise NotImplementedError
 
     def on_expiration(self) -> Outcome:
-        """The answer after a time-out."""
-        raise NotImplementedError
+        """The answer after a time-out; by default the one that there is."""
+        return self.answer()
 
     def leave(self) -> None:
         """Remove this request from every component that refers to it."""

@@ -24,7 +24,7 @@ from yak.acls.bindings import (
     encode_pattern,
 )
 from yak.acls.filters import AclFilter
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, error_fields
+from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_acls
 from yak.errors import ErrorCode, PeerError
@@ -150,7 +150,7 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
     for pattern, entries in changes.items():
         if entries:
             waiting.change(pattern, plan_alter_acls(pattern, entries))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
@@ -232,7 +232,7 @@ def delete_acls(broker: Broker, call: Call) -> Outcome:
             changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = False
     for pattern, entries in changes.items():
         waiting.change(pattern, plan_alter_acls(pattern, entries))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _deleted(binding: AclBinding, results: dict[str, PeerError | None]) -> Fields:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
@@ -86,7 +86,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
     )
     waiting.send(targets)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _answer(topic: str, asked: Any, results: Results) -> Fields:

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, error_fields
+from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_quotas
 from yak.errors import ErrorCode, PeerError
@@ -113,7 +113,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
         present = broker.image.quotas.get(text, {})
         if not request.validate_only and any(present.get(quota) != value for quota, value in changes.items()):
             waiting.change(index, plan_alter_quotas(text, changes))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _parts(entry: Any) -> list[tuple[str, str | None]]:

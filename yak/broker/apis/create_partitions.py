@@ -77,7 +77,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             continue
         if not request.validate_only:
             broker.topic_creation.send(waiting, topic.name, requests)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:

@@ -78,7 +78,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         plans[topic.name] = plan
         if not request.validate_only:
             broker.topic_creation.send(waiting, topic.name, plan.requests)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:

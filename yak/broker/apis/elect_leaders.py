@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
-from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.leader_elections import plan_requested_election
 from yak.errors import ErrorCode, PeerError
@@ -64,7 +64,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
     )
     waiting.send(wanted)
-    return _answer(call, waiting.results, ErrorCode.none) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Later, Now, Outcome, error_fields
+from yak.broker.call import Call, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_unregister_broker
 from yak.errors import PeerError
@@ -35,4 +35,4 @@ def handle(broker: Broker, call: Call) -> Outcome:
         waiting.change(node_id, plan_unregister_broker(broker.image, node_id))
     except PeerError as error:
         waiting.refuse(node_id, error)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
