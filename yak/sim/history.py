@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.replication.partition import Partition
     from yak.sim.node import SimNode
@@ -284,6 +285,11 @@ class Watcher:
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """A script appended to the metadata log."""
+
+
+def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
+    """The partitions of the groups' topic that a broker coordinates, by index; none while it is down."""
+    return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
 class History:

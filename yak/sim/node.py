@@ -7,7 +7,7 @@ process (SIGSTOP): time goes on, and events that arrive meanwhile wait for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -44,7 +44,6 @@ from yak.storage.log_store import LogStore
 from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
-    from yak.coordination.group_coordinator import GroupsPartition
     from yak.quorum.voters import VoterSet
     from yak.sim.line import Line
     from yak.sim.network import Network
@@ -147,10 +146,6 @@ class SimNode:
     def is_listening(self) -> bool:
         """Whether the kernel accepts connections for the broker, also while its process is paused."""
         return self.broker is not None and (self.is_ready or self._voters is not None)
-
-    def coordinated_groups(self) -> Iterable[tuple[int, GroupsPartition]]:
-        """The partitions of the groups' topic that this broker coordinates, by index; none while it is down."""
-        return () if self.broker is None else self.broker.group_coordinator.runtime.coordinated.items()
 
     @property
     def has_old_boot_mark(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
-from yak.sim.history import Key, Watcher
+from yak.sim.history import Key, Watcher, coordinated_groups
 from yak.sim.recording import CommitMark
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CommitsOfMembers(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """Coordinators of this broker may have appended commits."""
-        for index, coordinated in node.coordinated_groups():
+        for index, coordinated in coordinated_groups(node):
             if coordinated.is_loading:
                 continue
             known = self._known.get((node.node_id, index))
