@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
+from yak.errors import ErrorCode, PeerError
 from yak.ports.disk import Part
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
+
+
+def error_fields(error: PeerError | None) -> Fields:
+    """The fields of a result that is an error, or none."""
+    return {
+        "error_code": ErrorCode.none if error is None else error.error_code,
+        "error_message": None if error is None else error.message,
+    }
 
 
 class Call:
@@ -73,6 +82,11 @@ class Call:
         self.fault: RequestFault | None = None
         """What the fault rules do to the request's answer."""
 
+    @property
+    def timeout_ms(self) -> int:
+        """The request's own timeout, at least 1 ms."""
+        return max(1, int(self.request.timeout.total_seconds() * 1000))
+
 
 @final
 @dataclass(slots=True)
@@ -109,6 +123,10 @@ class DelayedOperation:
         """Whether `answer` can be given at any time, and waiting only makes it fuller."""
         return False
 
+    def outcome(self) -> Outcome:
+        """The handler's outcome: the answer, if it can be given already."""
+        return self.answer() if self.is_done() else Later(self)
+
     def is_done(self) -> bool:
         """Whether `answer` can be given now."""
         raise NotImplementedError
@@ -118,8 +136,8 @@ class DelayedOperation:
         raise NotImplementedError
 
     def on_expiration(self) -> Outcome:
-        """The answer after a time-out."""
-        raise NotImplementedError
+        """The answer after a time-out; by default the one that there is."""
+        return self.answer()
 
     def leave(self) -> None:
         """Remove this request from every component that refers to it."""

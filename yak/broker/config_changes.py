@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.config_resources import TOPIC, GroupResource, Resource, check_resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_configs
@@ -53,13 +53,12 @@ def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource,
             waiting.change(index, requests)
         elif not call.request.validate_only and any(of_one_listener(config.name) for config in asked.configs):
             broker.listener_configs.read_again()  # as in Kafka, the same path reads a file that changed
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _answer(asked: Any, error: PeerError | None) -> Fields:
     return {
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
+        **error_fields(error),
         "resource_type": asked.resource_type,
         "resource_name": asked.resource_name,
     }

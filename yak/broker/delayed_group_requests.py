@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class GroupWaiting(DelayedOperation):
         if self.fields is None and not self.finished:
             self.fields = fields
             self._purgatory.complete(self)
-
-    def outcome(self) -> Outcome:
-        """The handler's outcome: the answer, if `fields` are set already."""
-        return self.answer() if self.is_done() else Later(self)
 
     def is_done(self) -> bool:
         """Whether `fields` are set."""

@@ -135,11 +135,7 @@ class DelayedProbeAnswer(DelayedOperation):
         return self._requests.context.image.offset >= self._offset
 
     def answer(self) -> Outcome:
-        """Alive, and up to date."""
-        return self._answer()
-
-    def on_expiration(self) -> Outcome:
-        """Alive at least."""
+        """Alive, and up to date; alive at least after a time-out."""
         return self._answer()
 
     def leave(self) -> None:

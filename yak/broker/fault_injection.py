@@ -323,7 +323,7 @@ class HeldAnswer(DelayedOperation):
         """Not before its time."""
         return False
 
-    def on_expiration(self) -> Outcome:
+    def answer(self) -> Outcome:
         """The answer."""
         return self._outcome
 
@@ -345,10 +345,6 @@ class Blackholed(DelayedOperation):
         """Close the connection: a later request must not be answered in this one's place."""
         self._broker.close_connection(self.call.connection, "blackhole_client of a fault rule was cleared")
         return None
-
-    def on_expiration(self) -> Outcome:
-        """Close the connection after a day."""
-        return self.answer()
 
     def leave(self) -> None:
         """The rules need to know of it no longer."""

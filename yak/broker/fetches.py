@@ -512,9 +512,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
         reading.to_count.append((item, answer))
         reading.add(answer, found, size)
-        answer.next_offset = log.read_end
+        answer.next_offset = log.positions.read_end
         if self._is_read_committed and log.producers.has_transactions:
-            read_end = end_offset if isinstance(found, PendingRead) else log.read_end
+            read_end = end_offset if isinstance(found, PendingRead) else log.positions.read_end
             answer.aborted_transactions = [
                 AbortedTransaction(aborted.producer_id, aborted.first_offset)
                 for aborted in aborted_transactions(log.segments, offset, read_end)
@@ -820,7 +820,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         self, partition: Partition, log: Log, offset: Offset, size: int, end: Offset, *, at_least_one: bool
     ) -> Buffer | PendingRead:
         recent_reads = self._fetches.recent_reads
-        at_hand = log.newest_batch(offset, end, size) or recent_reads.take(log, offset, size)
+        at_hand = log.positions.newest_batch(offset, end, size) or recent_reads.take(log, offset, size)
         if at_hand is not None:
             return at_hand
         found = log.read(offset, size, end, at_least_one=at_least_one)

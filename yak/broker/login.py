@@ -421,10 +421,6 @@ class _Refusal(DelayedOperation):
 
     def answer(self) -> Outcome:
         """The answer; the connection is closed behind it."""
-        return self.on_expiration()
-
-    def on_expiration(self) -> Outcome:
-        """The answer; the connection is closed behind it."""
         self._close()
         return None if self._answer is None else Now(self._answer)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode, ProtocolViolation
@@ -126,10 +126,6 @@ class DelayedQuorumRequest(DelayedOperation):
         self._fields = fields
         if self.call.delayed is self:
             self._broker.purgatory.complete(self)
-
-    def outcome(self) -> Outcome:
-        """The answer, or this operation while there is none."""
-        return Later(self) if self._fields is None else Now(self._fields)
 
     def is_done(self) -> bool:
         """Whether there is an answer."""

@@ -16,7 +16,6 @@ from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
-from yak.groups.classic.member import Member
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.classic_members import ClassicJoin
 from yak.groups.consumer.group import ConsumerGroup
@@ -25,7 +24,7 @@ from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.topics import VisibleTopics
 from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
-from yak.groups.consumer.upgrading import ClassicMember, upgraded
+from yak.groups.consumer.upgrading import upgraded
 from yak.groups.group import Group
 from yak.groups.record import Record
 
@@ -254,19 +253,7 @@ class ConsumerGroups:
     def _upgrade(self, coordinated: GroupsPartition, group: Group) -> None:
         """Upgrade a classic group with members. Raises PeerError if the group does not allow it or the write fails."""
         classic = group.members
-        members = [
-            ClassicMember(
-                each.member_id,
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.rebalance_timeout_ms,
-                each.session_timeout_ms,
-                each.protocols,
-                each.assignment,
-            )
-            for each in classic.members.values()
-        ]
+        members = tuple(classic.members.values())
         plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
         records = upgraded(plan, self.topics, self.settings(group.group_id))
 
@@ -292,19 +279,7 @@ class ConsumerGroups:
 
     def _classic_of(self, plan: ClassicPlan) -> ClassicGroup:
         classic = self._coordinator.make_group(plan.group_id)
-        members = tuple(
-            Member(
-                each.member_id,
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.rebalance_timeout_ms,
-                each.session_timeout_ms,
-                each.protocols,
-                each.assignment,
-            )
-            for each in plan.members
-        )
+        members = tuple(plan.members)
         leader = members[0].member_id
         wall_ms = self._context.clock.wall_ms
         stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, wall_ms, members)

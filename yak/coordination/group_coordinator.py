@@ -42,10 +42,7 @@ class GroupCoordinator:
         self.new_uuid = new_uuid
         config = context.config
         self._settings = ClassicSettings(
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-            max_size=config.group_max_size,
-            min_session_timeout_ms=config.group_min_session_timeout_ms,
-            max_session_timeout_ms=config.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms, max_size=config.group_max_size
         )
         self.runtime: CoordinatorRuntime[Shard] = CoordinatorRuntime(context, OFFSETS_TOPIC, partitions, self)
         self.awaiting_topic: dict[object, Callable[[], None]] = {}

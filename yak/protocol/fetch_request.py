@@ -174,7 +174,7 @@ def _legacy_topics(
 def _legacy_rest(
     version: int, view: memoryview, position: int, budget: Budget, front: tuple[Any, ...], topics: list[FetchTopic]
 ) -> tuple[FetchRequest, int]:
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = front
+    replica_id, *rest = front
     forgotten: list[ForgottenTopic] = []
     if version >= 7:
         topic_count, position = read_count(view, position, 6, budget)
@@ -189,21 +189,7 @@ def _legacy_rest(
     if version >= 11:
         text, position = read_string(view, position)
         rack_id = required(text)
-    request = FetchRequest(
-        None,
-        replica_id,
-        -1,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten,
-        rack_id,
-    )
-    return request, position
+    return _make(FetchRequest, (None, replica_id, -1, *rest, topics, forgotten, rack_id)), position
 
 
 def _legacy_partitions(
@@ -251,7 +237,7 @@ def _flexible_topics(
 def _flexible_rest(
     version: int, view: memoryview, position: int, budget: Budget, front: tuple[Any, ...], topics: list[FetchTopic]
 ) -> tuple[FetchRequest, int]:
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = front
+    replica_id, *rest = front
     topic_count, position = read_compact_count(view, position, 3, budget)
     forgotten = []
     for _ in range(topic_count):
@@ -270,21 +256,7 @@ def _flexible_rest(
         position, cluster_id, tagged_state = _fetch_tags(version, view, position, budget)
         if tagged_state is not None:
             replica_id, replica_epoch = tagged_state
-    request = FetchRequest(
-        cluster_id,
-        replica_id,
-        replica_epoch,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation_level,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten,
-        rack_id,
-    )
-    return request, position
+    return _make(FetchRequest, (cluster_id, replica_id, replica_epoch, *rest, topics, forgotten, rack_id)), position
 
 
 def _topic(version: int, view: memoryview, position: int) -> tuple[str, uuid.UUID | None, int]:

@@ -24,11 +24,6 @@ def validate_topic_name(name: str) -> None:
         raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{one_line(name[:100])}' {reason}")
 
 
-def is_valid_topic_name(name: str) -> bool:
-    """Whether a topic may have this name."""
-    return not _fault(name)
-
-
 def _fault(name: str) -> str:
     if not name:
         return "is empty"

@@ -121,7 +121,7 @@ class Migration:
 
     def _export_from_redis(self) -> None:
         self._id = self._next_id()
-        self._call_redis("export_metadata", self._id, partial(self._on_exported, self._id))
+        self._call(self._choice.call_redis, "export_metadata", self._id, partial(self._on_exported, self._id))
 
     def _on_exported(self, migration_id: int, outcome: StoreOutcome) -> None:
         if outcome.code == "STALE_MIGRATION":
@@ -130,7 +130,7 @@ class Migration:
             self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
         else:
             more = {"content": outcome.value["content"], "state": "LIVE"}
-            self._propose("import_metadata", migration_id, self._on_imported, more)
+            self._call(self._quorum.propose, "import_metadata", migration_id, self._on_imported, more)
 
     def _on_imported(self, outcome: StoreOutcome) -> None:
         if outcome.code == "OK":
@@ -151,7 +151,7 @@ class Migration:
             if self._choice.redis_is_connected:
                 self._settle("close_exported", imported_id)
         elif self._target == "redis" and self._choice.redis_is_connected and self._is_time:
-            self._propose("export_metadata", self._next_id(), lambda _outcome: None)
+            self._call(self._quorum.propose, "export_metadata", self._next_id(), lambda _outcome: None)
 
     @property
     def _is_time(self) -> bool:
@@ -165,15 +165,15 @@ class Migration:
         if now_ms - self._exported_ms > _REDIS_MS_MAX:
             self._give_up(migration_id, "Redis does not answer")
         elif self._choice.redis_is_connected:
-            more = {"content": rows_of(self._quorum.machine.state), "state": "IMPORTED"}
-            self._call_redis("import_metadata", migration_id, partial(self._on_written, migration_id), more)
+            more, done = {"content": rows_of(self._quorum.machine.state), "state": "IMPORTED"}, self._on_written
+            self._call(self._choice.call_redis, "import_metadata", migration_id, partial(done, migration_id), more)
 
     def _on_written(self, migration_id: int, outcome: StoreOutcome) -> None:
         if outcome.code != "OK":
             self._note_newest(outcome)
             self._give_up(migration_id, f"Redis refuses: {outcome.code} {outcome.value.get('message', '')}".rstrip())
             return
-        self._propose("close_exported", migration_id, self._on_closed)
+        self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
 
     def _on_closed(self, outcome: StoreOutcome) -> None:
         if outcome.code == "OK":
@@ -183,7 +183,7 @@ class Migration:
         """Open the quorum's metadata again. What Redis may have got of them can never be opened: its id is spent."""
         self._context.notice("error", "metadata-migration-given-up", reason=reason)
         self._not_before_ms = self._context.clock.now_ms + _PAUSE_MS
-        self._propose("cancel_export", migration_id, lambda _outcome: None)
+        self._call(self._quorum.propose, "cancel_export", migration_id, lambda _outcome: None)
 
     # ------------------------------------------------------------------------------------------------- inside
 
@@ -194,7 +194,7 @@ class Migration:
             self._settled = (script, migration_id)
             self._context.notice("info", "metadata-migration-settled", script=script, code=outcome.code)
 
-        self._call_redis(script, migration_id, done)
+        self._call(self._choice.call_redis, script, migration_id, done)
 
     def _note_newest(self, outcome: StoreOutcome) -> None:
         """Redis knows a newer id, of a quorum that was lost since: the next one must be above it."""
@@ -205,33 +205,19 @@ class Migration:
         self._attempts += 1
         return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1)
 
-    def _request(self, script: str, migration_id: int, more: Mapping[str, object]) -> StoreRequest:
+    def _call(
+        self,
+        store: Callable[[StoreRequest, Callable[[StoreOutcome | None], None]], None],
+        script: str,
+        migration_id: int,
+        done: Callable[[StoreOutcome], None],
+        more: Mapping[str, object] | None = None,
+    ) -> None:
+        """Run a script of a move in one of the two stores: `_choice.call_redis` or `_quorum.propose`."""
+        self._is_busy = True
         config = self._quorum.config
         who = {"node_id": config.node_id, "cluster_id": config.cluster_id, "migration_id": migration_id}
-        return StoreRequest(script, {**who, **more})
-
-    def _call_redis(
-        self,
-        script: str,
-        migration_id: int,
-        done: Callable[[StoreOutcome], None],
-        more: Mapping[str, object] | None = None,
-    ) -> None:
-        self._is_busy = True
-        request = self._request(script, migration_id, more or {})
-        self._choice.call_redis(request, partial(self._on_answer, self._epoch, done))
-
-    def _propose(
-        self,
-        script: str,
-        migration_id: int,
-        done: Callable[[StoreOutcome], None],
-        more: Mapping[str, object] | None = None,
-    ) -> None:
-        self._is_busy = True
-        self._quorum.propose(
-            self._request(script, migration_id, more or {}), partial(self._on_answer, self._epoch, done)
-        )
+        store(StoreRequest(script, {**who, **(more or {})}), partial(self._on_answer, self._epoch, done))
 
     def _on_answer(
         self, epoch: LeaderEpoch, done: Callable[[StoreOutcome], None], outcome: StoreOutcome | None

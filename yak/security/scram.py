@@ -41,11 +41,6 @@ class Mechanism:
     code: int
     digest: str
 
-    @property
-    def key_bytes(self) -> int:
-        """Bytes of each key."""
-        return hashlib.new(self.digest).digest_size
-
     def salt_password(self, password: str, salt: bytes, iterations: int) -> bytes:
         """RFC 5802's SaltedPassword: milliseconds of work, so a broker computes it in a job."""
         return hashlib.pbkdf2_hmac(self.digest, password.encode(), salt, iterations)

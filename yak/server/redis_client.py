@@ -162,7 +162,7 @@ class RedisClient:
                 nursery.start_soon(self._write)
                 nursery.start_soon(self._read)
         except* (ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError, OSError) as group:
-            raise ConnectionLost(f"{self._name}: {_first_words(group)}") from group
+            raise ConnectionLost(f"{self._name}: {first_words(group)}") from group
         finally:
             await trio.aclose_forcefully(self._stream)
 
@@ -202,7 +202,8 @@ class RedisClient:
                 on_reply(reply)
 
 
-def _first_words(group: BaseExceptionGroup[BaseException]) -> str:
+def first_words(group: BaseExceptionGroup[BaseException]) -> str:
+    """The message of the first error in a group, or its type's name."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -23,7 +23,7 @@ import trio
 from yak.broker.broker import Broker
 from yak.metadata_store.state import StoreState
 from yak.server import log
-from yak.server.redis_client import ConnectionLost, RedisAddress, RedisClient, ReplyError
+from yak.server.redis_client import ConnectionLost, RedisAddress, RedisClient, ReplyError, first_words
 from yak.server.redis_store import key_prefix
 
 INTERVAL_SECONDS: Final = 0.5
@@ -97,13 +97,13 @@ class RedisProjection:
             try:
                 await self._serve()
             except* (ConnectionLost, ReplyError, OSError) as group:
-                reason = _words(group)
+                reason = first_words(group)
             except* _Ended as group:
-                reason = _words(group)
+                reason = first_words(group)
             except* _Refused as group:
-                reason, event = _words(group), "projection-refused"
+                reason, event = first_words(group), "projection-refused"
             except* Exception as group:  # noqa: BLE001 - our bug: it must not end the broker
-                reason, event = _words(group), "projection-failed"
+                reason, event = first_words(group), "projection-failed"
             if not reason:
                 pause = _PAUSE_SECONDS[0]
                 continue
@@ -309,10 +309,3 @@ def _mark_commands(p: str, field: str, mark: tuple[int, int]) -> Commands:
 
 def _field(key: str, field: str, value: Any) -> Commands:
     return [["HSET", key, field, json.dumps(value)]]
-
-
-def _words(group: BaseExceptionGroup[BaseException]) -> str:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or type(error).__name__

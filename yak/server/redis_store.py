@@ -20,7 +20,7 @@ from yak.ids import MetadataOffset, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
 from yak.server.latencies import Histogram
-from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError
+from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError, first_words
 
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -117,7 +117,7 @@ class RedisStore:
             try:
                 await self._serve()
             except* (ConnectionLost, ReplyError) as group:
-                reason = _words(group)
+                reason = first_words(group)
             except* StartRefused as group:
                 refused += _leaves(group)
             finally:
@@ -312,10 +312,3 @@ def _leaves(group: BaseExceptionGroup[_E]) -> list[_E]:
     for error in group.exceptions:
         found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
     return found
-
-
-def _words(group: BaseExceptionGroup[BaseException]) -> str:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) or type(error).__name__

@@ -157,14 +157,12 @@ class Coverage:
 
     def __init__(self, brokers: int) -> None:
         self.areas = ALONE if brokers == 1 else CLUSTER
-        self.seeds_count = 0
         self.totals: dict[str, int] = {}
         self.seeds: dict[str, int] = {}
         """The number of runs that reached each state."""
 
     def add(self, report: SeedReport) -> None:
         """Add one run."""
-        self.seeds_count += 1
         for name, count in report.counts.items():
             self.totals[name] = self.totals.get(name, 0) + count
             self.seeds[name] = self.seeds.get(name, 0) + (count > 0)

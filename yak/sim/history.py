@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.coordination.group_coordinator import GroupsPartition
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
     from yak.replication.partition import Partition
     from yak.sim.node import SimNode
@@ -244,22 +245,28 @@ def _decision(header: BatchHeader, batch: bytes) -> tuple[int, int, bool] | None
 
 
 class Watcher:
-    """The notifications for a check. Each method does nothing by default."""
+    """The notifications for a check. Each method does nothing by default, or calls a more general one."""
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """Batches were appended to a copy."""
 
-    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
         """A copy was truncated; `before` and `high_watermark` are from before the truncation."""
+        self.may_have_less(copy)
 
     def swapped(self, copy: Copy) -> None:
         """Compaction replaced segments."""
 
-    def reopened(self, copy: Copy, before: Chain) -> None:
+    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
         """A broker has restarted with this copy; `before` is the chain before the restart."""
+        self.may_have_less(copy)
 
     def dropped(self, copy: Copy) -> None:
         """A broker removed a copy: the topic was deleted, or its replicas were reassigned."""
+        self.may_have_less(copy)
+
+    def may_have_less(self, copy: Copy) -> None:
+        """A copy was truncated, reopened or removed: for a check that treats the three alike."""
 
     def watermark(self, copy: Copy, before: Offset) -> None:
         """A copy's high watermark changed."""
@@ -278,6 +285,11 @@ class Watcher:
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """A script appended to the metadata log."""
+
+
+def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
+    """The partitions of the groups' topic that a broker coordinates, by index; none while it is down."""
+    return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
 class History:

@@ -57,16 +57,15 @@ class Connection:
         """Send a request; `done` gets the response body, or None after a lost connection or a timeout."""
         self._correlation += 1
         self._pending[self._correlation] = (api_key, version, self._world.now_us, done)
-        frame = request_frame(api_key, version, self._correlation, body, self.client_id)
-        if self._line is None:
-            self._unsent.append(frame)
-        else:
-            self._line.send(frame)
+        self._send(api_key, version, body)
         self._watch()
 
     def tell(self, api_key: int, version: int, body: Any) -> None:
         """Send a request that gets no response."""
         self._correlation += 1
+        self._send(api_key, version, body)
+
+    def _send(self, api_key: int, version: int, body: Any) -> None:
         frame = request_frame(api_key, version, self._correlation, body, self.client_id)
         if self._line is None:
             self._unsent.append(frame)
@@ -132,7 +131,6 @@ class View:
         self.cluster = cluster
         self.leaders: dict[tuple[str, int], Leader] = {}
         self.topic_ids: dict[str, Any] = {}
-        self.refreshes = 0
         self._rng = rng
         self._connection: Connection | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -146,7 +144,6 @@ class View:
             self.cluster.world.after(self._rng.between(0, REFRESH_US), self._ask)
 
     def _ask(self) -> None:
-        self.refreshes += 1
         connection = self._connection
         if connection is None or not connection.is_open or self._rng.chance(20):
             if connection is not None:

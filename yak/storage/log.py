@@ -41,6 +41,7 @@ from yak.storage.names import (
     SWAP_SUFFIX,
     offset_name,
 )
+from yak.storage.position_cache import NEWEST_BYTES_MAX, RECENT_MAX, PositionCache
 from yak.storage.producer_state import ProducerState, format_snapshot
 from yak.storage.reader import (
     EMPTY,
@@ -66,10 +67,6 @@ from yak.storage.truncation import cannot_truncate, find_max_timestamp_after_tru
 
 _pack_prefix = struct.Struct(">qii").pack
 _PREFIX_BYTES = 16
-_NEWEST_BYTES_MAX = 2048
-"""Larger batches are not buffered in memory, because a broker may append to thousands of partitions."""
-_TAIL_MAX, _TAIL_KEPT = 256, 128
-_CURSORS_MAX = 16
 _ALWAYS = -(2**63)
 _EPOCH_MAX = 2**31 - 1
 _base_offset_of = attrgetter("base_offset")
@@ -83,10 +80,10 @@ class Log:
     """
 
     __slots__ = (
-        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "cursors", "directory", "disk", "epochs", "generation", "has_rolled",
-        "has_stale_checkpoints", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "newest", "path",
-        "producers", "read_end", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
-        "segments", "size_bytes", "snapshot_offsets", "swaps", "tail", "topic_id", "topic_partition", "unsynced_truncation",
+        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "directory", "disk", "epochs", "generation", "has_rolled",
+        "has_stale_checkpoints", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "path", "positions",
+        "producers", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
+        "segments", "size_bytes", "snapshot_offsets", "swaps", "topic_id", "topic_partition", "unsynced_truncation",
     )  # fmt: skip
 
     def __init__(
@@ -127,15 +124,7 @@ class Log:
         """Changes with each truncation, so that a flush begun before it does not move the recovery point."""
         self.cleaned_offset: Offset | None = None
         """The log is compacted below this offset; None when it never was, and the offsets have no gaps."""
-        self.newest: tuple[Offset, Offset, int, bytes] = (0, 0, 0, b"")
-        """The last batch appended as the leader, if it is small: (base offset, next offset, generation, bytes).
-
-        Followers and consumers that keep up fetch exactly this batch."""
-        self.tail: dict[Offset, FilePosition] | None = None
-        """Offset -> where its batch begins, or will begin, in the active segment: the last batches."""
-        self.cursors: dict[Offset, tuple[Segment, FilePosition]] | None = None
-        """Offset -> where a read ended. Damaged bytes can make it wrong, so no read ends at it."""
-        self.read_end: Offset = -1  # the offset after the last result of `read` or `slice`
+        self.positions = PositionCache()
         producers.has_transactions |= any(segment.transaction_index is not None for segment in segments)
         self.roll_position = self.roll_offset = self.roll_timestamp = 0
         self._set_roll_limits()
@@ -180,10 +169,10 @@ class Log:
         next_offset = last_offset + 1
         prefix, rest = _pack_prefix(base_offset, batch_length, leader_epoch), memoryview(batch)[_PREFIX_BYTES:]
         try:
-            if batch_length <= _NEWEST_BYTES_MAX:
+            if batch_length <= NEWEST_BYTES_MAX:
                 whole = prefix + rest
                 (segment.file or segment.open()).append((whole,))
-                self.newest = (base_offset, next_offset, self.generation, whole)
+                self.positions.newest = (base_offset, next_offset, whole)
             else:
                 (segment.file or segment.open()).append((prefix, rest))
         except OSError as error:
@@ -205,12 +194,10 @@ class Log:
                 self._end_transaction(header, batch, base_offset, now_ms)
             else:
                 self.producers.update(header, base_offset, last_offset, now_ms)
-        tail = self.tail
-        if tail is None:
-            tail = self.tail = {base_offset: position}
-        tail[next_offset] = end
-        if len(tail) > _TAIL_MAX:
-            self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
+        recent = self.positions.recent
+        recent[next_offset] = end
+        if len(recent) > RECENT_MAX:
+            self.positions.trim()
         return base_offset
 
     def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = _EPOCH_MAX) -> Offset:
@@ -330,7 +317,7 @@ class Log:
     def _note_batch(
         self, header: BatchHeader, batch: Buffer, position: FilePosition, end: FilePosition, now_ms: int
     ) -> None:
-        """Update indexes, epochs, producers and tail for a batch that is in the active segment at [position, end).
+        """Update indexes, epochs, producers and positions for a batch that is in the active segment at [position, end).
 
         Touches memory only. If the batch gets an index entry, `_prepare_index_entry` was called before it was written.
         """
@@ -348,12 +335,10 @@ class Log:
                 self._end_transaction(header, batch, base_offset, now_ms)
             else:
                 self.producers.update(header, base_offset, last_offset, now_ms)
-        tail = self.tail
-        if tail is None:
-            tail = self.tail = {base_offset: position}
-        tail[last_offset + 1] = end
-        if len(tail) > _TAIL_MAX:
-            self.tail = dict(list(tail.items())[-_TAIL_KEPT:])
+        recent = self.positions.recent
+        recent[last_offset + 1] = end
+        if len(recent) > RECENT_MAX:
+            self.positions.trim()
 
     def _end_transaction(self, header: BatchHeader, batch: Buffer, base_offset: Offset, now_ms: int) -> None:
         """Note the marker that was appended; an aborted transaction gets an entry in the transaction index."""
@@ -443,7 +428,7 @@ class Log:
         self.active.time_index.unload()
         self.segments.append(segment)
         self.active = segment
-        self.tail = {segment.base_offset: 0}
+        self.positions.rolled(segment.base_offset)
         self.names_changed = True
         self.has_rolled = True
         self._set_roll_limits()
@@ -483,28 +468,22 @@ class Log:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
         if offset >= up_to:
             return EMPTY
-        newest = self.newest_batch(offset, up_to, max_bytes)
+        positions = self.positions
+        newest = positions.newest_batch(offset, up_to, max_bytes)
         if newest is not None:
-            self.read_end = up_to
+            positions.read_end = up_to
             return newest
-        tail = self.tail
-        if tail is not None:
-            start, end = tail.get(offset), tail.get(up_to)
-            if start is not None and end is not None and 0 < end - start <= max_bytes:
-                try:
-                    data = self.active.open().read_cached(end - start, start)
-                except OSError as error:
-                    raise LogDirectoryFailure(self.directory, error) from error
-                if data is not None and len(data) == end - start and begins_with(data, offset):
-                    self.read_end = up_to
-                    return data
+        recent = positions.recent
+        start, end = recent.get(offset), recent.get(up_to)
+        if start is not None and end is not None and 0 < end - start <= max_bytes:
+            try:
+                data = self.active.open().read_cached(end - start, start)
+            except OSError as error:
+                raise LogDirectoryFailure(self.directory, error) from error
+            if data is not None and len(data) == end - start and begins_with(data, offset):
+                positions.read_end = up_to
+                return data
         return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
-
-    def newest_batch(self, offset: Offset, up_to: Offset, max_bytes: int) -> bytes | None:
-        """The batch that spans exactly `offset` to `up_to`, if it is the last appended one and still in memory."""
-        first, end, generation, batch = self.newest
-        is_it = first == offset and end == up_to and generation == self.generation and len(batch) <= max_bytes
-        return (batch or None) if is_it else None
 
     def _read_slowly(
         self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool
@@ -516,7 +495,7 @@ class Log:
             return PendingRead(self, read)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        self._note_read(read, next_offset, position, segment)
+        self.positions.note_read(read, next_offset, position, segment)
         return data
 
     def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
@@ -528,7 +507,7 @@ class Log:
 
         The range is below `up_to`, and must not be truncated before it is sent. Raises LogDirectoryFailure.
         """
-        start = self.tail.get(offset) if self.tail is not None else None
+        start = self.positions.recent.get(offset)
         is_short = start is not None and self.active.size - start < SLICE_BYTES_MIN
         if is_short or not self.log_start_offset <= offset < up_to:
             return None
@@ -540,31 +519,17 @@ class Log:
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         if found is not None:
-            self._note_read(read, *found[1:])
+            self.positions.note_read(read, *found[1:])
         return None if found is None else found[0]
-
-    def _note_read(self, read: Read, next_offset: Offset, position: FilePosition, segment: Segment | None) -> None:
-        """Note where a read ended: a sequential reader continues there."""
-        self.read_end = read.segment_end if next_offset < 0 else next_offset
-        if segment is not None:
-            cursors = self.cursors = self.cursors or {}
-            cursors.pop(read.offset, None)
-            cursors[next_offset] = (segment, position)
-            if len(cursors) > _CURSORS_MAX:
-                del cursors[next(iter(cursors))]
 
     def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
         """The read, with the positions that are known without disk access."""
         segments = self.segments
         index = max(0, bisect.bisect_right(segments, offset, key=_base_offset_of) - 1)
         segment = segments[index]
-        start = end = -1
-        if self.tail is not None and segment is self.active:
-            start, end = self.tail.get(offset, -1), self.tail.get(up_to, -1)
-        cursor = self.cursors.get(offset) if start < 0 and self.cursors is not None else None
-        if cursor is not None and cursor[0] is segment:
-            start = cursor[1]
-        if end < 0 and segment is self.active and up_to == self.log_end_offset:
+        is_active = segment is self.active
+        start, end = self.positions.find(offset, up_to, segment, is_active=is_active)
+        if end < 0 and is_active and up_to == self.log_end_offset:
             end = segment.size
         rest, gaps = segments[index:], self.may_have_gaps
         return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
@@ -682,7 +647,7 @@ class Log:
     def _begin_truncation(self, offset: Offset) -> None:
         assert offset >= self.recovery_point, "the recovery point is lowered before a truncation, on the device too"
         self.generation += 1
-        self.tail = self.cursors = None
+        self.positions.clear()
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(offset, self.cleaned_offset)
 
@@ -776,7 +741,7 @@ class Log:
             self.roll(now_ms or self.last_flush_ms)
         self.segments = self.segments[len(segments) :]
         self.size_bytes -= sum(segment.size for segment in segments)
-        self.cursors = None
+        self.positions.clear()
         self.advance_log_start(self.segments[0].base_offset)
         self.recovery_point = max(self.recovery_point, self.segments[0].base_offset)
         disk, renamed = self.disk, list[str]()
@@ -826,7 +791,7 @@ class Log:
         index = self.segments.index(segments[0])
         self.segments = [*self.segments[:index], cleaned, *self.segments[index + len(segments) :]]
         self.size_bytes += cleaned.size - sum(segment.size for segment in segments)
-        self.cursors = None
+        self.positions.clear()
         self.names_changed = True
         return FilesRemoval(tuple(removed))
 

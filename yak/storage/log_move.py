@@ -277,7 +277,8 @@ def switch(log: Log, directory: str, path: str) -> None:
         segment.folder, segment.file = path, None
     log.segments, log.active = segments, segments[-1]
     log.directory, log.path = directory, path
-    log.recovery_point, log.cursors, log.unsynced_truncation = log.log_end_offset, None, None
+    log.recovery_point, log.unsynced_truncation = log.log_end_offset, None
+    log.positions.clear()
     # the epochs may have changed since the seal; the next flush writes them
     log.has_stale_checkpoints = log.names_changed = log.epochs.dirty = True
     log.update_config(log.config)

@@ -78,7 +78,6 @@ class OpenReport:
     was_clean: bool = True
     lossy: bool = False
     logs: int = 0
-    recovered_logs: int = 0
     truncated_bytes: int = 0
     events: list[StoreEvent] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
@@ -365,7 +364,6 @@ class LogStore:
         recovered = loaded.recovered
         if recovered is None:
             return
-        self.report.recovered_logs += 1
         self.report.truncated_bytes += recovered.truncated_bytes
         if recovered.truncated_bytes:
             self.report.note(
@@ -392,12 +390,6 @@ class LogStore:
     def cluster_id(self) -> str | None:
         """The cluster this data belongs to; None before it is known."""
         return next((directory.cluster_id for directory in self.directories if directory.cluster_id), None)
-
-    @property
-    def clean_broker_epoch(self) -> BrokerEpoch | None:
-        """Broker epoch of the last stop when all directories were stopped cleanly under it, else None."""
-        epochs = {directory.clean_epoch for directory in self.directories}
-        return epochs.pop() if len(epochs) == 1 else None
 
     def directory_ids(self) -> list[uuid.UUID]:
         """The ids of the directories that are online."""

@@ -81,10 +81,10 @@ class Read:
     """One read: segments, offset, size. `start` and `end` are positions in the first segment, -1 when unknown."""
 
     __slots__ = (
+        "_location",
         "at_least_one",
         "end",
         "has_gaps",
-        "location",
         "max_bytes",
         "offset",
         "segment_end",
@@ -115,8 +115,12 @@ class Read:
         self.end = end
         self.segment_end = up_to
         """The offset that follows the range that the read found."""
-        self.location: tuple[str, FilePosition] = segments[0].path(LOG_SUFFIX), max(start, 0)
+        self._location: tuple[str, FilePosition] | None = None
+
+    @property
+    def location(self) -> tuple[str, FilePosition]:
         """File and position of the first byte found, or of the search for it."""
+        return self._location or (self.segments[0].path(LOG_SUFFIX), max(self.start, 0))
 
     def perform(self, *, cached: bool) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         """(batches, next offset, its position, its segment); the last three are -1, -1, None when not known.
@@ -175,7 +179,7 @@ class Read:
         self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool
     ) -> tuple[Buffer, Offset, FilePosition, Segment | None]:
         file = segment.open()
-        self.location = file.path, start
+        self._location = file.path, start
         wanted = end - start
         data: Buffer
         if wanted <= self.max_bytes:

@@ -138,11 +138,14 @@ class Transaction(NamedTuple):
 
     # ---------------------------------------------------------------------------------------------- partitions
 
-    def _check_producer(self, producer: ProducerIdAndEpoch) -> None:
+    def _check_identity(self, producer: ProducerIdAndEpoch) -> None:
         if self.producer_id != producer.producer_id:
             raise PeerError(ErrorCode.invalid_producer_id_mapping)
         if self.producer_epoch != producer.epoch:
             raise PeerError(ErrorCode.producer_fenced)
+
+    def _check_producer(self, producer: ProducerIdAndEpoch) -> None:
+        self._check_identity(producer)
         if self.state in PREPARED:
             raise PeerError(ErrorCode.concurrent_transactions)
 
@@ -235,10 +238,7 @@ class Transaction(NamedTuple):
         return is_after_bump or is_after_new_id
 
     def _end_1(self, producer: ProducerIdAndEpoch, *, is_commit: bool, now_ms: int) -> Transaction:
-        if self.producer_id != producer.producer_id:
-            raise PeerError(ErrorCode.invalid_producer_id_mapping)
-        if self.producer_epoch != producer.epoch:
-            raise PeerError(ErrorCode.producer_fenced)
+        self._check_identity(producer)
         if self.state in PREPARED:
             raise self._refusal_while_prepared(is_commit=is_commit)
         if self.state is not ONGOING:

@@ -70,7 +70,7 @@ def test_a_long_run_of_one_partition_is_sliced_and_a_short_one_is_read(rig, monk
 def test_a_damaged_first_batch_is_not_sliced(rig):
     log = rig.node.broker.partitions["large", 0].log
     assert log.slice(6, 1 << 20, 12) is not None
-    start = log.tail[6]
+    start = log.positions.recent[6]
     data = rig.node.disk.open(log.active.open().path)._content.data
     data[start : start + 8] = (77).to_bytes(8, "big")
     assert log.slice(6, 1 << 20, 12) is None

@@ -24,9 +24,7 @@ class Entry(NamedTuple):
     is_commit: bool = False
 
 
-SETTINGS = ClassicSettings(
-    initial_rebalance_delay_ms=0, max_size=10, min_session_timeout_ms=1, max_session_timeout_ms=1000
-)
+SETTINGS = ClassicSettings(initial_rebalance_delay_ms=0, max_size=10)
 
 
 def make_shard() -> Shard:

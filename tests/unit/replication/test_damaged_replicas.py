@@ -31,7 +31,7 @@ def damage(node: SimNode, number: int, *, at: int = 70, wrong: bytes = b"\xff", 
     assert node.broker is not None
     log = node.broker.partitions[ORDERS].log
     assert log is not None
-    log.newest = (0, 0, 0, b"")
+    log.positions.newest = (-1, -1, b"")
     return position
 
 
@@ -106,7 +106,7 @@ def test_fetch_that_the_disk_answers_wrong_once_returns_the_batch(rig):
     leader = rig.leader("orders")
     node = rig.nodes[leader - 1]
     node.disk.cached_bytes = 0
-    node.broker.partitions[ORDERS].log.newest = (0, 0, 0, b"")
+    node.broker.partitions[ORDERS].log.positions.newest = (-1, -1, b"")
     node.disk.garble_next(SeededRandom(3), path_contains="/orders-0/")
     assert rig.fetch("orders", 1).error_code == 0
     rig.run_for(5_000)

@@ -118,7 +118,7 @@ def test_a_reader_sees_every_batch_once_whatever_it_asks_for(make_bench, max_byt
         bench.append([b"x" * (number % 90)] * (number % 3 + 1))
     whole = b"".join(bench.content(name) for name in bench.files() if name.endswith(".log"))
     assert bench.read_all(max_bytes) == whole
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     assert bench.read_all(max_bytes) == whole
     bench.reopen(clean=True)
     assert bench.read_all(max_bytes) == whole
@@ -134,7 +134,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_ends_before_up_t
         bench.append([b"x" * 20] * 3)
     for tail in (True, False):
         if not tail:
-            bench.log.tail = bench.log.cursors = None
+            bench.log.positions.clear()
         for offset in (0, 1, 2, 3, 74, 75, 146, 149):
             for up_to in (75, 78, 150):
                 data = bench.log.read(offset, 10**6, up_to, at_least_one=True)
@@ -276,7 +276,10 @@ def test_a_follower_keeps_offsets_and_epochs_and_files_are_the_leaders(make_benc
     assert len(logs) > 9
     assert [leader.content(name) for name in logs] == [follower.content(name) for name in logs]
     assert follower.log.epochs.entries == leader.log.epochs.entries
-    assert (follower.log.size_bytes, follower.log.tail) == (leader.log.size_bytes, leader.log.tail)
+    assert (follower.log.size_bytes, follower.log.positions.recent) == (
+        leader.log.size_bytes,
+        leader.log.positions.recent,
+    )
 
 
 def test_a_followers_failed_write_leaves_its_log_as_it_was(make_bench, build):

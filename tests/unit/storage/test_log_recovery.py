@@ -24,7 +24,7 @@ def test_a_clean_start_reads_no_log_data(make_bench):
     log = bench.reopen(clean=True)
     assert not [path for path in bench.disk.reads if path.endswith(".log")]
     assert bench.store.report.was_clean
-    assert bench.store.clean_broker_epoch == 3
+    assert [directory.clean_epoch for directory in bench.store.directories] == [3]
     assert (log.log_end_offset, log.recovery_point, log.size_bytes) == (40, 40, sum(s.size for s in log.segments))
     assert [(p.producer_id, p.last_sequence) for p in log.producers.describe()] == [(5, 39)]
     bench.append(producer_id=5, producer_epoch=0, sequence=40)
@@ -142,7 +142,7 @@ def test_unusable_index_files_are_rebuilt(make_bench, damage, suffix):
     else:
         bench.disk.write_file(path, b"\xff" * len(good))
     bench.reopen(checkpoint=False)
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     assert bench.read_all() == whole
     if damage != "garbage":
         assert bench.disk.read_file(path) == good

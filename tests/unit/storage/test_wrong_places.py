@@ -83,7 +83,7 @@ def test_a_read_gives_no_batch_that_stands_where_another_is(make_bench, other, c
     bench = make_bench()
     size = fill(bench)
     damage(bench, 3 * size, bench.disk.peek(FIRST, other * size)[:size])
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     bench.disk.cached_bytes = None if cached else 0
     data = bench.log.read(3, size, 6, at_least_one=True)
     assert not finished(data)
@@ -94,10 +94,10 @@ def test_a_read_of_a_compacted_log_passes_gaps_and_no_step_back(make_bench, buil
     for offset in (0, 10, 20):
         bench.log.append_as_follower(build([b"x" * 30], base_offset=offset), 0)
     size = bench.log.size_bytes // 3
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     assert bytes(bench.log.read(5, size, 21, at_least_one=True))[7] == 10
     damage(bench, size, bench.disk.peek(FIRST, 0)[:size])
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     data = bench.log.read(15, size, 21, at_least_one=True)
     assert not finished(data)
 
@@ -115,7 +115,7 @@ def test_an_index_that_says_what_is_not_so_is_not_believed(make_bench, at):
     bench.reopen(checkpoint=False, clean=True)
     assert bench.read_all(max_bytes=300) == whole
     for offset in range(30):
-        bench.log.tail = bench.log.cursors = None
+        bench.log.positions.clear()
         data = bytes(bench.log.read(offset, 1, 30, at_least_one=True))
         assert int.from_bytes(data[:8], "big") == offset
 
@@ -124,7 +124,7 @@ def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
     bench = make_bench()
     size = fill(bench)
     damage(bench, 4 * size, (1).to_bytes(8, "big"))
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     with pytest.raises(DamagedLog):
         bench.log.truncate_to(4)
     assert bench.log.log_end_offset == 6
@@ -148,7 +148,7 @@ def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_p
     bench = make_bench(cleanup_policy=policy)
     size = fill(bench)
     damage(bench, size + 8, (1 << 20).to_bytes(4, "big"))
-    bench.log.tail = bench.log.cursors = None
+    bench.log.positions.clear()
     with pytest.raises(DamagedLog, match="offset 4: it cannot be truncated there"):
         bench.log.truncate_to(4)
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
@@ -207,4 +207,4 @@ def test_a_read_ends_before_an_earlier_batch_in_the_wrong_place(make_bench, batc
     damage(bench, 5 * size, bench.disk.peek(FIRST, size)[:size])
     data = finished(bench.log.read(3, batches * size, 10, at_least_one=True))
     assert len(data) == 2 * size
-    assert bench.log.read_end == 5
+    assert bench.log.positions.read_end == 5

@@ -24,7 +24,7 @@ from yak.acls.bindings import (
     encode_pattern,
 )
 from yak.acls.filters import AclFilter
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_acls
 from yak.errors import ErrorCode, PeerError
@@ -72,16 +72,16 @@ def describe_acls(broker: Broker, call: Call) -> Outcome:
         _check_active(broker, call, Operation.DESCRIBE)
         wanted = _filter_of(call.request)
     except _NewerCode:
-        return Now({**_failure(None), "resources": []})
+        return Now({**error_fields(None), "resources": []})
     except PeerError as error:
-        return Now({**_failure(error), "resources": []})
+        return Now({**error_fields(error), "resources": []})
     resources: dict[ResourcePattern, list[Fields]] = {}
     for binding in bindings_of(broker.image.acls):
         if wanted.matches(binding):
             resources.setdefault(binding.pattern, []).append(_entry_fields(binding.entry))
     return Now(
         {
-            **_failure(None),
+            **error_fields(None),
             "resources": [_pattern_fields(pattern) | {"acls": acls} for pattern, acls in resources.items()],
         }
     )
@@ -129,7 +129,7 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
 
     def build(results: dict[str, PeerError | None]) -> Outcome:
         errors = (refused.get(index) or results.get(patterns.get(index, "")) for index in range(len(creations)))
-        return Now({"results": [_failure(error) for error in errors]})
+        return Now({"results": [error_fields(error) for error in errors]})
 
     waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
         broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
@@ -150,7 +150,7 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
     for pattern, entries in changes.items():
         if entries:
             waiting.change(pattern, plan_alter_acls(pattern, entries))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
@@ -204,7 +204,7 @@ def delete_acls(broker: Broker, call: Call) -> Outcome:
             {
                 "filter_results": [
                     {
-                        **_failure(refused.get(index)),
+                        **error_fields(refused.get(index)),
                         "matching_acls": [_deleted(binding, results) for binding in selected.get(index, ())],
                     }
                     for index in range(len(filters))
@@ -232,19 +232,12 @@ def delete_acls(broker: Broker, call: Call) -> Outcome:
             changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = False
     for pattern, entries in changes.items():
         waiting.change(pattern, plan_alter_acls(pattern, entries))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _deleted(binding: AclBinding, results: dict[str, PeerError | None]) -> Fields:
     error = results.get(encode_pattern(binding.pattern))
-    return _failure(error) | _pattern_fields(binding.pattern) | _entry_fields(binding.entry)
-
-
-def _failure(error: PeerError | None) -> Fields:
-    return {
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
-    }
+    return error_fields(error) | _pattern_fields(binding.pattern) | _entry_fields(binding.entry)
 
 
 APIS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
@@ -78,7 +78,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.metadata,
         broker.purgatory,
         call,
-        max(1, int(request.timeout.total_seconds() * 1000)),
+        call.timeout_ms,
         build,
         script="alter_replicas",
         codes=_CODES,
@@ -86,13 +86,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
     )
     waiting.send(targets)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _answer(topic: str, asked: Any, results: Results) -> Fields:
     error = results[TopicPartition(topic, asked.partition_index)]
     return {
         "partition_index": asked.partition_index,
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
+        **error_fields(error),
     }

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_quotas
 from yak.errors import ErrorCode, PeerError
@@ -40,8 +40,8 @@ def describe_client_quotas(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check_cluster(call, Operation.DESCRIBE_CONFIGS)
         wanted = _filter_of(call.request.components)
     except PeerError as error:
-        return Now({**_failure(error), "entries": None})
-    return Now({**_failure(None), "entries": list(_entries(broker, wanted, is_strict=call.request.strict))})
+        return Now({**error_fields(error), "entries": None})
+    return Now({**error_fields(None), "entries": list(_entries(broker, wanted, is_strict=call.request.strict))})
 
 
 def _filter_of(components: Any) -> _Filter:
@@ -93,7 +93,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
         answers = []
         for index, (_entry, parts) in enumerate(entries):
             entity = [{"entity_type": kind, "entity_name": name} for kind, name in parts]
-            answers.append({**_failure(results.get(index)), "entity": entity})
+            answers.append({**error_fields(results.get(index)), "entity": entity})
         return Now({"entries": answers})
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
@@ -113,7 +113,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
         present = broker.image.quotas.get(text, {})
         if not request.validate_only and any(present.get(quota) != value for quota, value in changes.items()):
             waiting.change(index, plan_alter_quotas(text, changes))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _parts(entry: Any) -> list[tuple[str, str | None]]:
@@ -176,13 +176,6 @@ def _checked_value(quota: QuotaType, value: float) -> str:
             raise PeerError(ErrorCode.invalid_request, f"quota {quota} is too large")
         value = float(whole)
     return repr(value)
-
-
-def _failure(error: PeerError | None) -> Fields:
-    return {
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
-    }
 
 
 APIS = (

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Later, Now, Outcome
+from yak.broker.call import Call, Later, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import plan_create_partitions
@@ -26,12 +26,8 @@ _STRICT_QUOTA_VERSION = 3
 def handle(broker: Broker, call: Call) -> Outcome:
     """Add partitions to each topic. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
-        return Later(FollowersWaiting(broker.expected_followers, call, _timeout_ms(call), partial(_grow, broker)))
+        return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_grow, broker)))
     return _grow(broker, call)
-
-
-def _timeout_ms(call: Call) -> int:
-    return max(1, int(call.request.timeout.total_seconds() * 1000))
 
 
 def _factor(broker: Broker, name: str) -> int:
@@ -50,13 +46,12 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             answers.append(
                 {
                     "name": topic.name,
-                    "error_code": ErrorCode.none if error is None else error.error_code,
-                    "error_message": None if error is None else error.message,
+                    **error_fields(error),
                 }
             )
         return Now({"results": answers})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), broker.full_brokers()
     for topic in asked:
@@ -82,7 +77,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             continue
         if not request.validate_only:
             broker.topic_creation.send(waiting, topic.name, requests)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
@@ -37,12 +37,8 @@ _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
 def handle(broker: Broker, call: Call) -> Outcome:
     """Create the topics. A request with a replicated topic first waits for expected followers."""
     if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
-        return Later(FollowersWaiting(broker.expected_followers, call, _timeout_ms(call), partial(_create, broker)))
+        return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_create, broker)))
     return _create(broker, call)
-
-
-def _timeout_ms(call: Call) -> int:
-    return max(1, int(call.request.timeout.total_seconds() * 1000))
 
 
 def _is_replicated(broker: Broker, asked: Any) -> bool:
@@ -64,7 +60,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
         return Now({"topics": answers})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _timeout_ms(call), build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, asked), broker.full_brokers()
     for topic in asked:
@@ -82,7 +78,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         plans[topic.name] = plan
         if not request.validate_only:
             broker.topic_creation.send(waiting, topic.name, plan.requests)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
@@ -122,8 +118,7 @@ def _answer(
 ) -> Fields:
     answer: Fields = {
         "name": name,
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
+        **error_fields(error),
         "topic_id": None,
         "num_partitions": -1,
         "replication_factor": -1,

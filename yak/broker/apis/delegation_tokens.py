@@ -229,7 +229,7 @@ def _change(
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     plan = plan_remove_token(token.token_id) if is_removal else tokens.plan_end(token, expires_ms)
     waiting.change(token.token_id, plan)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _ended(error: PeerError | None, expires_ms: int) -> Outcome:

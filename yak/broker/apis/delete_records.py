@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
@@ -51,7 +51,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             if passed % SLICE_ELEMENTS == 0:
                 yield
     waiting.hold(held)
-    return Now(fields) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list[Held]) -> Fields:

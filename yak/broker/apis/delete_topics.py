@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.broker.internal_topics import may_not_delete
 from yak.cluster.topic_changes import plan_delete_topic
@@ -55,7 +55,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return at_once(describe(results))
 
-    timeout_ms = max(1, int(call.request.timeout.total_seconds() * 1000))
+    timeout_ms = call.timeout_ms
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, timeout_ms, build)
     for index, (name, topic_id) in enumerate(asked):
         try:
@@ -144,6 +144,5 @@ def _answer(name: str | None, topic_id: Any, topic: TopicInfo | None, error: Pee
     return {
         "name": name if topic is None else topic.name,
         "topic_id": topic_id if topic is None else topic.topic_id,
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
+        **error_fields(error),
     }

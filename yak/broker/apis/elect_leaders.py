@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results
 from yak.cluster.leader_elections import plan_requested_election
 from yak.errors import ErrorCode, PeerError
@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.metadata,
         broker.purgatory,
         call,
-        max(1, int(request.timeout.total_seconds() * 1000)),
+        call.timeout_ms,
         lambda results: _answer(call, results, ErrorCode.none),
         script="elect",
         codes={
@@ -64,7 +64,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         plan=plan,
     )
     waiting.send(wanted)
-    return _answer(call, waiting.results, ErrorCode.none) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:
@@ -87,8 +87,7 @@ def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:
         topics.setdefault(topic, []).append(
             {
                 "partition_id": index,
-                "error_code": ErrorCode.none if error is None else error.error_code,
-                "error_message": None if error is None else error.message,
+                **error_fields(error),
             }
         )
     return Now(

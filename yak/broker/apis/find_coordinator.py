@@ -58,7 +58,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         waiting.change(name, broker.topic_creation.plan_internal_topic(name))
     except PeerError as refusal:
         waiting.results[name] = refusal
-    return made(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _keys(call: Call) -> Sequence[str]:

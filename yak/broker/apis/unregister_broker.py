@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Later, Now, Outcome
+from yak.broker.call import Call, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_unregister_broker
-from yak.errors import ErrorCode, PeerError
+from yak.errors import PeerError
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -27,13 +27,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     node_id = call.request.broker_id
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        error = results.get(node_id)
-        return Now(
-            {
-                "error_code": ErrorCode.none if error is None else error.error_code,
-                "error_message": None if error is None else error.message,
-            }
-        )
+        return Now(error_fields(results.get(node_id)))
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     try:
@@ -41,4 +35,4 @@ def handle(broker: Broker, call: Call) -> Outcome:
         waiting.change(node_id, plan_unregister_broker(broker.image, node_id))
     except PeerError as error:
         waiting.refuse(node_id, error)
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.topic_changes import plan_alter_user
 from yak.errors import ErrorCode, PeerError
@@ -67,7 +67,7 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
             waiting.refuse(user, error)
         else:
             waiting.change(user, plan_alter_user(user, changes))
-    return build(waiting.results) if waiting.is_done() else Later(waiting)
+    return waiting.outcome()
 
 
 def _changes(broker: Broker, request: Any, user: str) -> dict[str, str | None]:
@@ -107,8 +107,7 @@ def _mechanism(user: str, code: int) -> Mechanism:
 def _result(user: str, error: PeerError | None) -> Fields:
     return {
         "user": user,
-        "error_code": ErrorCode.none if error is None else error.error_code,
-        "error_message": None if error is None else error.message,
+        **error_fields(error),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -85,18 +85,10 @@ class DelayedWriteTxnMarkers(DelayedOperation):
 
         return ended
 
-    def outcome(self) -> Outcome:
-        """The answer, or this operation while a marker is missing."""
-        return Later(self) if self._missing else Now(self._fields)
-
     def is_done(self) -> bool:
         """Whether every marker is committed or refused."""
         return not self._missing
 
     def answer(self) -> Outcome:
-        """All markers."""
-        return Now(self._fields)
-
-    def on_expiration(self) -> Outcome:
-        """All markers; those that are not committed yet are sent again."""
+        """All markers; those that are not committed at a time-out are sent again."""
         return Now(self._fields)

@@ -36,8 +36,6 @@ class ClassicSettings:
 
     initial_rebalance_delay_ms: int = 500
     max_size: int = 2**31 - 1
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
 
 
 class Port(Protocol):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from yak.groups.classic.member import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, assignment_bytes, subscription_version
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import GroupState
 from yak.groups.consumer.topics import TopicsView
-from yak.groups.consumer.upgrading import ClassicGroup, ClassicMember
+from yak.groups.consumer.upgrading import ClassicGroup
 
 
 def must_downgrade(state: GroupState, leaving: Collection[str], settings: ConsumerGroupSettings) -> bool:

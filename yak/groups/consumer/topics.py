@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from yak.groups.consumer.partitions import Partitions, flattened
-
 _HASH_BYTES = 8
 
 
@@ -70,11 +68,6 @@ def ids_of(names: Iterable[str], topics: TopicsView) -> frozenset[uuid.UUID]:
     """The ids of the existing topics among these."""
     found = (topics.topic_id(name) for name in names)
     return frozenset(topic_id for topic_id in found if topic_id is not None)
-
-
-def all_partitions(topic_ids: Iterable[uuid.UUID], topics: TopicsView) -> Partitions:
-    """Every partition of these topics."""
-    return flattened((topic_id, range(topics.num_partitions(topic_id))) for topic_id in topic_ids)
 
 
 def metadata_hash(names: Iterable[str], topics: TopicsView) -> int:

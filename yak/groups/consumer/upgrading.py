@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.member import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription, with_ids
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions
@@ -19,20 +20,6 @@ from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
 from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicMember:
-    """A classic member. `protocols` are (name, subscription) by preference; `assignment` is empty before any sync."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
-    assignment: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

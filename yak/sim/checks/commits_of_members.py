@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
-from yak.sim.history import Key, Watcher
+from yak.sim.history import Key, Watcher, coordinated_groups
 from yak.sim.recording import CommitMark
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ class CommitsOfMembers(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """Coordinators of this broker may have appended commits."""
-        broker = node.broker
-        if broker is None or not broker.group_coordinator.runtime.coordinated:
-            return
-        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+        for index, coordinated in coordinated_groups(node):
             if coordinated.is_loading:
                 continue
             known = self._known.get((node.node_id, index))

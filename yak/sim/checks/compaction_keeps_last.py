@@ -22,7 +22,7 @@ from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
 from yak.sim.books import Violation
-from yak.sim.history import Appended, Chain, Copy, History, Watcher
+from yak.sim.history import Appended, Copy, History, Watcher
 from yak.sim.keyed import COMPACT
 
 
@@ -56,12 +56,8 @@ class CompactionKeepsLast(Watcher):
         self._count("records gone before they were copied", len(passed))
         self._look(copy)
 
-    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
-        """A truncation must not remove a record that replaced another."""
-        self._look(copy)
-
-    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A crash during a swap leaves the old segments or the new one."""
+    def may_have_less(self, copy: Copy) -> None:
+        """A truncation, or a crash during a swap, must not remove a record that replaced another."""
         self._look(copy)
 
     def dropped(self, copy: Copy) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from yak.cluster.payload import parse_isr
 from yak.sim.books import Violation
-from yak.sim.history import Chain, Copy, History, Key, Watcher
+from yak.sim.history import Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -31,16 +31,8 @@ class ElectableHoldAll(Watcher):
         if copy.is_leader:
             self._look(copy.key)
 
-    def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
-        """A copy has fewer batches."""
-        self._look(copy.key)
-
-    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A copy may have fewer batches."""
-        self._look(copy.key)
-
-    def dropped(self, copy: Copy) -> None:
-        """A copy is gone."""
+    def may_have_less(self, copy: Copy) -> None:
+        """A copy has fewer batches, or is gone."""
         self._look(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.books import Violation
-from yak.sim.history import Watcher
+from yak.sim.history import Watcher, coordinated_groups
 
 if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupsPartition
@@ -30,10 +30,7 @@ class GroupOffsetsStay(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """A coordinator of this broker may have begun to serve."""
-        broker = node.broker
-        if broker is None or not broker.group_coordinator.runtime.coordinated:
-            return
-        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+        for index, coordinated in coordinated_groups(node):
             if not coordinated.is_loading and self._seen.get((node.node_id, index)) is not coordinated:
                 self._seen[node.node_id, index] = coordinated
                 self.loads_count += 1

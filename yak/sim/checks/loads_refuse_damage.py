@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
 from yak.sim.cluster_damage import WrongCrc, wrong_crcs
-from yak.sim.history import History, Key, Watcher
+from yak.sim.history import History, Key, Watcher, coordinated_groups
 
 if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupsPartition
@@ -27,10 +27,7 @@ class LoadsRefuseDamage(Watcher):
 
     def stepped(self, node: SimNode) -> None:
         """Loads may have begun, or ended, on this broker."""
-        broker = node.broker
-        if broker is None or not broker.group_coordinator.runtime.coordinated:
-            return
-        for index, coordinated in broker.group_coordinator.runtime.coordinated.items():
+        for index, coordinated in coordinated_groups(node):
             known = self._loading.get((node.node_id, index))
             if known is None or known[0] is not coordinated:
                 if not coordinated.is_loading:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.sim.books import Violation
-from yak.sim.history import Chain, Copy, History, Key, Watcher
+from yak.sim.history import Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -51,16 +51,8 @@ class StrongIsr(Watcher):
         if copy.key not in self._history.forfeited:
             self._members_hold(copy)
 
-    def cut(self, copy: Copy, before: Chain, high_watermark: int) -> None:  # noqa: ARG002
-        """A member lost batches."""
-        self._leaders_are_held(copy.key)
-
-    def reopened(self, copy: Copy, before: Chain) -> None:  # noqa: ARG002
-        """A member restarted."""
-        self._leaders_are_held(copy.key)
-
-    def dropped(self, copy: Copy) -> None:
-        """A replica was removed; it must not be a member."""
+    def may_have_less(self, copy: Copy) -> None:
+        """A member lost batches, restarted, or was removed and must not be a member."""
         self._leaders_are_held(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002

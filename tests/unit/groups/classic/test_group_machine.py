@@ -38,7 +38,7 @@ class Client:
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.rig = Rig(min_session_timeout_ms=1_000)
+        self.rig = Rig()
         self.clients = [Client(number) for number in range(5)]
         self.owners: dict[int, dict[str, bytes]] = {}
         """What each generation's leader gave to whom."""

@@ -13,13 +13,14 @@ from kio.serial import entity_reader, entity_writer
 
 from tests.unit.groups.consumer.group_model import Coordinator, Topics, check_owners
 from yak.errors import ErrorCode
+from yak.groups.classic.member import Member as ClassicMember
 from yak.groups.consumer.classic_members import ClassicJoin
 from yak.groups.consumer.consumer_protocol import assignment_bytes
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.partitions import Partitions
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings
-from yak.groups.consumer.upgrading import ClassicGroup, ClassicMember, upgraded
+from yak.groups.consumer.upgrading import ClassicGroup, upgraded
 
 
 def subscription(*topics: str, owned: dict[str, list[int]] | None = None, rack: str | None = None) -> bytes:

@@ -20,7 +20,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.groups.consumer.consumer_protocol import with_ids
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from yak.groups.consumer.topics import all_partitions, ids_of
+from yak.groups.consumer.topics import ids_of
 
 NAMES = ["ta", "tb", "ua", "ub"]
 REGEXES = ["t.*", ".*a", "nothing"]
@@ -162,7 +162,8 @@ class Group(RuleBasedStateMachine):
         assert sorted(state.members) == sorted(one.member_id for one in self.living())
         topics = self.one.topics
         meant = {name for member in state.members.values() for name in state.topic_names_of(member)}
-        assert {one for held in state.targets.values() for one in held} == all_partitions(ids_of(meant, topics), topics)
+        wanted = {(each, index) for each in ids_of(meant, topics) for index in range(topics.num_partitions(each))}
+        assert {one for held in state.targets.values() for one in held} == wanted
         for client in self.living():
             member = state.members[client.member_id]
             assert member.topic_names == client.names
