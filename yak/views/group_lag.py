@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.ids import Offset, TopicPartition
+from yak.view.lag import lag_records
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -27,7 +28,7 @@ class TopicLag:
 
     def add(self, high_watermark: Offset, committed: Offset) -> None:
         """Add a partition's lag; a commit past the high watermark counts as 0."""
-        self.messages += max(0, high_watermark - committed)
+        self.messages += lag_records(committed, high_watermark)
 
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:

@@ -6,11 +6,11 @@ from typing import Final, Literal
 
 from yak.client.groups import describing, lag, offsets
 from yak.client.groups.asking import GroupBrokers
-from yak.client.groups.describing import Group
 from yak.client.groups.lag import Marks
 from yak.client.groups.places import parse_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
+from yak.view.groups import Group
 
 Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current", "file"]
 NOTHING_COMMITTED: Final = "nothing is committed"
