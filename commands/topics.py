@@ -14,7 +14,7 @@ from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import group_digits
-from yak.view.partition_state import Conditions, PartitionState, worst
+from yak.view.partition_state import Conditions, PartitionState, Replication, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -68,7 +68,7 @@ SORTS = ("name", "partitions", "records", "size")
 
 def state_of(topic: "Topic", min_isr: int) -> PartitionState:
     """A topic's state: the worst of its partitions."""
-    return worst(each.replication(min_isr).state for each in topic.partitions)
+    return worst(Replication.of(each, min_isr).state for each in topic.partitions)
 
 
 def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
@@ -92,7 +92,7 @@ def list_rows(
     found = [
         topic
         for topic in found
-        if any(conditions.match(each.replication(min_isrs[topic.name])) for each in topic.partitions)
+        if any(conditions.match(Replication.of(each, min_isrs[topic.name])) for each in topic.partitions)
     ]
     wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
@@ -162,7 +162,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "log_start_offset": low,
                 "high_watermark": high,
                 "damaged_replicas": dict(sorted(damaged.get(each.number, {}).items())),
-                "state": each.replication(min_isr).state.value,
+                "state": Replication.of(each, min_isr).state.value,
             }
         )
     return {

@@ -11,7 +11,9 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
+from yak.view.broker_state import BrokerState
 from yak.view.formats import format_count, format_duration
+from yak.view.lag import lag_records
 from yak.view.partition_state import PartitionState
 
 NARROW: Final = 96
@@ -164,7 +166,7 @@ def window_of(partition: Partition) -> int:
     """The number of offsets in a bar: a round number of at least 100, above the largest lag and 2 s of writes."""
     top = top_of(partition)
     ends = [end for end in partition.log_end_offsets.values() if end is not None]
-    behind = max((top - end for end in ends), default=0)
+    behind = max((lag_records(end, top) for end in ends), default=0)
     wanted = max(100, behind * 1.25, partition.rate_in * 2)
     window = 100
     while window < wanted:
@@ -222,7 +224,7 @@ def _replica_row(
 ) -> Row:
     top, window = scale
     end, is_leader = partition.log_end_offsets.get(node), node == partition.leader
-    lag = None if end is None else max(0, top - end)
+    lag = partition.lag(node)
     why, tone = why_words(node, partition, detail, broker, now_ms)
     follower = (
         detail.followers.get(node) if detail is not None and detail.leader_epoch == partition.leader_epoch else None
@@ -282,13 +284,21 @@ def _times(
     return fetched, Cell(format_duration(follower.caught_up_ms + since), "", follower.caught_up_ms)
 
 
+_DOWN: Final[Mapping[BrokerState, str]] = {
+    BrokerState.ACTIVE: "",
+    BrokerState.STOPPING: "broker is stopping",
+    BrokerState.FENCED: "broker is fenced",
+    BrokerState.CLOSED: "broker has stopped",
+    BrokerState.SILENT: "broker is silent",
+    BrokerState.DOWN: "broker is down",
+}
+
+
 def why_words(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""
-    down = "" if broker is not None and broker.is_up else "broker is gone"
-    if broker is not None and not broker.is_up:
-        down = {"STOPPING": "broker is stopping", "CLOSED": "broker has stopped"}.get(broker.state, "broker is fenced")
+    down = "broker is gone" if broker is None else _DOWN[broker.state]
     if node == partition.leader:
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")
     if node in partition.isr:
@@ -300,7 +310,7 @@ def why_words(
         return f"OUT: {down}" + (", may lead again" if may_lead else ""), "bad"
     end, top = partition.log_end_offsets.get(node), top_of(partition)
     if detail is not None and node in detail.adding_replicas:
-        return f"new: copying, {format_count(max(0, top - (end or 0)))} to go", "warn"
+        return f"new: copying, {format_count(lag_records(end or 0, top))} to go", "warn"
     if partition.leader is None:
         return "OUT: there is no leader to copy from", "bad"
     if end is None:
@@ -454,10 +464,10 @@ def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: t
     tone: Tone = "bad" if is_out else "warn" if is_gone else "accent"
     if end is None:
         return Cell(f"{node}{sign}{'not known':<{width}.{width}}", "bad" if is_out else "dim")
-    lag = max(0, top - end)
+    lag = partition.lag(node)
     bar = offset_bar(end, partition.high_watermark or 0, top, window, width, look)
     behind = f" {format_count(lag)}" if lag else ""
-    return Cell(f"{node}{sign}{bar}{behind}", tone, lag)
+    return Cell(f"{node}{sign}{bar}{behind}", tone, -1 if lag is None else lag)
 
 
 class ReplicationTable:

@@ -8,7 +8,6 @@ from typing import Any
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.errors import YakError
-from yak.view.partition_state import Replication
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
@@ -35,10 +34,6 @@ class Partition:
     leader: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-
-    def replication(self, min_isr: int) -> Replication:
-        """What decides its state; `min_isr` is its topic's (`Admin.min_isrs`)."""
-        return Replication(self.leader >= 0, len(self.replicas), len(self.isr), min_isr)
 
 
 @dataclass(frozen=True, slots=True)

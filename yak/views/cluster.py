@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import BrokerInfo, Image
+from yak.view.partition_state import BrokerCounts, count_by_broker
 from yak.views.health import HealthView
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ class ClusterView:
         self._broker, self._http_scheme = broker, http_scheme
         self._health = HealthView(broker)
         self._image: Image | None = None
-        self._leaders: Counter[int] = Counter()
-        self._replicas: Counter[int] = Counter()
-        self._in_sync: Counter[int] = Counter()
+        self._counts: dict[int | None, BrokerCounts] = {}
         self._reassigning = 0
 
     def look(self) -> dict[str, Any]:
@@ -47,26 +45,22 @@ class ClusterView:
         }
 
     def _one(self, image: Image, info: BrokerInfo) -> dict[str, Any]:
+        counts = self._counts.get(info.node_id, BrokerCounts())
         return {
             **registration_json(info, self._http_scheme),
             "is_controller": info.node_id == image.controller_id,
-            "leaders": self._leaders[info.node_id],
-            "replicas": self._replicas[info.node_id],
-            "replicas_in_sync": self._in_sync[info.node_id],
+            "leaders": counts.leaders,
+            "replicas": counts.replicas,
+            "replicas_in_sync": counts.replicas - counts.out_of_sync,
         }
 
     def _count(self, image: Image) -> None:
         if image is self._image:
             return
         self._image = image
-        self._leaders, self._replicas, self._in_sync = Counter(), Counter(), Counter()
-        self._reassigning = 0
-        for topic in image.topics.values():
-            for info in topic.partitions:
-                self._leaders[info.leader] += 1
-                self._replicas.update(info.replicas)
-                self._in_sync.update(info.isr)
-                self._reassigning += bool(info.adding_replicas or info.removing_replicas)
+        found = [info for topic in image.topics.values() for info in topic.partitions]
+        self._counts = count_by_broker(found)
+        self._reassigning = sum(bool(info.adding_replicas or info.removing_replicas) for info in found)
 
 
 def registration_json(info: BrokerInfo, http_scheme: str) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.image import Image, PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER
+from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.view.partition_state import NONE, Replication, StateCounts
 from yak.views.quorum import own_quorum_json
@@ -157,11 +156,6 @@ class HealthView:
         return reasons
 
 
-def replication_of(info: PartitionInfo, min_isr: int) -> Replication:
-    """What decides a partition's state."""
-    return Replication(info.leader != NO_LEADER, len(info.replicas), len(info.isr), min_isr)
-
-
 class MinIsrs:
     """`min.insync.replicas` of the topics of one image, resolved once per distinct override."""
 
@@ -188,5 +182,5 @@ def _count(broker: Broker, image: Image) -> PartitionCounts:
     return PartitionCounts(
         sum(info.leader == node_id for info, _ in found),
         sum(node_id in info.replicas for info, _ in found),
-        StateCounts.of(replication_of(info, min_isr) for info, min_isr in found),
+        StateCounts.of(Replication.of(info, min_isr) for info, min_isr in found),
     )

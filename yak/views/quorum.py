@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.view.lag import lag_records
+
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.cluster.image import BrokerInfo
@@ -64,7 +66,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
             "host": None if address is None else address.host,
             "port": None if address is None else address.port,
             "log_end_offset": _known(replica.log_end_offset),
-            "lag": None if replica.log_end_offset < 0 else end - replica.log_end_offset,
+            "lag": lag_records(_known(replica.log_end_offset), end),
             "last_fetch_time_ms": _known(replica.last_fetch_timestamp),
             "last_caught_up_time_ms": _known(replica.last_caught_up_timestamp),
         }

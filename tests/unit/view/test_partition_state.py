@@ -16,13 +16,13 @@ REPLICATIONS = st.integers(1, 5).flatmap(
 @pytest.mark.parametrize(
     ("replication", "state"),
     [
-        (Replication(True, 3, 3, 2), "ok"),
-        (Replication(True, 3, 2, 1), "under_replicated"),
-        (Replication(True, 3, 2, 2), "at_min_isr"),
-        (Replication(True, 3, 1, 2), "under_min_isr"),
-        (Replication(False, 3, 1, 2), "offline"),
-        (Replication(True, 1, 1, 1), "ok"),
-        (Replication(True, 2, 2, 5), "ok"),
+        (Replication(False, 3, 3, 2), "ok"),
+        (Replication(False, 3, 2, 1), "under_replicated"),
+        (Replication(False, 3, 2, 2), "at_min_isr"),
+        (Replication(False, 3, 1, 2), "under_min_isr"),
+        (Replication(True, 3, 1, 2), "offline"),
+        (Replication(False, 1, 1, 1), "ok"),
+        (Replication(False, 2, 2, 5), "ok"),
     ],
 )
 def test_state_of_a_partition_is_its_worst_condition(replication: Replication, state: str) -> None:
