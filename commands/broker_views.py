@@ -141,12 +141,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
     before_at = 0.0
     for look in itertools.count(1):
         metadata = admin.metadata()
-        led = {
-            TopicPartition(topic.name, each.number): each.leader
-            for topic in metadata.topics.values()
-            for each in topic.partitions
-            if each.leader >= 0
-        }
+        led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
         ends = _ends(admin, list(led))
         now = time.monotonic()
         rows = broker_rows(admin, sizes=False)

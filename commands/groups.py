@@ -13,6 +13,7 @@ from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import counted, format_duration, group_digits
+from yak.view.groups import partitions_json
 
 if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
@@ -243,8 +244,8 @@ def member_documents(group: "Group") -> list[dict[str, Any]]:
             "instance_id": each.instance_id,
             "client_id": each.client_id,
             "host": each.host,
-            "assignment": _partition_documents(each.assigned),
-            "target_assignment": _partition_documents(each.target),
+            "assignment": partitions_json(each.assigned),
+            "target_assignment": partitions_json(each.target),
             "subscription": None if each.topics is None else list(each.topics),
             "subscription_regex": each.pattern,
             "assignor": group.assignor,
@@ -252,12 +253,6 @@ def member_documents(group: "Group") -> list[dict[str, Any]]:
         }
         for each in group.members or ()
     ]
-
-
-def _partition_documents(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
-    if partitions is None:
-        return None
-    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
 
 
 def reset_rows(
@@ -670,7 +665,7 @@ def _look(
                 continue
             error: YakError = found
         elif found.members and not with_members:
-            error = active_group(found, f'group "{name}" was not deleted')
+            error = active_group(name, found.members, f'group "{name}" was not deleted')
         else:
             there.append(name)
             continue

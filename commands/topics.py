@@ -71,11 +71,6 @@ def state_of(topic: "Topic", min_isr: int) -> PartitionState:
     return worst(Replication.of(each, min_isr).state for each in topic.partitions)
 
 
-def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
-    """A topic's partitions; with `led` only those with a leader."""
-    return [TopicPartition(topic.name, each.number) for each in topic.partitions if not led or each.leader >= 0]
-
-
 def list_rows(
     g: "Globals",
     admin: "Admin",
@@ -116,8 +111,7 @@ def list_rows(
 
 def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
     """High watermark minus log start, summed over partitions with a leader."""
-    partitions = [each for topic in topics for each in partitions_of(topic, led=True)]
-    marks = admin.watermarks(partitions)
+    marks = admin.watermarks([each for topic in topics for each in topic.led])
     counts: dict[str, int] = {topic.name: 0 for topic in topics}
     for partition, (low, high) in marks.items():
         counts[partition.topic] += high - low
@@ -141,9 +135,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     """All details of one topic. Raises YakError (`unknown-topic`)."""
     metadata = admin.metadata()
     topic = metadata.require_topic(name)
-    partitions = partitions_of(topic, led=True)
-    marks = admin.watermarks(partitions)
-    latest = admin.offsets(dict.fromkeys(partitions, "latest"))
+    marks = admin.watermarks(list(topic.led))
+    latest = admin.offsets(dict.fromkeys(marks, "latest"))
     configs = admin.configs("topic", name)
     damaged = admin.damaged_offsets(name)
     min_isr = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
@@ -226,7 +219,7 @@ class TrimStep:
 def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None) -> list[TrimStep]:
     """The plan of `trim`. An integer below 100 thousand million is an offset, anything else a time."""
     topic = admin.metadata().require_topic(name)
-    wanted = partitions_of(topic, led=True)
+    wanted = list(topic.led)
     if partitions is not None:
         numbers = {int(part) for part in partitions.split(",") if part.strip().isdigit()}
         wanted = [each for each in wanted if each.partition in numbers]

@@ -147,7 +147,7 @@ def test_a_plan_is_shown_and_moves_what_it_says():
 
 
 def test_a_group_with_members_is_refused_with_who_they_are():
-    refused = active_group(LIVE, "no")
+    refused = active_group(LIVE.group_id, LIVE.members, "no")
 
     async def scenario():
         source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))

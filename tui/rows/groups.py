@@ -14,7 +14,7 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
 from yak.view.formats import format_duration
-from yak.view.groups import PartitionLag
+from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
 COLUMNS: Final = (
@@ -272,11 +272,9 @@ def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
     ]
 
 
-def members_words(said: Mapping[str, Any]) -> str:
-    """`worker-1 at 10.0.0.1, worker-2 at 10.0.0.2 and 3 more`."""
-    members = said["members"]
-    shown = ", ".join(f"{each['client_id']} at {each['host'].lstrip('/')}" for each in members[:3])
-    return shown + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+def members_of(said: Mapping[str, Any]) -> list[Member]:
+    """The members, by name and host."""
+    return [Member(each["member_id"], each["client_id"], each["host"]) for each in said["members"]]
 
 
 WAYS: Final = ("earliest", "latest", "time", "offset", "shift by", "current", "file")

@@ -41,35 +41,36 @@ def isr_cell(partition: Partition, look: Look) -> Cell:
     return Cell(words, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
 
 
+def _leader_cell(partition: Partition, look: Look) -> Cell:
+    leader = partition.leader
+    return Cell(look.sign("none"), "bad", -1) if leader is None else Cell(str(leader), "", leader)
+
+
+def _offset_cell(offset: int | None, look: Look, tone: Tone = "") -> Cell:
+    return Cell(look.number(offset), tone, -1 if offset is None else offset)
+
+
 def partition_rows(partitions: Sequence[Partition], facts: TopicFacts | None, look: Look, now_ms: int) -> list[Row]:
     """Rows ordered by partition number, which is the key."""
     return [_partition_row(each, facts, look, now_ms) for each in partitions]
 
 
 def _partition_row(partition: Partition, facts: TopicFacts | None, look: Look, now_ms: int) -> Row:
-    tone = TONES[partition.state]
-    since = ""
-    if partition.since_ms is not None and tone != "good":
-        since = format_duration(max(0, now_ms - partition.since_ms))
     start = None if facts is None else facts.log_starts.get(partition.partition)
     size = None if facts is None else facts.sizes.get(partition.partition)
-    leader = look.sign("none") if partition.leader is None else str(partition.leader)
-    high = partition.high_watermark
     return Row(
         str(partition.partition),
         (
             Cell(str(partition.partition), "strong", partition.partition),
-            Cell(
-                leader, "bad" if partition.leader is None else "", -1 if partition.leader is None else partition.leader
-            ),
+            _leader_cell(partition, look),
             Cell(str(partition.leader_epoch), "", partition.leader_epoch),
             isr_cell(partition, look),
-            Cell(look.number(high), "", -1 if high is None else high),
-            Cell(look.number(start), "dim", -1 if start is None else start),
+            _offset_cell(partition.high_watermark, look),
+            _offset_cell(start, look, "dim"),
             Cell(look.size(size), "", -1 if size is None else size),
             figure(look.rate(partition.rate_in), partition.rate_in),
             state_cell(partition, look),
-            Cell(since, tone, 0 if partition.since_ms is None else now_ms - partition.since_ms),
+            since_cell(partition, now_ms),
         ),
     )
 
@@ -241,8 +242,8 @@ def _replica_row(
         (
             Cell(str(node), "strong", node),
             Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
-            Cell(look.number(end), "", -1 if end is None else end),
-            Cell(look.number(lag), "warn" if lag and node not in partition.isr else "", -1 if lag is None else lag),
+            _offset_cell(end, look),
+            _offset_cell(lag, look, "warn" if lag and node not in partition.isr else ""),
             Cell(bar, tone if tone != "good" else "accent"),
             fetched,
             caught_up,
@@ -284,21 +285,13 @@ def _times(
     return fetched, Cell(format_duration(follower.caught_up_ms + since), "", follower.caught_up_ms)
 
 
-_DOWN: Final[Mapping[BrokerState, str]] = {
-    BrokerState.ACTIVE: "",
-    BrokerState.STOPPING: "broker is stopping",
-    BrokerState.FENCED: "broker is fenced",
-    BrokerState.CLOSED: "broker has stopped",
-    BrokerState.SILENT: "broker is silent",
-    BrokerState.DOWN: "broker is down",
-}
-
-
 def why_words(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""
-    down = "broker is gone" if broker is None else _DOWN[broker.state]
+    down = "broker is gone" if broker is None else "" if broker.is_up else f"broker is {broker.state.lower()}"
+    if broker is not None and broker.state is BrokerState.CLOSED:
+        down = "broker has stopped"
     if node == partition.leader:
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")
     if node in partition.isr:
@@ -406,11 +399,6 @@ def bar_width(width: int, replicas: int) -> int:
     return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
 
 
-def key_of(partition: Partition) -> str:
-    """`orders-0`, the key of its row."""
-    return partition.name
-
-
 def state_cell(partition: Partition, look: Look) -> Cell:
     """The partition's state as a sign and words."""
     state = partition.state
@@ -422,7 +410,7 @@ def since_cell(partition: Partition, now_ms: int) -> Cell:
     if partition.since_ms is None:
         return Cell("", "", 0)
     since_ms = max(0, now_ms - partition.since_ms)
-    return Cell(format_duration(since_ms), "warn", since_ms)
+    return Cell(format_duration(since_ms), TONES[partition.state], since_ms)
 
 
 def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: int, replicas: int, width: int) -> Row:
@@ -433,21 +421,16 @@ def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: 
     window, top = window_of(partition), top_of(partition)
     bars = [_bar(node, partition, picture, look, (top, window, width)) for node in order[:REPLICAS_MAX]]
     bars += [Cell("")] * (min(replicas, REPLICAS_MAX) - len(bars))
-    high = partition.high_watermark
     return Row(
-        key_of(partition),
+        partition.name,
         (
             state_cell(partition, look),
             since_cell(partition, now_ms),
             Cell(partition.name, "strong"),
-            Cell(
-                look.sign("none") if leader is None else str(leader),
-                "bad" if leader is None else "",
-                -1 if leader is None else leader,
-            ),
+            _leader_cell(partition, look),
             Cell(str(partition.leader_epoch), "", partition.leader_epoch),
             isr_cell(partition, look),
-            Cell(look.number(high), "", -1 if high is None else high),
+            _offset_cell(partition.high_watermark, look),
             figure(look.rate(partition.rate_in), partition.rate_in),
             *bars,
         ),
@@ -524,7 +507,7 @@ class ReplicationTable:
         for topic in sorted(picture.topics):
             if with_internal or not is_internal(topic):
                 found += picture.topics[topic]
-        self._by_name = {key_of(each): each for each in found}
+        self._by_name = {each.name: each for each in found}
         self._names = list(self._by_name)
         self._replicas = max((len(each.replicas) for each in found), default=1)
 

@@ -354,8 +354,9 @@ class KafkaAnswers:
         admin = self._admin()
         metadata = admin.metadata()
         topic = metadata.require_topic(name)
-        led = [TopicPartition(name, each.number) for each in topic.partitions if each.leader >= 0]
-        starts = {each.partition: found.offset for each, found in admin.offsets(dict.fromkeys(led, EARLIEST)).items()}
+        starts = {
+            each.partition: found.offset for each, found in admin.offsets(dict.fromkeys(topic.led, EARLIEST)).items()
+        }
         sizes = replica_sizes(metadata, timeout_s=READ_SECONDS)
         return {
             "topic_id": admin.topic_id(name),
@@ -446,7 +447,7 @@ class KafkaAnswers:
         ]
         plan = plan_moves(chosen, to=body.get("to"))
         failed = carry_out(self._admin(), plan.moves, timeout_s=TIMEOUT_MS / 1000)
-        moved = [_place(each.partition) for each in plan.moves if each.partition not in failed]
+        moved = [each.partition._asdict() for each in plan.moves if each.partition not in failed]
         return {
             "moved": moved,
             "stayed": _reasons(plan.stays),
@@ -490,12 +491,8 @@ def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId],
     return eligible, adding
 
 
-def _place(each: TopicPartition) -> dict[str, Any]:
-    return {"topic": each.topic, "partition": each.partition}
-
-
 def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**_place(each), "reason": why} for each, why in places.items()]
+    return [{**each._asdict(), "reason": why} for each, why in places.items()]
 
 
 def _record(each: Received) -> dict[str, Any]:
@@ -594,7 +591,7 @@ def delete_group(servers: str, group: str) -> None:
         if isinstance(found, YakError):
             raise found
         if found.members:
-            raise active_group(found, f'group "{group}" was not deleted')
+            raise active_group(group, found.members, f'group "{group}" was not deleted')
         error = delete_groups(brokers, [group])[group]
         if error is not None:
             raise error

@@ -17,7 +17,7 @@ from yak.local.status import BrokerCondition, BrokerStatus
 from yak.testing.faults import Faults
 from yak.testing.shape import Shape, config_text
 from yak.view.partition_replicas import PartitionReplicas
-from yak.view.partition_state import PartitionState, is_whole
+from yak.view.partition_state import PartitionState
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -111,7 +111,7 @@ def whole(views: Views, nodes: int) -> bool | str:
         if len(view.brokers) < nodes or view.controller_id not in view.brokers:
             return f"{address} knows {len(view.brokers)} of {nodes} brokers, and controller {view.controller_id}"
         for each in view.partitions:
-            if each.leader not in view.brokers or not is_whole(each):
+            if each.leader not in view.brokers or each.state is not PartitionState.OK:
                 return f"{each.name} is {each.state.label}: leader {each.leader}, ISR {each.isr} of {each.replicas}"
     return True
 

@@ -1,12 +1,12 @@
 """A group, its members, and its lag in each partition: `yak groups`, `GET /api/groups/{group}` and the terminal UI."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from yak.ids import NodeId, Offset, TopicPartition
-from yak.view.lag import lag_records, lag_time_ms, total_lag
+from yak.view.lag import lag_records, total_lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,12 @@ class Member:
         }
 
 
+def members_words(members: Sequence[Member]) -> str:
+    """`worker-1 at 10.0.0.1, worker-2 at 10.0.0.2 and 3 more`."""
+    shown = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
+    return shown + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+
+
 def partitions_json(partitions: Iterable[TopicPartition] | None) -> list[dict[str, Any]] | None:
     """An assignment; None if it is unknown."""
     return None if partitions is None else [each._asdict() for each in partitions]
@@ -66,8 +72,9 @@ class PartitionLag:
         return lag_records(self.committed, self.high_watermark)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Lag in time, in milliseconds."""
-        return lag_time_ms(self.lag, self.oldest_unread_ms, now_ms)
+        """Lag in time: the age of the oldest unread record in milliseconds; 0 without lag, None if it is unknown."""
+        oldest_ms = now_ms if self.lag == 0 else self.oldest_unread_ms
+        return None if oldest_ms is None else max(0, now_ms - oldest_ms)
 
     @property
     def trouble(self) -> str | None:

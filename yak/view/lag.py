@@ -1,4 +1,4 @@
-"""Lag in records and in time: of a group behind the log's end, and of a replica behind its leader. Pure."""
+"""Lag in records: of a group behind the high watermark, and of a replica behind its leader. Pure."""
 
 from collections.abc import Iterable
 from typing import overload
@@ -16,13 +16,6 @@ def lag_records(position: Offset | None, end: Offset | None) -> int | None:
     The two are not read at the same moment, and a log can be truncated: a position past the end counts as 0.
     """
     return None if position is None or end is None else max(0, end - position)
-
-
-def lag_time_ms(lag: int | None, oldest_ms: int | None, now_ms: int) -> int | None:
-    """The age of the oldest unread record in milliseconds: 0 without lag, None if its timestamp is unknown."""
-    if lag == 0:
-        return 0
-    return None if oldest_ms is None else max(0, now_ms - oldest_ms)
 
 
 def total_lag(lags: Iterable[int | None]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from operator import and_
 from typing import Final, NamedTuple, Protocol
 
 from yak.ids import NodeId, Offset
@@ -135,6 +136,11 @@ class Replication(NamedTuple):
         return self.isr < self.replicas
 
     @property
+    def conditions(self) -> Conditions:
+        """The conditions that it fulfils."""
+        return Conditions(self.is_offline, self.is_under_min_isr, self.is_at_min_isr, self.is_under_replicated)
+
+    @property
     def state(self) -> PartitionState:
         """The worst of its conditions; `at_min_isr` only for partitions that are under-replicated too."""
         if self.is_offline:
@@ -147,7 +153,7 @@ class Replication(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """A filter: partitions that fulfil one of the chosen conditions, or all partitions if none is chosen."""
+    """Conditions that a partition fulfils, or of a filter: it passes partitions that fulfil one of them, or all if it has none."""
 
     offline: bool = False
     under_min_isr: bool = False
@@ -156,13 +162,7 @@ class Conditions(NamedTuple):
 
     def match(self, partition: Replication) -> bool:
         """Whether a partition passes."""
-        return (
-            not any(self)
-            or (self.offline and partition.is_offline)
-            or (self.under_min_isr and partition.is_under_min_isr)
-            or (self.at_min_isr and partition.is_at_min_isr)
-            or (self.under_replicated and partition.is_under_replicated)
-        )
+        return not any(self) or any(map(and_, self, partition.conditions))
 
 
 ALL: Final = Conditions()
@@ -179,13 +179,7 @@ class StateCounts(NamedTuple):
     @classmethod
     def of(cls, partitions: Iterable[Replication]) -> StateCounts:
         """Count partitions."""
-        offline = under_min_isr = at_min_isr = under_replicated = 0
-        for each in partitions:
-            offline += each.is_offline
-            under_min_isr += each.is_under_min_isr
-            at_min_isr += each.is_at_min_isr
-            under_replicated += each.is_under_replicated
-        return cls(offline, under_min_isr, at_min_isr, under_replicated)
+        return cls(*map(sum, zip(*(each.conditions for each in partitions), strict=True)))
 
 
 NONE: Final = StateCounts()

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from yak.client.groups import describing, lag, offsets
-from yak.client.groups.lag import Marks
 from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.commands.groups import chosen, rewrite
@@ -39,7 +38,7 @@ COMMITTED = {
     "joining": {},
     "new": {O2: 9},
 }
-MARKS = {O0: Marks(5, 30), O1: Marks(0, 100), O2: Marks(9, 9), P0: Marks(0, 0)}
+MARKS = {O0: (5, 30), O1: (0, 100), O2: (9, 9), P0: (0, 0)}
 
 
 def topic(name, count):

@@ -10,7 +10,7 @@ from yak.client.groups.asking import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
-from yak.view.groups import Group
+from yak.view.groups import Group, Member, members_words
 from yak.views.described_groups import CLASSIC, CONSUMER, classic_group, consumer_group
 
 STATES: Final = (
@@ -139,15 +139,12 @@ def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | N
     return YakError("unknown-group", f'group "{name}" does not exist', why=why, try_=("yak groups list",))
 
 
-def active_group(group: Group, what: str) -> YakError:
+def active_group(name: str, members: Sequence[Member], what: str) -> YakError:
     """The error for a change that a group with members refuses; `what` names the change."""
-    members = group.members or ()
-    shown = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
-    more = f" and {len(members) - 3} more" if len(members) > 3 else ""
     verb = "member is" if len(members) == 1 else "members are"
     return YakError(
         "group-active",
         what,
-        why=f"{len(members)} {verb} connected: {shown}{more}",
-        try_=("stop them, and try again", f"yak groups members {group.group_id}"),
+        why=f"{len(members)} {verb} connected: {members_words(members)}",
+        try_=("stop them, and try again", f"yak groups members {name}"),
     )

@@ -8,9 +8,9 @@ leader.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
-from yak.client.admin import EARLIEST, LATEST, Admin
+from yak.client.admin import Admin
 from yak.client.consume import PartitionReader, Window
 from yak.ids import Offset, TopicPartition
 from yak.view.groups import Group, PartitionLag, partition_lags
@@ -20,26 +20,10 @@ _FETCH: Final = {"fetch.message.max.bytes": 4096, "queued.min.messages": 1}
 """As little of each partition as a broker returns, which is one batch."""
 
 
-class Marks(NamedTuple):
-    """A partition's log start offset and high watermark."""
-
-    start: Offset
-    end: Offset
-
-
-def read_marks(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Marks]:
+def read_marks(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Offset, Offset]]:
     """Log start and high watermark of each partition that exists and has a leader, in two requests per leader."""
-    topics = admin.metadata().topics
-    led = {
-        TopicPartition(topic.name, each.number)
-        for topic in topics.values()
-        for each in topic.partitions
-        if each.leader >= 0
-    }
-    there = sorted({each for each in partitions if each in led})
-    low = admin.offsets(dict.fromkeys(there, EARLIEST))
-    high = admin.offsets(dict.fromkeys(there, LATEST))
-    return {each: Marks(low[each].offset, high[each].offset) for each in there}
+    led = {partition for topic in admin.metadata().topics.values() for partition in topic.led}
+    return admin.watermarks(sorted(led.intersection(partitions)))
 
 
 def read_lags(admin: Admin, group: Group, committed: Mapping[TopicPartition, Offset]) -> Group:

@@ -4,7 +4,7 @@
 `__consumer_offsets`, known from the image.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -169,7 +169,12 @@ def _not_found(group_id: str) -> Problem:
 
 async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     node_id = coordinator_of(context, group_id)
-    found = await _consumer(context, group_id, node_id) or await _classic(context, group_id, node_id)
+    found = None
+    for described in (
+        (consumer_group_describe.KEY, "group_ids", consumer_group),
+        (describe_groups.KEY, "groups", classic_group),
+    ):
+        found = found or await _group(context, group_id, node_id, *described)
     committed = await _committed(context, group_id, node_id)
     if found is None:
         raise _not_found(group_id)
@@ -185,22 +190,16 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     return replace(found, partitions=lags).as_json()
 
 
-async def _consumer(context: Context, group_id: str, node_id: NodeId) -> Group | None:
-    fields = {"group_ids": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.broker_client.ask(consumer_group_describe.KEY, fields, node_id=node_id)).groups
-    if group.error_code == ErrorCode.group_id_not_found:
+async def _group(
+    context: Context, group_id: str, node_id: NodeId, api_key: int, names: str, read: Callable[[Any, NodeId], Group]
+) -> Group | None:
+    """The group, if it has the type that an API describes. `names` is the request's field of groups."""
+    fields = {names: [group_id], "include_authorized_operations": False}
+    (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id)).groups
+    if found.error_code == ErrorCode.group_id_not_found:
         return None
-    _check(group.error_code, f"group {group_id!r}")
-    return consumer_group(group, node_id)
-
-
-async def _classic(context: Context, group_id: str, node_id: NodeId) -> Group | None:
-    fields = {"groups": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.broker_client.ask(describe_groups.KEY, fields, node_id=node_id)).groups
-    if group.error_code == ErrorCode.group_id_not_found:
-        return None
-    _check(group.error_code, f"group {group_id!r}")
-    return classic_group(group, node_id)
+    _check(found.error_code, f"group {group_id!r}")
+    return read(found, node_id)
 
 
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
