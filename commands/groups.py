@@ -138,8 +138,7 @@ def group_document(group: "Group", *, now_ms: int, when: Callable[[int], str]) -
 def _lag_row(each: "PartitionLag", *, now_ms: int, when: Callable[[int], str]) -> dict[str, Any]:
     member = each.member
     return {
-        "topic": each.partition.topic,
-        "partition": each.partition.partition,
+        **each.partition._asdict(),
         "committed_offset": each.committed,
         "log_start_offset": each.log_start_offset,
         "log_end_offset": each.high_watermark,
@@ -262,8 +261,7 @@ def reset_rows(
     return [
         {
             "group": group,
-            "topic": each.partition.topic,
-            "partition": each.partition.partition,
+            **each.partition._asdict(),
             "before": each.before,
             "after": each.before if each.after is None else each.after,
             "change": None if each.before is None or each.after is None else each.after - each.before,
