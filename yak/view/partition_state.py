@@ -58,8 +58,10 @@ def count_by_broker(partitions: Iterable[Assigned]) -> dict[NodeId | None, Broke
     out: Counter[NodeId | None] = Counter()
     for each in partitions:
         leaders[each.leader] += 1
-        replicas.update(each.replicas)
-        out.update(out_of_sync(each))
+        for node in each.replicas:
+            replicas[node] += 1
+        if len(each.isr) < len(each.replicas):
+            out.update(out_of_sync(each))
     return {node: BrokerCounts(leaders[node], replicas[node], out[node]) for node in {*leaders, *replicas}}
 
 
@@ -179,7 +181,9 @@ class StateCounts(NamedTuple):
     @classmethod
     def of(cls, partitions: Iterable[Replication]) -> StateCounts:
         """Count partitions."""
-        return cls(*map(sum, zip(*(each.conditions for each in partitions), strict=True)))
+        # few partitions differ
+        counts = [(each.conditions, count) for each, count in Counter(partitions).items()]
+        return cls(*(sum(count for found, count in counts if found[index]) for index in range(len(cls._fields))))
 
 
 NONE: Final = StateCounts()

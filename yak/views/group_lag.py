@@ -26,10 +26,6 @@ class TopicLag:
     elsewhere: list[tuple[int, Offset]] = field(default_factory=list)
     """(partition, committed offset) of the partitions without a usable replica here."""
 
-    def add(self, high_watermark: Offset, committed: Offset) -> None:
-        """Add a partition's lag; a commit past the high watermark counts as 0."""
-        self.messages += lag_records(committed, high_watermark)
-
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:
     """The groups that this broker coordinates, without those that are still loading."""
@@ -56,7 +52,7 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
             continue
         partition = broker.partitions.get(TopicPartition(topic, index))
         if partition is not None and partition.log is not None and (partition.is_leader or partition.is_follower):
-            lag.add(partition.high_watermark, offset.offset)
+            lag.messages += lag_records(offset.offset, partition.high_watermark)
         else:
             lag.elsewhere.append((index, offset.offset))
     return lag
