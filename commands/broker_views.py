@@ -9,6 +9,7 @@ from yak.commands.settings import closest
 from yak.commands.units import format_time
 from yak.errors import YakError
 from yak.ids import TopicPartition
+from yak.view.broker_state import BrokerState
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -21,30 +22,36 @@ CLEAR_SCREEN = "\x1b[H\x1b[J"
 def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
     """One row per broker, including offline ones. Skew: how far its leader count is from an even share, in percent."""
     from yak.client.members import read_members
+    from yak.view.partition_state import BrokerCounts, count_by_broker
 
     metadata = admin.metadata()
     members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s)
     controller_id = admin.controller_id(metadata, is_yak=any(member.role for member in members))
     partitions = [each for topic in metadata.topics.values() for each in topic.partitions]
     share = len(partitions) / len(metadata.brokers) if metadata.brokers else 0.0
+    counts = count_by_broker(partitions)
     rows = []
     on_disk = _bytes_by_broker(admin, metadata) if sizes else {}
     for member in members:
         node_id, is_up = member.node_id, member.node_id in metadata.brokers
-        leaders = sum(each.leader == node_id for each in partitions)
+        leaders, replicas, out_of_sync = counts.get(node_id, BrokerCounts())
         rows.append(
             {
                 "id": node_id,
                 "address": member.address,
                 "rack": member.rack,
                 "role": member.role,
-                "state": member.state,
+                "state": member.state.value,
                 "controller": node_id == controller_id,
                 "leaders": leaders,
                 "leaders_skew_percent": round(100 * (leaders - share) / share) if share and is_up else 0,
-                "replicas": sum(node_id in each.replicas for each in partitions),
-                "under_replicated": sum(node_id in each.replicas and node_id not in each.isr for each in partitions),
-                **({"size_bytes": on_disk.get(node_id) if member.state == "ACTIVE" else None} if sizes else {}),
+                "replicas": replicas,
+                "under_replicated": out_of_sync,
+                **(
+                    {"size_bytes": on_disk.get(node_id) if member.state is BrokerState.ACTIVE else None}
+                    if sizes
+                    else {}
+                ),
             }
         )
     return rows
@@ -80,14 +87,14 @@ def _by_machine(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def _folded(mates: list[dict[str, Any]]) -> dict[str, Any]:
     """The row of a machine: ids and states together, sums of what its brokers have."""
     states = [row["state"] for row in mates]
-    up = states.count("ACTIVE")
+    up = states.count(BrokerState.ACTIVE)
     hosts = dict.fromkeys(row["address"].rpartition(":")[0] for row in mates if row["address"] is not None)
     folded = {
         **mates[0],
         "id": ",".join(str(row["id"]) for row in mates),
         "address": ",".join(hosts) or None,
         "role": mates[0]["role"] if len({row["role"] for row in mates}) == 1 else None,
-        "state": states[0] if len(set(states)) == 1 else f"{up} of {len(mates)} ACTIVE",
+        "state": states[0] if len(set(states)) == 1 else f"{up} of {len(mates)} {BrokerState.ACTIVE}",
         "controller": any(row["controller"] for row in mates),
         "leaders_skew_percent": round(sum(row["leaders_skew_percent"] for row in mates) / max(up, 1)),
     }
@@ -134,12 +141,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
     before_at = 0.0
     for look in itertools.count(1):
         metadata = admin.metadata()
-        led = {
-            TopicPartition(topic.name, each.number): each.leader
-            for topic in metadata.topics.values()
-            for each in topic.partitions
-            if each.leader >= 0
-        }
+        led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
         ends = _ends(admin, list(led))
         now = time.monotonic()
         rows = broker_rows(admin, sizes=False)

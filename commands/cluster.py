@@ -7,6 +7,7 @@ from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
+from yak.view.broker_state import BrokerState
 from yak.view.formats import counted
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _migrate_others(g: Globals, to: str) -> None:
     if all(each.uses(to) and each.stores == to for each in found):
         _report(g, to, metadata.cluster_id, has_moved=False)
         return
-    absent = [node_id for node_id, member in members.items() if node_id not in addresses or member.state != "ACTIVE"]
+    absent = [node_id for node_id, member in members.items() if node_id not in addresses or member.state != GOOD_STATE]
     check_ready(found, absent, to)
     has_moved = not all(each.uses(to) for each in found)
     if has_moved:
@@ -260,7 +261,8 @@ def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> 
     g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
 
 
-GOOD_STATE = "ACTIVE"
+GOOD_STATE = BrokerState.ACTIVE
+"""Of a broker; also the name of its session's normal state."""
 QUORUM = "quorum"
 """What a broker of a metadata quorum reports as its store."""
 QUORUM_SECONDS = 1.0
@@ -323,7 +325,7 @@ def show(g: Globals) -> int:
 def look(admin: "Admin") -> dict[str, Any]:
     """The cluster as a document; it has no `metadata` for a broker that is not yak."""
     from yak.client.members import ROLE, read_members
-    from yak.view.partition_state import StateCounts
+    from yak.view.partition_state import Replication, StateCounts
 
     metadata = admin.metadata()
     members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS))
@@ -334,7 +336,7 @@ def look(admin: "Admin") -> dict[str, Any]:
             "address": member.address,
             "role": member.role,
             "rack": member.rack,
-            "state": member.state,
+            "state": member.state.value,
             "controller": member.node_id == controller_id,
             **{key: _value(member.configs[name]) for name, key in STORE_CONFIGS.items() if name in member.configs},
         }
@@ -342,7 +344,7 @@ def look(admin: "Admin") -> dict[str, Any]:
     ]
     min_isrs = admin.min_isrs(metadata.topics)
     states = StateCounts.of(
-        each.replication(min_isrs[topic.name]) for topic in metadata.topics.values() for each in topic.partitions
+        Replication.of(each, min_isrs[topic.name]) for topic in metadata.topics.values() for each in topic.partitions
     )
     has_quorum = any(broker.get("store") == QUORUM for broker in brokers)
     return {

@@ -106,8 +106,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
 def _move_rows(plan: "Plan", moved: "Moved") -> list[dict[str, Any]]:
     rows = [
         {
-            "topic": each.partition.topic,
-            "partition": each.partition.partition,
+            **each.partition._asdict(),
             "from": each.leader,
             "to": each.to,
             "result": f"failed: {moved.failed[each.partition]}" if each.partition in moved.failed else "moved",

@@ -13,12 +13,12 @@ from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import counted, format_duration, group_digits
+from yak.view.groups import partitions_json
 
 if TYPE_CHECKING:
     from yak.client.groups.asking import GroupBrokers
-    from yak.client.groups.describing import Group, Member
-    from yak.client.groups.lag import Marks, PartitionLag
     from yak.client.groups.reset import ResetPlan, Step, Target
+    from yak.view.groups import Group, Member, PartitionLag
 
 VERBS = {
     "--list": "list",
@@ -100,36 +100,25 @@ MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
 RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
 
 
-def total_lag(committed: Mapping[TopicPartition, Offset], marks: "Mapping[TopicPartition, Marks]") -> int | None:
-    """Unread records over all partitions with a known lag; None when there is none."""
-    known = [max(0, marks[each].end - offset) for each, offset in committed.items() if each in marks]
-    return sum(known) if known else None
-
-
-def list_row(
-    group: "Group", committed: Mapping[TopicPartition, Offset] | None, marks: "Mapping[TopicPartition, Marks]"
-) -> dict[str, Any]:
-    """One row of `yak groups list`; `committed` is None if offsets were not requested."""
+def list_row(group: "Group", *, with_lag: bool) -> dict[str, Any]:
+    """One row of `yak groups list`."""
+    committed = [each for each in group.partitions if each.committed is not None] if with_lag else None
     return {
         "group": group.group_id,
         "type": group.type,
         "state": group.state,
         "members": None if group.members is None else len(group.members),
-        "coordinator": group.coordinator.node_id,
-        "lag": None if committed is None else total_lag(committed, marks),
+        "coordinator": group.coordinator,
+        "lag": None if committed is None else group.lag,
         "protocol_type": group.protocol_type or None,
         "assignor": group.assignor,
         "partitions": None if committed is None else len(committed),
-        "coordinator_address": group.coordinator.address,
+        "coordinator_address": group.coordinator_address,
     }
 
 
-def group_document(
-    group: "Group", lags: "Sequence[PartitionLag]", *, now_ms: int, when: Callable[[int], str]
-) -> dict[str, Any]:
+def group_document(group: "Group", *, now_ms: int, when: Callable[[int], str]) -> dict[str, Any]:
     """A whole group, as `yak groups describe -o json` prints it."""
-    ages = [age for each in lags if (age := each.age_ms(now_ms)) is not None]
-    known = [each.lag for each in lags if each.lag is not None]
     return {
         "group": group.group_id,
         "type": group.type,
@@ -137,25 +126,24 @@ def group_document(
         "protocol_type": group.protocol_type or None,
         "assignor": group.assignor,
         "epoch": group.epoch,
-        "coordinator": group.coordinator.node_id,
-        "coordinator_address": group.coordinator.address,
+        "coordinator": group.coordinator,
+        "coordinator_address": group.coordinator_address,
         "members": len(group.members or ()),
-        "lag": sum(known) if known else None,
-        "lag_ms": max(ages, default=None),
-        "partitions": [_lag_row(each, now_ms=now_ms, when=when) for each in lags],
+        "lag": group.lag,
+        "lag_ms": group.lag_ms(now_ms),
+        "partitions": [_lag_row(each, now_ms=now_ms, when=when) for each in group.partitions],
     }
 
 
 def _lag_row(each: "PartitionLag", *, now_ms: int, when: Callable[[int], str]) -> dict[str, Any]:
     member = each.member
     return {
-        "topic": each.partition.topic,
-        "partition": each.partition.partition,
+        **each.partition._asdict(),
         "committed_offset": each.committed,
-        "log_start_offset": None if each.marks is None else each.marks.start,
-        "log_end_offset": None if each.marks is None else each.marks.end,
+        "log_start_offset": each.log_start_offset,
+        "log_end_offset": each.high_watermark,
         "lag": each.lag,
-        "lag_ms": each.age_ms(now_ms),
+        "lag_ms": each.lag_ms(now_ms),
         "oldest_unread": None if each.oldest_unread_ms is None else when(each.oldest_unread_ms),
         "member_id": None if member is None else member.member_id,
         "client_id": None if member is None else member.client_id,
@@ -255,8 +243,8 @@ def member_documents(group: "Group") -> list[dict[str, Any]]:
             "instance_id": each.instance_id,
             "client_id": each.client_id,
             "host": each.host,
-            "assignment": _partition_documents(each.assigned),
-            "target_assignment": _partition_documents(each.target),
+            "assignment": partitions_json(each.assigned),
+            "target_assignment": partitions_json(each.target),
             "subscription": None if each.topics is None else list(each.topics),
             "subscription_regex": each.pattern,
             "assignor": group.assignor,
@@ -266,12 +254,6 @@ def member_documents(group: "Group") -> list[dict[str, Any]]:
     ]
 
 
-def _partition_documents(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
-    if partitions is None:
-        return None
-    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
-
-
 def reset_rows(
     group: str, steps: "Iterable[Step]", results: Mapping[TopicPartition, YakError | None] | None
 ) -> list[dict[str, Any]]:
@@ -279,8 +261,7 @@ def reset_rows(
     return [
         {
             "group": group,
-            "topic": each.partition.topic,
-            "partition": each.partition.partition,
+            **each.partition._asdict(),
             "before": each.before,
             "after": each.before if each.after is None else each.after,
             "change": None if each.before is None or each.after is None else each.after - each.before,
@@ -348,9 +329,12 @@ def _rows(
     g: Globals, brokers: "GroupBrokers", known: "dict[str, Group]", *, with_lag: bool
 ) -> tuple[list[dict[str, Any]], int]:
     """One row per group, and the number of groups with missing data."""
+    from dataclasses import replace
+
     from yak.client.groups.describing import describe_groups
     from yak.client.groups.lag import read_marks
     from yak.client.groups.offsets import committed_offsets
+    from yak.view.groups import partition_lags
 
     described = describe_groups(brokers, known.values())
     committed = committed_offsets(brokers, list(known)) if with_lag else {}
@@ -369,7 +353,9 @@ def _rows(
         if isinstance(found, YakError) and found.code == "unknown-group":
             continue
         group = listed if isinstance(found, YakError) else found
-        rows.append(list_row(group, offsets if isinstance(offsets, dict) else None, marks))
+        if isinstance(offsets, dict):
+            group = replace(group, partitions=partition_lags(group, offsets, marks))
+        rows.append(list_row(group, with_lag=isinstance(offsets, dict)))
     return rows, failed
 
 
@@ -416,15 +402,15 @@ def _document(
 ) -> dict[str, Any]:
     from dataclasses import replace
 
-    from yak.client.groups.lag import lags_of, oldest_unread, read_marks
+    from yak.client.groups.lag import oldest_unread, read_lags
 
     admin = brokers.admin
-    assigned = {each for member in group.members or () for each in member.assigned or ()}
-    lags = lags_of(committed, group.members or (), read_marks(admin, assigned | set(committed)))
+    group = read_lags(admin, group, committed)
     if with_time:
-        ages = oldest_unread(admin.servers, lags, timeout_s=admin.timeout_s, verbose=g.verbose)
-        lags = [replace(each, oldest_unread_ms=ages.get(each.partition)) for each in lags]
-    return group_document(group, lags, now_ms=g.now_ms(), when=time_text(g.zone))
+        ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.verbose)
+        aged = tuple(replace(each, oldest_unread_ms=ages.get(each.partition)) for each in group.partitions)
+        group = replace(group, partitions=aged)
+    return group_document(group, now_ms=g.now_ms(), when=time_text(g.zone))
 
 
 def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
@@ -677,7 +663,7 @@ def _look(
                 continue
             error: YakError = found
         elif found.members and not with_members:
-            error = active_group(found, f'group "{name}" was not deleted')
+            error = active_group(name, found.members, f'group "{name}" was not deleted')
         else:
             there.append(name)
             continue

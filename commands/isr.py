@@ -17,6 +17,7 @@ from yak.errors import Unreachable, UsageError
 from yak.plain_text import one_line
 from yak.view.formats import counted
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
+from yak.view.partition_state import out_of_sync
 
 if TYPE_CHECKING:
     from yak.client.replica_offsets import ClusterReplicas
@@ -81,7 +82,7 @@ def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> lis
     With `max_lag`, a replica with a larger lag is a problem too, and one whose lag is unknown.
     """
     found: list[str] = []
-    out = [node for node in partition.replicas if node not in partition.isr]
+    out = out_of_sync(partition)
     replication = partition.replication
     if replication.is_offline:
         found.append("offline: no leader, neither writes nor reads")

@@ -200,12 +200,12 @@ def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, A
         {
             "node": each.node_id,
             "status": state.status_of(each),
+            "directory_id": _kafka_id(each),
             "address": each.address or (brokers[each.node_id].address if each.node_id in brokers else None),
             "log_end": each.log_end_offset,
             "lag": each.lag,
             "fetched": each.fetched_ms_ago,
             "caught_up": each.caught_up_ms_ago,
-            "directory_id": _kafka_id(each),
         }
         for each in (*state.voters, *state.observers)
     ]
@@ -226,25 +226,20 @@ def _for_people(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _document(state: "QuorumState", metadata: "ClusterMetadata", rows: list[dict[str, Any]]) -> dict[str, Any]:
-    def replica(row: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "node_id": row["node"],
-            "status": row["status"],
-            "directory_id": row["directory_id"],
-            "address": row["address"],
-            "log_end_offset": row["log_end"],
-            "lag": row["lag"],
-            "fetched_ms_ago": row["fetched"],
-            "caught_up_ms_ago": row["caught_up"],
-        }
-
+    keys = {
+        "node": "node_id",
+        "log_end": "log_end_offset",
+        "fetched": "fetched_ms_ago",
+        "caught_up": "caught_up_ms_ago",
+    }
+    nodes = [{keys.get(name, name): value for name, value in row.items()} for row in rows]
     return {
         "cluster_id": metadata.cluster_id,
         "leader_id": state.leader_id,
         "leader_epoch": state.epoch,
         "high_watermark": state.high_watermark,
-        "voters": [replica(row) for row in rows if row["status"] != "observer"],
-        "observers": [replica(row) for row in rows if row["status"] == "observer"],
+        "voters": [each for each in nodes if each["status"] != "observer"],
+        "observers": [each for each in nodes if each["status"] == "observer"],
     }
 
 

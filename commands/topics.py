@@ -14,7 +14,7 @@ from yak.commands.units import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import group_digits
-from yak.view.partition_state import Conditions, PartitionState, worst
+from yak.view.partition_state import Conditions, PartitionState, Replication, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -68,12 +68,7 @@ SORTS = ("name", "partitions", "records", "size")
 
 def state_of(topic: "Topic", min_isr: int) -> PartitionState:
     """A topic's state: the worst of its partitions."""
-    return worst(each.replication(min_isr).state for each in topic.partitions)
-
-
-def partitions_of(topic: "Topic", *, led: bool = False) -> list[TopicPartition]:
-    """A topic's partitions; with `led` only those with a leader."""
-    return [TopicPartition(topic.name, each.number) for each in topic.partitions if not led or each.leader >= 0]
+    return worst(Replication.of(each, min_isr).state for each in topic.partitions)
 
 
 def list_rows(
@@ -92,7 +87,7 @@ def list_rows(
     found = [
         topic
         for topic in found
-        if any(conditions.match(each.replication(min_isrs[topic.name])) for each in topic.partitions)
+        if any(conditions.match(Replication.of(each, min_isrs[topic.name])) for each in topic.partitions)
     ]
     wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
@@ -116,8 +111,7 @@ def list_rows(
 
 def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
     """High watermark minus log start, summed over partitions with a leader."""
-    partitions = [each for topic in topics for each in partitions_of(topic, led=True)]
-    marks = admin.watermarks(partitions)
+    marks = admin.watermarks([each for topic in topics for each in topic.led])
     counts: dict[str, int] = {topic.name: 0 for topic in topics}
     for partition, (low, high) in marks.items():
         counts[partition.topic] += high - low
@@ -141,9 +135,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     """All details of one topic. Raises YakError (`unknown-topic`)."""
     metadata = admin.metadata()
     topic = metadata.require_topic(name)
-    partitions = partitions_of(topic, led=True)
-    marks = admin.watermarks(partitions)
-    latest = admin.offsets(dict.fromkeys(partitions, "latest"))
+    marks = admin.watermarks(list(topic.led))
+    latest = admin.offsets(dict.fromkeys(marks, "latest"))
     configs = admin.configs("topic", name)
     damaged = admin.damaged_offsets(name)
     min_isr = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
@@ -162,7 +155,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "log_start_offset": low,
                 "high_watermark": high,
                 "damaged_replicas": dict(sorted(damaged.get(each.number, {}).items())),
-                "state": each.replication(min_isr).state.value,
+                "state": Replication.of(each, min_isr).state.value,
             }
         )
     return {
@@ -226,7 +219,7 @@ class TrimStep:
 def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None) -> list[TrimStep]:
     """The plan of `trim`. An integer below 100 thousand million is an offset, anything else a time."""
     topic = admin.metadata().require_topic(name)
-    wanted = partitions_of(topic, led=True)
+    wanted = list(topic.led)
     if partitions is not None:
         numbers = {int(part) for part in partitions.split(",") if part.strip().isdigit()}
         wanted = [each for each in wanted if each.partition in numbers]

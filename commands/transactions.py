@@ -206,8 +206,7 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     from yak.commands.groups import time_text
 
     row: dict[str, Any] = {
-        "topic": each.partition.topic,
-        "partition": each.partition.partition,
+        **each.partition._asdict(),
         "start_offset": each.start_offset,
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from yak.view.lag import lag_records
+
 Lines = Callable[[Mapping[str, Any]], None]
 
 
@@ -69,7 +71,7 @@ def lag_of(progress: Mapping[str, Any]) -> int | None:
         if told is not None:
             behind += int(told)
         elif latest and end is not None:
-            behind += sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
+            behind += sum(lag_records(end.get(place, 0), offset) for place, offset in latest.items())
         else:
             return None
     return behind if progress.get("sources") else None

@@ -5,15 +5,15 @@ import asyncio
 from pictures import recorded_app, recorded_source
 from textual.widgets import Button, Input, Static
 
-from yak.client.groups.describing import Group, Member, active_group
+from yak.client.groups.describing import active_group
 from yak.client.groups.reset import ResetPlan, Step
-from yak.client.metadata import Broker
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
+from yak.view.groups import Group, Member
 
 O0, O1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 EMPTY = {
@@ -22,9 +22,7 @@ EMPTY = {
     "partitions": [{"topic": "orders", "partition": 0, "committed": 5, "metadata": "", "log_start_offset": 0,
                     "high_watermark": 10, "lag": 5, "member_id": None}],
 }  # fmt: skip
-LIVE = Group(
-    "billing", "classic", "Stable", "consumer", Broker(1, "h", 1), (Member("m", "worker-1", "/10.0.0.1"),), "range"
-)
+LIVE = Group("billing", "classic", "Stable", "consumer", 1, (Member("m", "worker-1", "/10.0.0.1"),), "range")
 PLAN = ResetPlan(None, [Step(O0, 5, 0), Step(O1, 3, 3)], None)
 
 
@@ -149,7 +147,7 @@ def test_a_plan_is_shown_and_moves_what_it_says():
 
 
 def test_a_group_with_members_is_refused_with_who_they_are():
-    refused = active_group(LIVE, "no")
+    refused = active_group(LIVE.group_id, LIVE.members, "no")
 
     async def scenario():
         source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))

@@ -1,10 +1,14 @@
 """The cluster as cells: the header, its health and rates, its brokers. Pure."""
 
+from collections.abc import Mapping
+
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
 from yak.tui.state.picture import UNKNOWN_STORE, Broker, Picture
+from yak.view.broker_state import BrokerState
 from yak.view.formats import format_age, format_duration
+from yak.view.partition_state import BrokerCounts, count_by_broker, out_of_sync
 
 
 def header(
@@ -150,43 +154,36 @@ BROKER_COLUMNS = (
     Column("DISK", 5, is_right=True, rank=2),
     Column("ADDRESS", 15, rank=5),
 )
-_BROKER_STATES: dict[str, tuple[str, Tone]] = {
-    "ACTIVE": ("up", "good"),
-    "FENCED": ("bad", "bad"),
-    "STOPPING": ("warn", "warn"),
-    "CLOSED": ("down", "dim"),
+_BROKER_STATES: Mapping[BrokerState, tuple[str, Tone]] = {
+    BrokerState.ACTIVE: ("up", "good"),
+    BrokerState.STOPPING: ("warn", "warn"),
+    BrokerState.FENCED: ("bad", "bad"),
+    BrokerState.CLOSED: ("down", "dim"),
+    BrokerState.SILENT: ("unknown", "warn"),
+    BrokerState.DOWN: ("bad", "bad"),
 }
 
 
 def broker_state_cell(broker: Broker, look: Look, out_of_sync: int = 0) -> Cell:
-    """The broker's state with a sign, which warns if `out_of_sync` of its replicas are in no ISR.
-
-    An active broker that does not answer is SILENT, as in `yak brokers`.
-    """
-    state, (sign, tone) = broker.state, _BROKER_STATES.get(broker.state, ("unknown", "warn"))
-    if state == "ACTIVE" and broker.link == "down":
-        state, sign, tone = "SILENT", "unknown", "warn"
-    elif state == "ACTIVE" and out_of_sync:
+    """The broker's state with a sign, which warns if `out_of_sync` of its replicas are in no ISR."""
+    sign, tone = _BROKER_STATES[broker.state]
+    if broker.is_up and out_of_sync:
         sign, tone = "warn", "warn"
-    return Cell(f"{look.sign(sign)} {state}", tone)
+    return Cell(f"{look.sign(sign)} {broker.state}", tone)
 
 
 def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
     """One for each broker, by id."""
-    counts = {node: [0, 0, 0] for node in picture.brokers}
-    for partition in picture.partitions.values():
-        if partition.leader in counts:
-            counts[partition.leader][0] += 1
-        for node in partition.replicas:
-            if node in counts:
-                counts[node][1] += 1
-                counts[node][2] += node not in partition.isr
-    return [_broker_row(broker, counts[node], picture, look, spark) for node, broker in sorted(picture.brokers.items())]
+    counts = count_by_broker(picture.partitions.values())
+    return [
+        _broker_row(broker, counts.get(node, BrokerCounts()), picture, look, spark)
+        for node, broker in sorted(picture.brokers.items())
+    ]
 
 
-def _broker_row(broker: Broker, counts: list[int], picture: Picture, look: Look, spark: int) -> Row:
+def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, look: Look, spark: int) -> Row:
     leads, replicas, out_of_sync = counts
-    rates, serves = broker.rates, broker.is_up and broker.link != "down"
+    rates, serves = broker.rates, broker.is_up
     controller = " *" if look.is_ascii else " ◆"
     is_controller = broker.node_id == picture.controller_id
     disk = None
@@ -224,15 +221,14 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
     """All details of a broker, one per line."""
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
-    out_of_sync = [each.name for each in held if broker.node_id not in each.isr]
+    out = [each.name for each in held if broker.node_id in out_of_sync(each)]
     heard = "never" if broker.heard_ms is None else f"{format_duration(now_ms - broker.heard_ms)} ago"
     return [
         f"broker role {broker.role}, state {broker.state}"
         + (f", broker epoch {broker.broker_epoch}" if broker.broker_epoch >= 0 else "")
         + (", controller" if picture.controller_id == broker.node_id else ""),
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
-        f"leads {led}, holds {len(held)} replicas, {len(out_of_sync)} out of sync"
-        + (": " + ", ".join(out_of_sync[:8]) if out_of_sync else ""),
+        f"leads {led}, holds {len(held)} replicas, {len(out)} out of sync" + (": " + ", ".join(out[:8]) if out else ""),
         f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}",
         f"out {look.rate(broker.rates.messages_out)} {look.size_rate(broker.rates.bytes_out)}",
         f"memory {look.size(broker.memory_bytes)}   disk free {look.size(broker.disk_free_bytes)} of {look.size(broker.disk_size_bytes)}",

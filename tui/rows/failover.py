@@ -11,7 +11,9 @@ from yak.tui.rows.topics import is_internal
 from yak.tui.state.drills import Action, Timeline
 from yak.tui.state.elections import Failover
 from yak.tui.state.picture import Broker, Picture
+from yak.view.broker_state import BrokerState
 from yak.view.formats import format_age, format_duration
+from yak.view.partition_state import BrokerCounts, count_by_broker
 
 
 def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width: int, height: int) -> list[list[Cell]]:
@@ -144,27 +146,16 @@ class Processes:
     redis_pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stake:
-    """The effects of losing one broker."""
-
-    leads: int
-    out_of_sync: int
-    unsafe: tuple[str, ...]
-    """Partitions that it leads and that have no other replica in the ISR."""
-
-
-def stake_of(picture: Picture, node_id: int) -> Stake:
-    """The effects of losing this broker."""
-    led = [each for each in picture.partitions.values() if each.leader == node_id]
-    out_of_sync = sum(node_id in each.replicas and node_id not in each.isr for each in picture.partitions.values())
-    return Stake(len(led), out_of_sync, tuple(sorted(each.name for each in led if len(each.isr) < 2)))
+def sole_in_sync(picture: Picture, node_id: int) -> list[str]:
+    """The partitions that a broker leads and that have no other replica in the ISR."""
+    return sorted(each.name for each in picture.partitions.values() if each.leader == node_id and len(each.isr) < 2)
 
 
 def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> list[Row]:
     """One row per broker, and one for the metadata store if it is ours."""
     nodes = sorted({*picture.brokers, *(processes.brokers if processes else ())})
-    rows = [_broker_row(picture, node, processes, look) for node in nodes]
+    counts = count_by_broker(picture.partitions.values())
+    rows = [_broker_row(picture, node, counts.get(node, BrokerCounts()), processes, look) for node in nodes]
     if processes is not None and processes.redis_running is not None:
         is_up = processes.redis_running
         tone: Tone = "good" if is_up else "bad"
@@ -187,9 +178,8 @@ def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> li
     return rows
 
 
-def _broker_row(picture: Picture, node: int, processes: Processes | None, look: Look) -> Row:
-    broker = picture.brokers.get(node) or Broker(node, state="CLOSED")
-    stake = stake_of(picture, node)
+def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Processes | None, look: Look) -> Row:
+    broker = picture.brokers.get(node) or Broker(node, registered=BrokerState.CLOSED)
     is_controller = node == picture.controller_id
     mark = f" {look.sign('mark')}" if is_controller else ""
     process = processes.brokers.get(node) if processes is not None else None
@@ -202,9 +192,9 @@ def _broker_row(picture: Picture, node: int, processes: Processes | None, look: 
         (
             Cell(str(node), "strong", node),
             Cell(broker.role + mark, "accent" if is_controller else ""),
-            broker_state_cell(broker, look, stake.out_of_sync),
-            figure(str(stake.leads), stake.leads),
-            figure(str(stake.out_of_sync), stake.out_of_sync, "warn"),
+            broker_state_cell(broker, look, counts.out_of_sync),
+            figure(str(counts.leaders), counts.leaders),
+            figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
             shown,
             _pid(process.pid if process is not None else None, look),
             Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
-from yak.client.groups.lag import Marks, PartitionLag
 from yak.client.groups.places import partitions_text
 from yak.client.groups.reset import Step, Target
 from yak.client.times import parse_time_ms
@@ -15,6 +14,8 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
 from yak.view.formats import format_duration
+from yak.view.groups import Member, PartitionLag
+from yak.view.lag import total_lag
 
 COLUMNS: Final = (
     Column("GROUP", 10, most=60, flex=1),
@@ -125,8 +126,8 @@ def list_title(groups: Groups, look: Look) -> str:
     """The number of groups, and their total lag."""
     if not groups.is_listed:
         return "Groups"
-    known = [group.lag for group in groups.by_name.values() if group.lag is not None]
-    lag = f", lag {look.number(sum(known))}" if known else ""
+    total = total_lag(group.lag for group in groups.by_name.values())
+    lag = "" if total is None else f", lag {look.number(total)}"
     return f"Groups: {look.number(len(groups.by_name))}{lag}"
 
 
@@ -160,11 +161,13 @@ AGE: Final = 5
 """The index of the age column."""
 
 
-def lag_of(said: Mapping[str, Any]) -> PartitionLag:
+def lag_of(said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread]) -> PartitionLag:
     """A partition of `/api/groups/NAME`."""
-    known = said["log_start_offset"] is not None and said["high_watermark"] is not None
-    marks = Marks(said["log_start_offset"], said["high_watermark"]) if known else None
-    return PartitionLag(TopicPartition(said["topic"], said["partition"]), said["committed"], marks)
+    place = TopicPartition(said["topic"], said["partition"])
+    oldest_ms = unread[place].timestamp_ms if place in unread else None
+    return PartitionLag(
+        place, said["committed"], said["log_start_offset"], said["high_watermark"], oldest_unread_ms=oldest_ms
+    )
 
 
 def member_rows(said: Mapping[str, Any], look: Look) -> list[Row]:
@@ -217,16 +220,14 @@ def _partition(
     look: Look,
     now_ms: int,
 ) -> Row:
-    known = lag_of(said)
+    known = lag_of(said, unread)
     found = unread.get(known.partition)
     trouble = known.trouble
-    if known.lag == 0:
-        age = Cell("0 s", "good", 0)
-    elif known.lag is None or found is None:
+    lag_ms = known.lag_ms(now_ms if found is None else found.until_ms(known.committed, now_ms))
+    if known.lag is None or lag_ms is None:
         age = Cell(look.sign("none"), "dim", -1)
     else:
-        age_ms = found.age_ms(known.committed, now_ms)
-        age = Cell(format_duration(age_ms), "", age_ms)
+        age = Cell(format_duration(lag_ms), "", lag_ms) if known.lag else Cell("0 s", "good", 0)
     member = said["member_id"]
     who = Cell(clients.get(member, member) if member else f"{look.sign('none')} none", "" if member else "dim")
     if trouble is not None:
@@ -271,11 +272,9 @@ def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
     ]
 
 
-def members_words(said: Mapping[str, Any]) -> str:
-    """`worker-1 at 10.0.0.1, worker-2 at 10.0.0.2 and 3 more`."""
-    members = said["members"]
-    shown = ", ".join(f"{each['client_id']} at {each['host'].lstrip('/')}" for each in members[:3])
-    return shown + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+def members_of(said: Mapping[str, Any]) -> list[Member]:
+    """The members, by name and host."""
+    return [Member(each["member_id"], each["client_id"], each["host"]) for each in said["members"]]
 
 
 WAYS: Final = ("earliest", "latest", "time", "offset", "shift by", "current", "file")

@@ -9,8 +9,12 @@ from typing import Final
 
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone
+from yak.tui.rows.topics import TONES
 from yak.tui.state.metadata_log import MetadataLog
+from yak.tui.state.picture import MIN_ISR
+from yak.view.broker_state import BrokerState
 from yak.view.metadata_sentences import Json, sentence
+from yak.view.partition_state import PartitionState, Replication
 
 COLUMNS: Final = (
     Column("OFFSET", 6, is_right=True),
@@ -110,8 +114,9 @@ def things(image: Json) -> Things:
         partitions.setdefault(each["topicName"], []).append(each)
     for topic in image["topics"]:
         found[f"topic:{topic['name']}"] = _topic(topic)
+        min_isr = int(topic["configs"].get(MIN_ISR) or image["brokerConfigs"].get("", {}).get(MIN_ISR, 1))
         for each in partitions.get(topic["name"], ()):
-            found[f"partition:{topic['name']}:{each['partitionId']}"] = _partition(topic["name"], each)
+            found[f"partition:{topic['name']}:{each['partitionId']}"] = _partition(topic["name"], each, min_isr)
     for node, configs in image["brokerConfigs"].items():
         if configs:
             name = f"configs of broker {node}" if node else "configs of all brokers"
@@ -137,7 +142,7 @@ def _controller(image: Json) -> Thing:
 
 
 def _broker(said: Json) -> Thing:
-    status = said["brokerStatus"]
+    status = said.get("state", said["brokerStatus"])  # brokers of an older version omit the state
     return Thing(
         f"broker {said['brokerId']}",
         {
@@ -147,7 +152,7 @@ def _broker(said: Json) -> Thing:
             "rack": said["rackId"] or "",
             "kind": "external" if said["guest"] else "",
         },
-        "good" if status == "ALIVE" else "warn",
+        "good" if status in (BrokerState.ACTIVE, "ALIVE") else "warn",
     )
 
 
@@ -159,9 +164,9 @@ def _topic(said: Json) -> Thing:
     )
 
 
-def _partition(topic: str, said: Json) -> Thing:
+def _partition(topic: str, said: Json, min_isr: int) -> Thing:
     isr, replicas = said["ISR"], said["replicas"]
-    tone: Tone = "bad" if said["leader"] < 0 else "warn" if len(isr) < len(replicas) else ""
+    state = Replication(said["leader"] < 0, len(replicas), len(isr), min_isr).state
     return Thing(
         f"{topic}-{said['partitionId']}",
         {
@@ -172,7 +177,7 @@ def _partition(topic: str, said: Json) -> Thing:
             "adding": _ids(said["addingReplicas"]),
             "removing": _ids(said["removingReplicas"]),
         },
-        tone,
+        "" if state is PartitionState.OK else TONES[state],
     )
 
 

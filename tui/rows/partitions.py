@@ -11,7 +11,9 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
+from yak.view.broker_state import BrokerState
 from yak.view.formats import format_count, format_duration
+from yak.view.lag import lag_records
 from yak.view.partition_state import PartitionState
 
 NARROW: Final = 96
@@ -39,35 +41,36 @@ def isr_cell(partition: Partition, look: Look) -> Cell:
     return Cell(words, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
 
 
+def _leader_cell(partition: Partition, look: Look) -> Cell:
+    leader = partition.leader
+    return Cell(look.sign("none"), "bad", -1) if leader is None else Cell(str(leader), "", leader)
+
+
+def _offset_cell(offset: int | None, look: Look, tone: Tone = "") -> Cell:
+    return Cell(look.number(offset), tone, -1 if offset is None else offset)
+
+
 def partition_rows(partitions: Sequence[Partition], facts: TopicFacts | None, look: Look, now_ms: int) -> list[Row]:
     """Rows ordered by partition number, which is the key."""
     return [_partition_row(each, facts, look, now_ms) for each in partitions]
 
 
 def _partition_row(partition: Partition, facts: TopicFacts | None, look: Look, now_ms: int) -> Row:
-    tone = TONES[partition.state]
-    since = ""
-    if partition.since_ms is not None and tone != "good":
-        since = format_duration(max(0, now_ms - partition.since_ms))
     start = None if facts is None else facts.log_starts.get(partition.partition)
     size = None if facts is None else facts.sizes.get(partition.partition)
-    leader = look.sign("none") if partition.leader is None else str(partition.leader)
-    high = partition.high_watermark
     return Row(
         str(partition.partition),
         (
             Cell(str(partition.partition), "strong", partition.partition),
-            Cell(
-                leader, "bad" if partition.leader is None else "", -1 if partition.leader is None else partition.leader
-            ),
+            _leader_cell(partition, look),
             Cell(str(partition.leader_epoch), "", partition.leader_epoch),
             isr_cell(partition, look),
-            Cell(look.number(high), "", -1 if high is None else high),
-            Cell(look.number(start), "dim", -1 if start is None else start),
+            _offset_cell(partition.high_watermark, look),
+            _offset_cell(start, look, "dim"),
             Cell(look.size(size), "", -1 if size is None else size),
             figure(look.rate(partition.rate_in), partition.rate_in),
             state_cell(partition, look),
-            Cell(since, tone, 0 if partition.since_ms is None else now_ms - partition.since_ms),
+            since_cell(partition, now_ms),
         ),
     )
 
@@ -164,7 +167,7 @@ def window_of(partition: Partition) -> int:
     """The number of offsets in a bar: a round number of at least 100, above the largest lag and 2 s of writes."""
     top = top_of(partition)
     ends = [end for end in partition.log_end_offsets.values() if end is not None]
-    behind = max((top - end for end in ends), default=0)
+    behind = max((lag_records(end, top) for end in ends), default=0)
     wanted = max(100, behind * 1.25, partition.rate_in * 2)
     window = 100
     while window < wanted:
@@ -222,7 +225,7 @@ def _replica_row(
 ) -> Row:
     top, window = scale
     end, is_leader = partition.log_end_offsets.get(node), node == partition.leader
-    lag = None if end is None else max(0, top - end)
+    lag = partition.lag(node)
     why, tone = why_words(node, partition, detail, broker, now_ms)
     follower = (
         detail.followers.get(node) if detail is not None and detail.leader_epoch == partition.leader_epoch else None
@@ -239,8 +242,8 @@ def _replica_row(
         (
             Cell(str(node), "strong", node),
             Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
-            Cell(look.number(end), "", -1 if end is None else end),
-            Cell(look.number(lag), "warn" if lag and node not in partition.isr else "", -1 if lag is None else lag),
+            _offset_cell(end, look),
+            _offset_cell(lag, look, "warn" if lag and node not in partition.isr else ""),
             Cell(bar, tone if tone != "good" else "accent"),
             fetched,
             caught_up,
@@ -286,9 +289,9 @@ def why_words(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""
-    down = "" if broker is not None and broker.is_up else "broker is gone"
-    if broker is not None and not broker.is_up:
-        down = {"STOPPING": "broker is stopping", "CLOSED": "broker has stopped"}.get(broker.state, "broker is fenced")
+    down = "broker is gone" if broker is None else "" if broker.is_up else f"broker is {broker.state.lower()}"
+    if broker is not None and broker.state is BrokerState.CLOSED:
+        down = "broker has stopped"
     if node == partition.leader:
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")
     if node in partition.isr:
@@ -300,7 +303,7 @@ def why_words(
         return f"OUT: {down}" + (", may lead again" if may_lead else ""), "bad"
     end, top = partition.log_end_offsets.get(node), top_of(partition)
     if detail is not None and node in detail.adding_replicas:
-        return f"new: copying, {format_count(max(0, top - (end or 0)))} to go", "warn"
+        return f"new: copying, {format_count(lag_records(end or 0, top))} to go", "warn"
     if partition.leader is None:
         return "OUT: there is no leader to copy from", "bad"
     if end is None:
@@ -396,11 +399,6 @@ def bar_width(width: int, replicas: int) -> int:
     return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
 
 
-def key_of(partition: Partition) -> str:
-    """`orders-0`, the key of its row."""
-    return partition.name
-
-
 def state_cell(partition: Partition, look: Look) -> Cell:
     """The partition's state as a sign and words."""
     state = partition.state
@@ -412,7 +410,7 @@ def since_cell(partition: Partition, now_ms: int) -> Cell:
     if partition.since_ms is None:
         return Cell("", "", 0)
     since_ms = max(0, now_ms - partition.since_ms)
-    return Cell(format_duration(since_ms), "warn", since_ms)
+    return Cell(format_duration(since_ms), TONES[partition.state], since_ms)
 
 
 def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: int, replicas: int, width: int) -> Row:
@@ -423,21 +421,16 @@ def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: 
     window, top = window_of(partition), top_of(partition)
     bars = [_bar(node, partition, picture, look, (top, window, width)) for node in order[:REPLICAS_MAX]]
     bars += [Cell("")] * (min(replicas, REPLICAS_MAX) - len(bars))
-    high = partition.high_watermark
     return Row(
-        key_of(partition),
+        partition.name,
         (
             state_cell(partition, look),
             since_cell(partition, now_ms),
             Cell(partition.name, "strong"),
-            Cell(
-                look.sign("none") if leader is None else str(leader),
-                "bad" if leader is None else "",
-                -1 if leader is None else leader,
-            ),
+            _leader_cell(partition, look),
             Cell(str(partition.leader_epoch), "", partition.leader_epoch),
             isr_cell(partition, look),
-            Cell(look.number(high), "", -1 if high is None else high),
+            _offset_cell(partition.high_watermark, look),
             figure(look.rate(partition.rate_in), partition.rate_in),
             *bars,
         ),
@@ -454,10 +447,10 @@ def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: t
     tone: Tone = "bad" if is_out else "warn" if is_gone else "accent"
     if end is None:
         return Cell(f"{node}{sign}{'not known':<{width}.{width}}", "bad" if is_out else "dim")
-    lag = max(0, top - end)
+    lag = partition.lag(node)
     bar = offset_bar(end, partition.high_watermark or 0, top, window, width, look)
     behind = f" {format_count(lag)}" if lag else ""
-    return Cell(f"{node}{sign}{bar}{behind}", tone, lag)
+    return Cell(f"{node}{sign}{bar}{behind}", tone, -1 if lag is None else lag)
 
 
 class ReplicationTable:
@@ -514,7 +507,7 @@ class ReplicationTable:
         for topic in sorted(picture.topics):
             if with_internal or not is_internal(topic):
                 found += picture.topics[topic]
-        self._by_name = {key_of(each): each for each in found}
+        self._by_name = {each.name: each for each in found}
         self._names = list(self._by_name)
         self._replicas = max((len(each.replicas) for each in found), default=1)
 

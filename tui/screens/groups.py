@@ -12,9 +12,10 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from yak.client.groups.describing import active_group
 from yak.client.groups.offsets_file import parse_offsets, read_text
 from yak.client.groups.reset import ResetPlan
-from yak.errors import UsageError, YakError
+from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Row
@@ -28,7 +29,7 @@ from yak.tui.rows.groups import (
     group_rows,
     list_title,
     member_rows,
-    members_words,
+    members_of,
     partition_rows,
     plan_words,
     reset_command,
@@ -51,6 +52,7 @@ from yak.tui.state.groups import Group, Groups, Unread
 from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
+from yak.view.groups import members_words
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -201,7 +203,7 @@ class GroupChangesScreen(AskingScreen):
         topics = self.chosen_topic()
         words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            words += f"\nIt has members now, which must be stopped first: {members_words(said)}."
+            words += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
         look = self.look
         values = await self.app.push_screen_wait(
             FormDialog(
@@ -228,7 +230,7 @@ class GroupChangesScreen(AskingScreen):
     @work(exclusive=True, group="change")
     async def _delete(self, name: str, said: Mapping[str, Any] | None) -> None:
         if said is not None and said["members"]:
-            self.app.show_error(_active(name, said))
+            self.app.show_error(active_group(name, members_of(said), f'group "{name}" was not deleted'))
             return
         done = f"yak groups delete {shlex.quote(name)} --yes"
         words = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
@@ -252,16 +254,6 @@ class GroupChangesScreen(AskingScreen):
             change = self.app.source.kafka(forget_group_topic, name, topic)
             await self.carry_out(done, change, f"the offsets of {topic} are forgotten")
             self.ask_again()
-
-
-def _active(name: str, said: Mapping[str, Any]) -> UsageError:
-    count = len(said["members"])
-    return UsageError(
-        "group-active",
-        f'group "{name}" was not deleted',
-        why=f"{count} {'member is' if count == 1 else 'members are'} connected: {members_words(said)}",
-        try_=("stop them, and try again",),
-    )
 
 
 _UNREAD_EVERY_S = 15.0

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from textual import work
 
 from yak.errors import YakError
-from yak.tui.rows.failover import REDIS, Process, Processes, stake_of
+from yak.tui.rows.failover import REDIS, Process, Processes, sole_in_sync
 from yak.tui.screens.base import YakScreen
 from yak.tui.source.local_control import LocalClusterControl
 from yak.tui.state.picture import Picture
@@ -128,15 +128,16 @@ class ControlsBrokers(YakScreen):
 
 def kill_words(action: End, node: int, picture: Picture, processes: Processes | None) -> tuple[str, str, str]:
     """Text, title, and the label of yes."""
-    stake = stake_of(picture, node)
+    unsafe = sole_in_sync(picture, node)
+    leads = sum(each.leader == node for each in picture.partitions.values())
     process = processes.brokers.get(node) if processes is not None else None
     pid = "" if process is None else " (no process)" if process.pid is None else f" (process {process.pid})"
-    words = f"It leads {stake.leads} of {len(picture.partitions)} partitions. "
+    words = f"It leads {leads} of {len(picture.partitions)} partitions. "
     if node == picture.controller_id:
         words += "It is the controller: another broker is elected. "
     words += _AFTER[action].format(pid=pid)
-    if stake.unsafe:
-        names = ", ".join(stake.unsafe[:3]) + (" and others" if len(stake.unsafe) > 3 else "")
+    if unsafe:
+        names = ", ".join(unsafe[:3]) + (" and others" if len(unsafe) > 3 else "")
         words += f"\nNo other replica in sync could lead {names}: offline until it is back."
     return words, f"{action.capitalize()} broker {node}", action.capitalize()
 

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -17,8 +17,8 @@ from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import Received
 from yak.client.errors import from_kafka, kafka_exceptions
 from yak.client.groups.asking import GroupBrokers
-from yak.client.groups.describing import Group, Member, active_group, describe_groups, list_groups, require_groups
-from yak.client.groups.lag import PartitionLag, lags_of, oldest_unread, read_marks
+from yak.client.groups.describing import active_group, describe_groups, list_groups, require_groups
+from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import ResetPlan, Target, look_at, move
 from yak.client.leadership import carry_out, plan_moves
@@ -37,6 +37,7 @@ from yak.ids import NodeId, Offset, TopicPartition
 from yak.tui.source.base import Event
 from yak.tui.state.groups import Unread
 from yak.tui.state.picture import UNKNOWN_STORE
+from yak.view.groups import Group
 from yak.view.partition_replicas import PartitionReplicas
 from yak.views.cluster import registration_json
 from yak.views.happenings import of_image
@@ -339,7 +340,7 @@ class KafkaAnswers:
     def _all_groups(self, brokers: GroupBrokers) -> dict[str, Any]:
         self._listed, silent = list_groups(brokers)
         return {
-            "groups": [_head(each) for each in self._listed.values()],
+            "groups": [each.head_json() for each in self._listed.values()],
             "silent": [{"node_id": broker.node_id, "reason": why} for broker, why in silent.items()],
         }
 
@@ -353,8 +354,9 @@ class KafkaAnswers:
         admin = self._admin()
         metadata = admin.metadata()
         topic = metadata.require_topic(name)
-        led = [TopicPartition(name, each.number) for each in topic.partitions if each.leader >= 0]
-        starts = {each.partition: found.offset for each, found in admin.offsets(dict.fromkeys(led, EARLIEST)).items()}
+        starts = {
+            each.partition: found.offset for each, found in admin.offsets(dict.fromkeys(topic.led, EARLIEST)).items()
+        }
         sizes = replica_sizes(metadata, timeout_s=READ_SECONDS)
         return {
             "topic_id": admin.topic_id(name),
@@ -445,7 +447,7 @@ class KafkaAnswers:
         ]
         plan = plan_moves(chosen, to=body.get("to"))
         failed = carry_out(self._admin(), plan.moves, timeout_s=TIMEOUT_MS / 1000)
-        moved = [_place(each.partition) for each in plan.moves if each.partition not in failed]
+        moved = [each.partition._asdict() for each in plan.moves if each.partition not in failed]
         return {
             "moved": moved,
             "stayed": _reasons(plan.stays),
@@ -489,12 +491,8 @@ def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId],
     return eligible, adding
 
 
-def _place(each: TopicPartition) -> dict[str, Any]:
-    return {"topic": each.topic, "partition": each.partition}
-
-
 def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**_place(each), "reason": why} for each, why in places.items()]
+    return [{**each._asdict(), "reason": why} for each, why in places.items()]
 
 
 def _record(each: Received) -> dict[str, Any]:
@@ -517,16 +515,6 @@ def _text(name: str, base64_name: str, data: bytes) -> dict[str, str]:
 # groups
 
 
-def _head(group: Group) -> dict[str, Any]:
-    return {
-        "group": group.group_id,
-        "type": group.type,
-        "state": group.state,
-        "protocol_type": group.protocol_type,
-        "coordinator": group.coordinator.node_id,
-    }
-
-
 def _group(brokers: GroupBrokers, name: str, listed: Group | None) -> dict[str, Any]:
     """One group with its lag; `listed` is what the list of all groups says of it."""
     found = (describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name]))[name]
@@ -535,44 +523,7 @@ def _group(brokers: GroupBrokers, name: str, listed: Group | None) -> dict[str, 
     committed = committed_offsets(brokers, [name])[name]
     if isinstance(committed, YakError):
         raise committed
-    members = found.members or ()
-    assigned = [partition for member in members for partition in member.assigned or ()]
-    lags = lags_of(committed, members, read_marks(brokers.admin, {*committed, *assigned}))
-    known = [each.lag for each in lags if each.lag is not None]
-    return {
-        **_head(found),
-        "assignor": found.assignor,
-        "epoch": found.epoch,
-        "members": [_member(each) for each in members],
-        "partitions": [_partition_lag(each) for each in lags],
-        "lag": sum(known) if known else None,
-    }
-
-
-def _member(member: Member) -> dict[str, Any]:
-    return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "instance_id": member.instance_id,
-        "epoch": member.epoch,
-        "topics": None if member.topics is None else list(member.topics),
-        "assignment": None if member.assigned is None else [_place(each) for each in member.assigned],
-        "target": None if member.target is None else [_place(each) for each in member.target],
-    }
-
-
-def _partition_lag(each: PartitionLag) -> dict[str, Any]:
-    start: Offset | None = None if each.marks is None else each.marks.start
-    end: Offset | None = None if each.marks is None else each.marks.end
-    return {
-        **_place(each.partition),
-        "committed": each.committed,
-        "log_start_offset": start,
-        "high_watermark": end,
-        "lag": each.lag,
-        "member_id": None if each.member is None else each.member.member_id,
-    }
+    return read_lags(brokers.admin, found, committed).as_json()
 
 
 HTTP_LISTENERS = "yak.http.listeners"
@@ -640,7 +591,7 @@ def delete_group(servers: str, group: str) -> None:
         if isinstance(found, YakError):
             raise found
         if found.members:
-            raise active_group(found, f'group "{group}" was not deleted')
+            raise active_group(group, found.members, f'group "{group}" was not deleted')
         error = delete_groups(brokers, [group])[group]
         if error is not None:
             raise error
@@ -666,11 +617,11 @@ def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
     with _connect(servers) as brokers:
         found = require_groups(brokers, [group])[group]
         committed = committed_offsets(brokers, [group])[group]
-        for each in (found, committed):
-            if isinstance(each, YakError):
-                raise each
-        assert isinstance(committed, dict)
-        lags = lags_of(committed, (), read_marks(brokers.admin, committed))
+        if isinstance(found, YakError):
+            raise found
+        if isinstance(committed, YakError):
+            raise committed
+        lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
         times = oldest_unread(servers, lags, timeout_s=_TIMEOUT_MS / 1000)
     asked_ms = int(time.time() * 1000)
     return {each: Unread(committed[each], timestamp_ms, asked_ms) for each, timestamp_ms in times.items()}

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.view.lag import total_lag
+
 WINDOW_MS: Final = 60_000
 """The period that a trend covers."""
 _KEPT: Final = 64
@@ -63,13 +65,9 @@ class Unread:
     timestamp_ms: int
     asked_ms: int
 
-    def age_ms(self, committed: int | None, now_ms: int) -> int:
-        """The record's age.
-
-        If the group has committed since, its age when it was found: the next unread record is younger.
-        """
-        until_ms = now_ms if committed == self.committed else self.asked_ms
-        return max(0, until_ms - self.timestamp_ms)
+    def until_ms(self, committed: int | None, now_ms: int) -> int:
+        """The end of the record's age: if the group has committed since, the next unread record is younger."""
+        return now_ms if committed == self.committed else self.asked_ms
 
 
 @dataclass(slots=True)
@@ -121,9 +119,8 @@ def group_on_topic(topic: str, answer: Mapping[str, Any], known: Group | None, n
     ]
     if not partitions and not members:
         return None
-    lags = [each["lag"] for each in partitions if each["lag"] is not None]
     group = known or Group(answer["group"])
-    lag = sum(lags) if lags else None
+    lag = total_lag(each["lag"] for each in partitions)
     group.told({**answer, "partitions": partitions, "members": members, "lag": lag}, now_ms)
     return group
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
-from yak.view.partition_state import PartitionState, Replication
+from yak.view.broker_state import BrokerState
+from yak.view.partition_state import Replicated
 
 RATES_KEPT: Final = 300
 """Samples of the rates, one per second."""
@@ -55,11 +56,11 @@ class Rates:
 
 @dataclass(slots=True)
 class Broker:
-    """One broker. `link` is the state of our connection to it; memory and disk are None until it reports them."""
+    """One broker. `registered` is its state for the cluster, `link` that of our connection to it; memory and disk are None until it reports them."""
 
     node_id: int
     role: str = "leader"
-    state: str = "ACTIVE"
+    registered: BrokerState = BrokerState.ACTIVE
     broker_epoch: int = -1
     rack: str | None = None
     host: str = ""
@@ -77,9 +78,14 @@ class Broker:
     disk_size_bytes: int | None = None
 
     @property
+    def state(self) -> BrokerState:
+        """The state of its registration, or SILENT."""
+        return self.registered.seen(answers=self.link != "down")
+
+    @property
     def is_up(self) -> bool:
-        """Whether the cluster counts it as active."""
-        return self.state == "ACTIVE"
+        """Whether it is active, and answers."""
+        return self.state is BrokerState.ACTIVE
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,7 +99,7 @@ class Quorum:
 
 
 @dataclass(slots=True)
-class Partition:
+class Partition(Replicated):
     """One partition. `log_end_offsets` maps replicas to log end offsets as reported by the leader; None if unknown."""
 
     topic: str
@@ -115,31 +121,11 @@ class Partition:
     since_ms: int | None = None
     """When a replica left the ISR; None if all are in sync."""
 
-    @property
-    def name(self) -> str:
-        """`orders-0`."""
-        return f"{self.topic}-{self.partition}"
-
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
         """Note that the high watermark advanced; the first time in each epoch is kept."""
         self.first_writes_ms.setdefault(leader_epoch, time_ms)
         while len(self.first_writes_ms) > _EPOCHS_KEPT:
             del self.first_writes_ms[min(self.first_writes_ms)]
-
-    @property
-    def log_end_offset(self) -> int | None:
-        """The leader's log end offset."""
-        return None if self.leader is None else self.log_end_offsets.get(self.leader)
-
-    @property
-    def replication(self) -> Replication:
-        """What decides its state."""
-        return Replication(self.leader is not None, len(self.replicas), len(self.isr), self.min_isr)
-
-    @property
-    def state(self) -> PartitionState:
-        """The worst condition that applies."""
-        return self.replication.state
 
 
 class Picture:
@@ -279,7 +265,8 @@ class Picture:
         broker = self.brokers.setdefault(said["node_id"], Broker(said["node_id"]))
         if said["broker_epoch"] < broker.broker_epoch:
             return
-        broker.role, broker.state, broker.broker_epoch = said["role"], said["state"], said["broker_epoch"]
+        broker.role, broker.registered = said["role"], BrokerState(said["state"])
+        broker.broker_epoch = said["broker_epoch"]
         broker.rack, broker.host, broker.port = said["rack"], said["host"], said["port"]
         broker.http_address = said["http_address"]
 
@@ -425,11 +412,11 @@ class Picture:
         if epoch < broker.broker_epoch:
             return
         if event["kind"] == "broker-dead":
-            if broker.state == "ACTIVE" and epoch == broker.broker_epoch:
-                broker.state = "FENCED"
+            if broker.registered is BrokerState.ACTIVE and epoch == broker.broker_epoch:
+                broker.registered = BrokerState.FENCED
             return
         broker.broker_epoch = epoch
-        broker.state = event.get("state", broker.state)
+        broker.registered = BrokerState(event.get("state", broker.registered))
         if event["kind"] == "broker-registered":
             broker.role, broker.rack = event["role"], event["rack"]
             broker.host, broker.port = event["host"], event["port"]

@@ -15,6 +15,7 @@ from yak.client.consumer import OUT_OF_RANGE, ConsumerHandle, Received, consumer
 from yak.client.errors import from_kafka, kafka_exceptions, name_of
 from yak.client.offset_spec import Position, Range
 from yak.ids import Offset, TopicPartition
+from yak.view.lag import lag_records
 
 POLL_S = 0.1
 BATCH = 500
@@ -223,7 +224,7 @@ def offsets_behind(
             known.append(stop)
         if not known:
             return None
-        total += max(0, min(known) - position)
+        total += lag_records(position, min(known))
     return total
 
 

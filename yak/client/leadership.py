@@ -29,8 +29,6 @@ def elect_preferred_leaders(
 
     Raises Unreachable when the controller does not answer, YakError (`not-elected`) when it refuses the whole request.
     """
-    from datetime import timedelta
-
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
     from kio.schema.types import TopicName
     from kio.static.primitive import i8, i32, i32Timedelta
@@ -43,7 +41,7 @@ def elect_preferred_leaders(
         topic_partitions=tuple(
             TopicPartitions(topic=TopicName(topic), partitions=tuple(numbers)) for topic, numbers in by_topic.items()
         ),
-        timeout=i32Timedelta.parse(timedelta(milliseconds=WAIT_MS)),
+        timeout=i32Timedelta.parse(dt.timedelta(milliseconds=WAIT_MS)),
     )
     controller = metadata.brokers.get(metadata.controller_id)
     if controller is None:

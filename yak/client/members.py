@@ -7,22 +7,19 @@ and is in neither list was stopped in order. All live brokers are asked in paral
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import DESCRIBE_CONFIGS, RawConnection, import_messages
 from yak.ids import NodeId
+from yak.view.broker_state import BrokerState
 
 ROLE: Final = "yak.broker.role"
 ANSWER_SECONDS: Final = 3.0
 ASK_AT_ONCE: Final = 16
 _BROKER_RESOURCE: Final = 4
 _ADVERTISED: Final = "advertised.listeners"
-
-MemberState = Literal["ACTIVE", "SILENT", "FENCED", "CLOSED", "DOWN"]
-"""The states of a registration, as HTTP and metrics name them, and two of a client: `SILENT` is listed as active but does not
-answer; `DOWN` is fenced or closed, and no broker could tell which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class Member:
     node_id: NodeId
     address: str | None
     rack: str | None
-    state: MemberState
+    state: BrokerState
     configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -54,13 +51,12 @@ def read_members(
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions)
     holders = {node for each in partitions for node in each.replicas}
     known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
-    up = [node for node, member in known.items() if member.state == "ACTIVE"]
+    up = [node for node, member in known.items() if member.state is BrokerState.ACTIVE]
     with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
         said = pool.map(lambda node: own_configs(metadata.brokers[node], names, patience), up)
         for node, configs in zip(up, said, strict=True):
             member = known[node]
-            state: MemberState = "ACTIVE" if configs is not None else "SILENT"
-            known[node] = Member(node, member.address, member.rack, state, configs or {})
+            known[node] = replace(member, state=member.state.seen(answers=configs is not None), configs=configs or {})
     return tuple(known.values())
 
 
@@ -71,16 +67,16 @@ def list_members(
 
     The fenced brokers come from the first of `addresses` that answers. Never raises.
     """
-    found = {node: Member(node, broker.address, None, "ACTIVE") for node, broker in live.items()}
+    found = {node: Member(node, broker.address, None, BrokerState.ACTIVE) for node, broker in live.items()}
     unique = dict.fromkeys(addresses)
     described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
     for broker, rack, is_fenced in described or ():
         if broker.node_id in found:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "ACTIVE")
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, BrokerState.ACTIVE)
         elif is_fenced:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, "FENCED")
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, BrokerState.FENCED)
     for node in holders:
-        found.setdefault(node, Member(node, None, None, "DOWN" if described is None else "CLOSED"))
+        found.setdefault(node, Member(node, None, None, BrokerState.DOWN if described is None else BrokerState.CLOSED))
     return dict(sorted(found.items()))
 
 

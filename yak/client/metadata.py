@@ -8,7 +8,8 @@ from typing import Any
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.errors import YakError
-from yak.view.partition_state import Replication
+from yak.ids import NodeId, TopicPartition
+from yak.view.partition_state import is_offline
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
@@ -36,10 +37,6 @@ class Partition:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
 
-    def replication(self, min_isr: int) -> Replication:
-        """What decides its state; `min_isr` is its topic's (`Admin.min_isrs`)."""
-        return Replication(self.leader >= 0, len(self.replicas), len(self.isr), min_isr)
-
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -47,6 +44,11 @@ class Topic:
 
     name: str
     partitions: tuple[Partition, ...]
+
+    @property
+    def led(self) -> dict[TopicPartition, NodeId]:
+        """The leader of each partition that has one."""
+        return {TopicPartition(self.name, each.number): each.leader for each in self.partitions if not is_offline(each)}
 
     @property
     def is_internal(self) -> bool:

@@ -11,6 +11,8 @@ from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.lean_imports import import_kio
+from yak.view.lag import lag_records
+from yak.views.quorum import leader_log_end
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 
@@ -226,9 +228,7 @@ def _state_of(answer: Any) -> QuorumState:
         for node in answer.nodes
         if node.listeners
     }
-    leader_id = int(partition.leader_id)
-    leader = next((each for each in partition.current_voters if int(each.replica_id) == leader_id), None)
-    end = int(partition.high_watermark) if leader is None else int(leader.log_end_offset)
+    end = leader_log_end(partition)
     now_ms = max(
         (int(each.last_caught_up_timestamp) for each in (*partition.current_voters, *partition.observers)), default=-1
     )
@@ -237,7 +237,7 @@ def _state_of(answer: Any) -> QuorumState:
         return tuple(_replica(each, addresses.get(int(each.replica_id)), end, now_ms) for each in found)
 
     return QuorumState(
-        leader_id,
+        int(partition.leader_id),
         int(partition.leader_epoch),
         int(partition.high_watermark),
         replicas(partition.current_voters),
@@ -246,13 +246,13 @@ def _state_of(answer: Any) -> QuorumState:
 
 
 def _replica(found: Any, address: str | None, end: Offset, now_ms: int) -> QuorumReplica:
-    log_end = int(found.log_end_offset)
+    log_end = int(found.log_end_offset) if found.log_end_offset >= 0 else None
     return QuorumReplica(
         int(found.replica_id),
         found.replica_directory_id,
         address,
-        log_end if log_end >= 0 else None,
-        max(0, end - log_end) if log_end >= 0 else None,
+        log_end,
+        lag_records(log_end, end),
         _age(int(found.last_fetch_timestamp), now_ms),
         _age(int(found.last_caught_up_timestamp), now_ms),
     )

@@ -300,8 +300,7 @@ def _probe_json(
     if probed is None:
         return None
     return {
-        "topic": probed.topic,
-        "partition": probed.partition,
+        **probed._asdict(),
         "acknowledged": acknowledged,
         "errors": len(errors),
         "longest_pause_ms": tenths(pause_ms),

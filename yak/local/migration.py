@@ -23,6 +23,7 @@ from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file
 from yak.security.redis_url import refuse_password, without_password
+from yak.view.partition_state import is_offline, out_of_sync
 
 PATIENCE_SECONDS: Final = 120.0
 """The longest wait of one step: for replicas, for the quorum, for the move."""
@@ -168,6 +169,6 @@ class Migration:
             f"{topic.name}-{each.number}"
             for topic in topics
             for each in topic.partitions
-            if each.leader < 0 or (set(each.replicas) & set(addresses)) - set(each.isr)
+            if is_offline(each) or set(out_of_sync(each)) & set(addresses)
         ]
         return f"under-replicated: {', '.join(lagging[:5])}{' …' if len(lagging) > 5 else ''}" if lagging else ""

@@ -111,7 +111,7 @@ def whole(views: Views, nodes: int) -> bool | str:
         if len(view.brokers) < nodes or view.controller_id not in view.brokers:
             return f"{address} knows {len(view.brokers)} of {nodes} brokers, and controller {view.controller_id}"
         for each in view.partitions:
-            if each.leader not in view.brokers or len(each.isr) < len(each.replicas):
+            if each.leader not in view.brokers or each.state is not PartitionState.OK:
                 return f"{each.name} is {each.state.label}: leader {each.leader}, ISR {each.isr} of {each.replicas}"
     return True
 

@@ -1,7 +1,10 @@
 """What the cluster is like, in one set of words for command line, terminal UI, HTTP and metrics. Pure values.
 
+broker_state         a broker's state
 formats              numbers, sizes, rates and durations as text
+groups               a group, its members, and its lag in records and in time
+lag                  lag in records, of groups and of replicas
 metadata_sentences   records of the metadata log as sentences
 partition_replicas   a partition and its replicas
-partition_state      a partition's state, and the conditions of Kafka's tools that it fulfils
+partition_state      a partition's state, the conditions of Kafka's tools that it fulfils, and counts by broker
 """

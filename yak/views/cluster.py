@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import BrokerInfo, Image
+from yak.view.partition_state import BrokerCounts
 from yak.views.health import HealthView
 
 if TYPE_CHECKING:
@@ -13,22 +13,16 @@ if TYPE_CHECKING:
 
 
 class ClusterView:
-    """Builds `GET /api/cluster`. Partition counts are computed once per image."""
+    """Builds `GET /api/cluster`."""
 
     def __init__(self, broker: Broker, http_scheme: str) -> None:
         """`http_scheme` is that of the brokers' HTTP addresses, http or https."""
         self._broker, self._http_scheme = broker, http_scheme
         self._health = HealthView(broker)
-        self._image: Image | None = None
-        self._leaders: Counter[int] = Counter()
-        self._replicas: Counter[int] = Counter()
-        self._in_sync: Counter[int] = Counter()
-        self._reassigning = 0
 
     def look(self) -> dict[str, Any]:
         """The present state of the cluster."""
         image = self._broker.image
-        self._count(image)
         health = self._health.look()
         return {
             "cluster_id": image.cluster_id,
@@ -39,34 +33,23 @@ class ClusterView:
             "metadata_time_ms": image.timestamp_ms,
             "incarnation": image.incarnation,
             **health.store_json(),
-            "brokers": [self._one(image, image.brokers[node_id]) for node_id in sorted(image.brokers)],
+            "brokers": [
+                self._one(image, image.brokers[node_id], health.counts.of(node_id)) for node_id in sorted(image.brokers)
+            ],
             "topics": len(image.topics),
             "partitions": sum(len(topic.partitions) for topic in image.topics.values()),
             **health.counts.states._asdict(),
-            "reassigning": self._reassigning,
+            "reassigning": health.counts.reassigning,
         }
 
-    def _one(self, image: Image, info: BrokerInfo) -> dict[str, Any]:
+    def _one(self, image: Image, info: BrokerInfo, counts: BrokerCounts) -> dict[str, Any]:
         return {
             **registration_json(info, self._http_scheme),
             "is_controller": info.node_id == image.controller_id,
-            "leaders": self._leaders[info.node_id],
-            "replicas": self._replicas[info.node_id],
-            "replicas_in_sync": self._in_sync[info.node_id],
+            "leaders": counts.leaders,
+            "replicas": counts.replicas,
+            "replicas_in_sync": counts.replicas - counts.out_of_sync,
         }
-
-    def _count(self, image: Image) -> None:
-        if image is self._image:
-            return
-        self._image = image
-        self._leaders, self._replicas, self._in_sync = Counter(), Counter(), Counter()
-        self._reassigning = 0
-        for topic in image.topics.values():
-            for info in topic.partitions:
-                self._leaders[info.leader] += 1
-                self._replicas.update(info.replicas)
-                self._in_sync.update(info.isr)
-                self._reassigning += bool(info.adding_replicas or info.removing_replicas)
 
 
 def registration_json(info: BrokerInfo, http_scheme: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.ids import Offset, TopicPartition
+from yak.view.lag import lag_records
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -24,10 +25,6 @@ class TopicLag:
     """Lag in records: from the committed offset to the high watermark, summed over partitions with a replica here."""
     elsewhere: list[tuple[int, Offset]] = field(default_factory=list)
     """(partition, committed offset) of the partitions without a usable replica here."""
-
-    def add(self, high_watermark: Offset, committed: Offset) -> None:
-        """Add a partition's lag; a commit past the high watermark counts as 0."""
-        self.messages += max(0, high_watermark - committed)
 
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:
@@ -55,7 +52,7 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
             continue
         partition = broker.partitions.get(TopicPartition(topic, index))
         if partition is not None and partition.log is not None and (partition.is_leader or partition.is_follower):
-            lag.add(partition.high_watermark, offset.offset)
+            lag.messages += lag_records(offset.offset, partition.high_watermark)
         else:
             lag.elsewhere.append((index, offset.offset))
     return lag

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.image import Image, PartitionInfo, TopicInfo
-from yak.cluster.records import NO_LEADER
+from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
-from yak.view.partition_state import NONE, Replication, StateCounts
+from yak.ids import NodeId
+from yak.view.partition_state import NONE, BrokerCounts, Replication, StateCounts, count_by_broker
 from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
@@ -22,11 +23,16 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(slots=True, frozen=True)
 class PartitionCounts:
-    """Counts of one image: `leaders` and `replicas` of this broker, `states` of the whole cluster."""
+    """Counts of one image."""
 
-    leaders: int = 0
-    replicas: int = 0
     states: StateCounts = NONE
+    by_broker: Mapping[NodeId | None, BrokerCounts] = field(default_factory=dict)
+    reassigning: int = 0
+    """Partitions that are being reassigned."""
+
+    def of(self, node_id: NodeId) -> BrokerCounts:
+        """The counts of one broker."""
+        return self.by_broker.get(node_id, BrokerCounts())
 
 
 @dataclass(slots=True)
@@ -84,8 +90,8 @@ class Health:
             "controller_epoch": self.controller_epoch,
             "is_controller": self.is_controller,
             "metadata_offset": self.metadata_offset,
-            "leaders": self.counts.leaders,
-            "replicas": self.counts.replicas,
+            "leaders": self.counts.of(self.node_id).leaders,
+            "replicas": self.counts.of(self.node_id).replicas,
             **self.counts.states._asdict(),
             **self.store_json(),
             "disks": self.disks,
@@ -157,11 +163,6 @@ class HealthView:
         return reasons
 
 
-def replication_of(info: PartitionInfo, min_isr: int) -> Replication:
-    """What decides a partition's state."""
-    return Replication(info.leader != NO_LEADER, len(info.replicas), len(info.isr), min_isr)
-
-
 class MinIsrs:
     """`min.insync.replicas` of the topics of one image, resolved once per distinct override."""
 
@@ -183,10 +184,10 @@ class MinIsrs:
 
 
 def _count(broker: Broker, image: Image) -> PartitionCounts:
-    min_isrs, node_id = MinIsrs(broker, image), broker.node_id
+    min_isrs = MinIsrs(broker, image)
     found = [(info, min_isrs.of(topic)) for topic in image.topics.values() for info in topic.partitions]
     return PartitionCounts(
-        sum(info.leader == node_id for info, _ in found),
-        sum(node_id in info.replicas for info, _ in found),
-        StateCounts.of(replication_of(info, min_isr) for info, min_isr in found),
+        StateCounts.of(Replication.of(info, min_isr) for info, min_isr in found),
+        count_by_broker(info for info, _ in found),
+        sum(bool(info.adding_replicas or info.removing_replicas) for info, _ in found),
     )

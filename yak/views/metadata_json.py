@@ -69,6 +69,7 @@ def broker_json(broker: BrokerInfo | ExternalBroker) -> Json:
         "brokerPort": broker.port,
         "securityProtocol": broker.security_protocol if isinstance(broker, ExternalBroker) else PLAINTEXT,
         "brokerStatus": STATUS[broker.state],
+        "state": broker.state.value,
         "rackId": broker.rack,
         "epoch": broker.broker_epoch,
         "internalUUID": broker.boot_id,

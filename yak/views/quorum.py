@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.view.lag import lag_records
+
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.cluster.image import BrokerInfo
-    from yak.ids import NodeId
+    from yak.ids import NodeId, Offset
     from yak.quorum.quorum import Quorum
 
 ROLES: Final = ("leader", "follower", "observer", "candidate", "prospective", "unattached")
@@ -53,8 +55,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
     partition = described.topics[0].partitions[0]
     addresses: dict[NodeId, Any] = {**brokers}
     addresses |= {node.node_id: node.listeners[0] for node in described.nodes if node.listeners}
-    ends = [replica.log_end_offset for replica in (*partition.current_voters, *partition.observers)]
-    end = max(ends, default=-1)
+    end = leader_log_end(partition)
 
     def shown(replica: Any) -> dict[str, Any]:
         address = addresses.get(replica.replica_id)
@@ -64,7 +65,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
             "host": None if address is None else address.host,
             "port": None if address is None else address.port,
             "log_end_offset": _known(replica.log_end_offset),
-            "lag": None if replica.log_end_offset < 0 else end - replica.log_end_offset,
+            "lag": lag_records(_known(replica.log_end_offset), end),
             "last_fetch_time_ms": _known(replica.last_fetch_timestamp),
             "last_caught_up_time_ms": _known(replica.last_caught_up_timestamp),
         }
@@ -76,6 +77,12 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
         "voters": [shown(replica) for replica in partition.current_voters],
         "observers": [shown(replica) for replica in partition.observers],
     }
+
+
+def leader_log_end(partition: Any) -> Offset:
+    """The log end offset of the leader in a DescribeQuorum response, which lags count up to."""
+    ends = {replica.replica_id: int(replica.log_end_offset) for replica in partition.current_voters}
+    return ends.get(partition.leader_id, int(partition.high_watermark))
 
 
 def undescribed_quorum_json(quorum: Quorum) -> dict[str, Any]:

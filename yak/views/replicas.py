@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.view.lag import lag_records
 from yak.view.partition_replicas import PartitionReplicas
-from yak.view.partition_state import ALL, Conditions
-from yak.views.health import MinIsrs, replication_of
+from yak.view.partition_state import ALL, Conditions, Replication
+from yak.views.health import MinIsrs
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -34,9 +35,7 @@ class Wanted:
 
     def is_wanted(self, info: PartitionInfo, min_isr: int) -> bool:
         """Whether a partition passes the filter."""
-        return (self.leader is None or info.leader == self.leader) and self.conditions.match(
-            replication_of(info, min_isr)
-        )
+        return self.leader in (None, info.leader) and self.conditions.match(Replication.of(info, min_isr))
 
 
 def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
@@ -120,7 +119,7 @@ def _followers(broker: Broker, partition: Partition) -> list[Row]:
             "broker_epoch": None if state.broker_epoch < 0 else state.broker_epoch,
             "in_sync": state.node_id in partition.isr,
             "log_end_offset": _known(state.log_end_offset),
-            "lag": None if state.log_end_offset < 0 else max(0, end - state.log_end_offset),
+            "lag": lag_records(_known(state.log_end_offset), end),
             "last_fetched_ms_ago": max(0, broker.now_ms - state.last_fetch_ms),
             "last_caught_up_ms_ago": max(0, broker.now_ms - state.last_caught_up_ms),
         }

@@ -16,6 +16,7 @@ BROKER = {
     "brokerPort",
     "securityProtocol",
     "brokerStatus",
+    "state",
     "rackId",
     "epoch",
     "internalUUID",

@@ -13,6 +13,7 @@ from yak.errors import UsageError, YakError
 from yak.local import migration
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import BrokerState, ClusterState, RedisState, load, save
+from yak.view import broker_state
 
 IN_REDIS = [BrokerStores(number, BOTH, "04e3713d", "ACTIVE") for number in (1, 2)]
 IN_QUORUM = [BrokerStores(number, BOTH, "quorum", "ACTIVE") for number in (1, 2)]
@@ -25,7 +26,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     found = SimpleNamespace(
         answered="h1:9092", timeout_s=2.0, metadata=lambda: ClusterMetadata("cluster", 1, made.live, {})
     )
-    made.members = {number: members.Member(number, f"h{number}:9092", None, "ACTIVE") for number in (1, 2)}
+    made.members = {
+        number: members.Member(number, f"h{number}:9092", None, broker_state.BrokerState.ACTIVE) for number in (1, 2)
+    }
     monkeypatch.setattr(admin, "Admin", lambda *_, **__: found)
     monkeypatch.setattr(members, "list_members", lambda *_, **__: made.members)
     monkeypatch.setattr(store_moves, "read_stores", lambda *_, **__: made.stores)
@@ -62,7 +65,7 @@ def test_broker_with_one_store_is_named_with_the_flags_that_it_needs(yak: Any, c
 
 
 def test_broker_that_is_down_keeps_the_metadata_where_they_are(yak: Any, cluster: SimpleNamespace) -> None:
-    cluster.members[3] = members.Member(3, "h3:9092", None, "FENCED")
+    cluster.members[3] = members.Member(3, "h3:9092", None, broker_state.BrokerState.FENCED)
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092")
     assert "broker 3 does not run" in ran.err
     assert cluster.done == []

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from yak.client.groups import describing, lag, offsets
-from yak.client.groups.describing import Group, Member
-from yak.client.groups.lag import Marks
 from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.commands.groups import chosen, rewrite
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
+from yak.view.groups import Group, Member
 
 NODES = {node: Broker(node, "127.0.0.1", 9090 + node) for node in (1, 2)}
 NOW_MS = 1_795_176_000_000
@@ -22,13 +21,16 @@ MEMBERS = (
     Member("app-1-uuid", "app-1", "/10.0.0.1", assigned=(O0, O1), topics=("orders", "payments")),
     Member("app-2-uuid", "app-2", "/10.0.0.2", "static-2", assigned=(P0,), topics=("orders", "payments")),
 )
-AUDIT = Group("audit", "classic", "Stable", "consumer", NODES[1], MEMBERS, "range")
-BILLING = Group("billing", "classic", "Empty", "consumer", NODES[2], ())
-JOINING = Group("joining", "classic", "PreparingRebalance", "consumer", NODES[2], (Member("m", "app", "/10.0.0.3"),))
+AUDIT = Group("audit", "classic", "Stable", "consumer", 1, MEMBERS, "range", coordinator_address=NODES[1].address)
+BILLING = Group("billing", "classic", "Empty", "consumer", 2, (), coordinator_address=NODES[2].address)
+JOINING = Group(
+    "joining", "classic", "PreparingRebalance", "consumer", 2, (Member("m", "app", "/10.0.0.3"),),
+    coordinator_address=NODES[2].address,
+)  # fmt: skip
 NEW = Group(
-    "new", "consumer", "Stable", "consumer", NODES[2],
+    "new", "consumer", "Stable", "consumer", 2,
     (Member("n", "app", "/h", assigned=(O2,), topics=("orders",), pattern="pay.*", epoch=4, target=(O2, P0)),),
-    "uniform", 4,
+    "uniform", 4, NODES[2].address,
 )  # fmt: skip
 COMMITTED = {
     "audit": {O0: 7, O1: 100, TopicPartition("gone", 0): 4},
@@ -36,7 +38,7 @@ COMMITTED = {
     "joining": {},
     "new": {O2: 9},
 }
-MARKS = {O0: Marks(5, 30), O1: Marks(0, 100), O2: Marks(9, 9), P0: Marks(0, 0)}
+MARKS = {O0: (5, 30), O1: (0, 100), O2: (9, 9), P0: (0, 0)}
 
 
 def topic(name, count):

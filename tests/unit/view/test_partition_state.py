@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.view.partition_state import ALL, Conditions, PartitionState, Replication, StateCounts, worst
+from yak.view.partition_replicas import PartitionReplicas
+from yak.view.partition_state import (
+    ALL,
+    Conditions,
+    PartitionState,
+    Replication,
+    StateCounts,
+    count_by_broker,
+    is_whole,
+    out_of_sync,
+    worst,
+)
 
 REPLICATIONS = st.integers(1, 5).flatmap(
     lambda replicas: st.builds(
@@ -12,17 +23,28 @@ REPLICATIONS = st.integers(1, 5).flatmap(
     )
 )
 
+PARTITIONS = st.sets(st.integers(1, 6), min_size=1).flatmap(
+    lambda nodes: st.builds(
+        lambda leader, isr, min_isr: PartitionReplicas(
+            "t", 0, leader, 1, 1, tuple(nodes), tuple(isr), None, {}, min_isr
+        ),
+        st.sampled_from([-1, *nodes]),
+        st.sets(st.sampled_from(sorted(nodes))),
+        st.integers(1, 6),
+    )
+)
+
 
 @pytest.mark.parametrize(
     ("replication", "state"),
     [
-        (Replication(True, 3, 3, 2), "ok"),
-        (Replication(True, 3, 2, 1), "under_replicated"),
-        (Replication(True, 3, 2, 2), "at_min_isr"),
-        (Replication(True, 3, 1, 2), "under_min_isr"),
-        (Replication(False, 3, 1, 2), "offline"),
-        (Replication(True, 1, 1, 1), "ok"),
-        (Replication(True, 2, 2, 5), "ok"),
+        (Replication(False, 3, 3, 2), "ok"),
+        (Replication(False, 3, 2, 1), "under_replicated"),
+        (Replication(False, 3, 2, 2), "at_min_isr"),
+        (Replication(False, 3, 1, 2), "under_min_isr"),
+        (Replication(True, 3, 1, 2), "offline"),
+        (Replication(False, 1, 1, 1), "ok"),
+        (Replication(False, 2, 2, 5), "ok"),
     ],
 )
 def test_state_of_a_partition_is_its_worst_condition(replication: Replication, state: str) -> None:
@@ -54,3 +76,17 @@ def test_counts_are_the_numbers_of_matches(partitions: list[Replication]) -> Non
 
 def test_severity_falls_from_offline_to_ok() -> None:
     assert [state.severity for state in PartitionState] == [4, 3, 2, 1, 0]
+
+
+@given(PARTITIONS)
+def test_partition_is_whole_if_its_state_is_ok(partition: PartitionReplicas) -> None:
+    assert is_whole(partition) is (partition.state is PartitionState.OK)
+    assert bool(out_of_sync(partition)) is partition.replication.is_under_replicated
+
+
+@given(st.lists(PARTITIONS))
+def test_counts_by_broker_are_those_of_each_partition(partitions: list[PartitionReplicas]) -> None:
+    for node, counts in count_by_broker(partitions).items():
+        assert counts.leaders == sum(each.leader == node for each in partitions)
+        assert counts.replicas == sum(node in each.replicas for each in partitions)
+        assert counts.out_of_sync == sum(node in out_of_sync(each) for each in partitions)

@@ -94,6 +94,7 @@ def test_brokers_are_alive_fenced_or_closed(image):
         "brokerPort": 9092,
         "securityProtocol": "SSL",
         "brokerStatus": "CLOSED",
+        "state": "CLOSED",
         "rackId": None,
         "epoch": 2,
         "internalUUID": "u",

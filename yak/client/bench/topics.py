@@ -8,6 +8,7 @@ from yak.client.admin import Admin
 from yak.client.bench.load import Slice
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
+from yak.view.partition_state import is_whole
 
 PARTITIONS_DEFAULT = 1
 NEW_TOPIC_SECONDS = 10.0
@@ -127,20 +128,16 @@ def fresh_topic(
         admin.delete_topic(topic)
 
 
-def is_whole(admin: Admin, topic: str, partitions: int) -> bool:
+def is_topic_whole(admin: Admin, topic: str, partitions: int) -> bool:
     """Whether all partitions exist, have leaders, and have all replicas in sync."""
     found = admin.metadata().topics.get(topic)
-    return (
-        found is not None
-        and len(found.partitions) == partitions
-        and all(each.leader >= 0 and len(each.isr) == len(each.replicas) for each in found.partitions)
-    )
+    return found is not None and len(found.partitions) == partitions and all(map(is_whole, found.partitions))
 
 
 def wait_whole(admin: Admin, topic: str, partitions: int, *, seconds: float, poll_s: float = 0.02) -> None:
-    """Wait until `is_whole`. Raises YakError (`bench-topic`) after `seconds`."""
+    """Wait until `is_topic_whole`. Raises YakError (`bench-topic`) after `seconds`."""
     deadline_s = time.monotonic() + seconds
-    while not is_whole(admin, topic, partitions):
+    while not is_topic_whole(admin, topic, partitions):
         if time.monotonic() > deadline_s:
             raise YakError("bench-topic", f"the replicas of {topic} are not in sync after {seconds:.0f} s")
         time.sleep(poll_s)

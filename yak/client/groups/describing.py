@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from yak.client.admin import Admin
@@ -10,9 +10,8 @@ from yak.client.groups.asking import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
-from yak.groups.classic.assignment import assigned_partitions
-from yak.groups.classic.subscription import subscribed_topics
-from yak.ids import TopicPartition
+from yak.view.groups import Group, Member, members_words
+from yak.views.described_groups import CLASSIC, CONSUMER, classic_group, consumer_group
 
 STATES: Final = (
     "Stable",
@@ -26,43 +25,8 @@ STATES: Final = (
 )
 """The states of groups of all types (Kafka's GroupState)."""
 TYPES: Final = ("classic", "consumer", "share", "streams")
-CLASSIC, CONSUMER = "classic", "consumer"
-_CONSUMERS: Final = ("consumer", "")
-"""Protocol types whose members are consumers; it is empty for a group that never had members."""
 _NOT_FOUND: Final = 69
 _DEAD: Final = "Dead"
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One member. None is unknown: for a rebalancing classic group, and for members that are not consumers.
-
-    `epoch` is the member epoch of the new protocol (KIP-848), `target` the member's target assignment.
-    """
-
-    member_id: str
-    client_id: str
-    host: str
-    instance_id: str | None = None
-    assigned: tuple[TopicPartition, ...] | None = None
-    topics: tuple[str, ...] | None = None
-    pattern: str | None = None
-    epoch: int | None = None
-    target: tuple[TopicPartition, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One group. `members` is None when not requested; `assignor` and `epoch` are None where the group has none."""
-
-    group_id: str
-    type: str
-    state: str
-    protocol_type: str
-    coordinator: Broker
-    members: tuple[Member, ...] | None = None
-    assignor: str | None = None
-    epoch: int | None = None
 
 
 def list_groups(
@@ -80,7 +44,14 @@ def list_groups(
 
     answers, silent = brokers.every(ask)
     found = [
-        Group(str(each.group_id), each.group_type.lower(), each.group_state, each.protocol_type, broker)
+        Group(
+            str(each.group_id),
+            each.group_type.lower(),
+            each.group_state,
+            each.protocol_type,
+            broker.node_id,
+            coordinator_address=broker.address,
+        )
         for broker, answer in answers.items()
         for each in answer.groups
     ]
@@ -121,11 +92,12 @@ def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str,
             elif answer is None:
                 found[name] = replace(known, type=CLASSIC) if type_ == CONSUMER else unknown_group(name, found)
             else:
-                found[name] = replace(known, **answer)
+                address = known.coordinator_address
+                found[name] = replace(answer, coordinator=known.coordinator, coordinator_address=address)
     return found
 
 
-def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[str, Any] | None]]:
+def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Group | None]]:
     """DescribeGroups (key 15). A missing group is "Dead" in this version."""
     from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
     from kio.schema.types import GroupId
@@ -136,34 +108,13 @@ def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[s
     return {
         str(each.group_id): (
             int(each.error_code),
-            None
-            if each.group_state == _DEAD and not each.members
-            else {
-                "type": CLASSIC,
-                "state": each.group_state,
-                "protocol_type": each.protocol_type,
-                "assignor": each.protocol_data or None,
-                "members": tuple(_classic_member(member, each) for member in each.members),
-            },
+            None if each.group_state == _DEAD and not each.members else classic_group(each),
         )
         for each in answer.groups
     }
 
 
-def _classic_member(member: Any, group: Any) -> Member:
-    is_told = group.protocol_type in _CONSUMERS and group.group_state == "Stable"
-    topics = subscribed_topics([member.member_metadata]) if is_told else None
-    return Member(
-        member.member_id,
-        member.client_id,
-        member.client_host,
-        member.group_instance_id,
-        assigned_partitions(member.member_assignment) if is_told else None,
-        None if topics is None else tuple(sorted(topics)),
-    )
-
-
-def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[str, Any] | None]]:
+def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Group | None]]:
     """ConsumerGroupDescribe (key 69, KIP-848). GROUP_ID_NOT_FOUND may also mean that the group is a classic one now."""
     from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
     from kio.schema.types import GroupId
@@ -174,41 +125,9 @@ def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[
     return {
         str(each.group_id): (0, None)
         if int(each.error_code) == _NOT_FOUND
-        else (
-            int(each.error_code),
-            {
-                "state": each.group_state,
-                "assignor": each.assignor_name or None,
-                "epoch": int(each.group_epoch),
-                "members": tuple(_consumer_member(member) for member in each.members),
-            },
-        )
+        else (int(each.error_code), consumer_group(each))
         for each in answer.groups
     }
-
-
-def _consumer_member(member: Any) -> Member:
-    return Member(
-        member.member_id,
-        member.client_id,
-        member.client_host,
-        member.instance_id,
-        _partitions(member.assignment),
-        tuple(sorted(map(str, member.subscribed_topic_names))),
-        member.subscribed_topic_regex or None,
-        int(member.member_epoch),
-        _partitions(member.target_assignment),
-    )
-
-
-def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
-    return tuple(
-        sorted(
-            TopicPartition(str(each.topic_name), int(number))
-            for each in assignment.topic_partitions
-            for number in each.partitions
-        )
-    )
 
 
 def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | None = None) -> YakError:
@@ -220,15 +139,12 @@ def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | N
     return YakError("unknown-group", f'group "{name}" does not exist', why=why, try_=("yak groups list",))
 
 
-def active_group(group: Group, what: str) -> YakError:
+def active_group(name: str, members: Sequence[Member], what: str) -> YakError:
     """The error for a change that a group with members refuses; `what` names the change."""
-    members = group.members or ()
-    shown = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
-    more = f" and {len(members) - 3} more" if len(members) > 3 else ""
     verb = "member is" if len(members) == 1 else "members are"
     return YakError(
         "group-active",
         what,
-        why=f"{len(members)} {verb} connected: {shown}{more}",
-        try_=("stop them, and try again", f"yak groups members {group.group_id}"),
+        why=f"{len(members)} {verb} connected: {members_words(members)}",
+        try_=("stop them, and try again", f"yak groups members {name}"),
     )

@@ -6,11 +6,10 @@ from typing import Final, Literal
 
 from yak.client.groups import describing, lag, offsets
 from yak.client.groups.asking import GroupBrokers
-from yak.client.groups.describing import Group
-from yak.client.groups.lag import Marks
 from yak.client.groups.places import parse_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
+from yak.view.groups import Group
 
 Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current", "file"]
 NOTHING_COMMITTED: Final = "nothing is committed"
@@ -49,7 +48,7 @@ def plan_reset(
     target: Target,
     partitions: Sequence[TopicPartition],
     committed: Mapping[TopicPartition, Offset],
-    marks: Mapping[TopicPartition, Marks],
+    marks: Mapping[TopicPartition, tuple[Offset, Offset]],
     by_time: Mapping[TopicPartition, Offset],
 ) -> list[Step]:
     """A step for each partition. An offset outside the log is moved to the nearest one inside.
@@ -62,15 +61,19 @@ def plan_reset(
 
 
 def _step(
-    target: Target, partition: TopicPartition, before: Offset | None, marks: Marks | None, at_time: Offset
+    target: Target,
+    partition: TopicPartition,
+    before: Offset | None,
+    marks: tuple[Offset, Offset] | None,
+    at_time: Offset,
 ) -> Step:
     if marks is None:
         return Step(partition, before, None, NO_LEADER)
-    note = ""
+    (start, end), note = marks, ""
     if target.kind == "earliest":
-        wanted = marks.start
+        wanted = start
     elif target.kind == "latest":
-        wanted = marks.end
+        wanted = end
     elif target.kind == "offset":
         wanted = target.number
     elif target.kind == "file":
@@ -78,19 +81,19 @@ def _step(
             return Step(partition, before, None, NOT_IN_FILE)
         wanted = target.offsets[partition]
     elif target.kind == "timestamp":
-        wanted = at_time if at_time >= 0 else marks.end
+        wanted = at_time if at_time >= 0 else end
         note = "" if at_time >= 0 else "no record is that young: the end"
     elif before is not None:
         wanted = before + (target.number if target.kind == "shift" else 0)
     elif target.kind == "shift":
         return Step(partition, None, None, NOTHING_COMMITTED)
     else:
-        wanted = marks.end
+        wanted = end
         note = f"{NOTHING_COMMITTED}: the end"
-    if wanted < marks.start:
-        return Step(partition, before, marks.start, f"{wanted} is before the log, which starts at {marks.start}")
-    if wanted > marks.end:
-        return Step(partition, before, marks.end, f"{wanted} is after the log, which ends at {marks.end}")
+    if wanted < start:
+        return Step(partition, before, start, f"{wanted} is before the log, which starts at {start}")
+    if wanted > end:
+        return Step(partition, before, end, f"{wanted} is after the log, which ends at {end}")
     return Step(partition, before, wanted, note)
 
 
@@ -118,7 +121,7 @@ def look_at(
     group, committed = _group(brokers, name)
     refused = None
     if group is not None and group.members:
-        refused = describing.active_group(group, f'offsets of group "{name}" were not moved')
+        refused = describing.active_group(name, group.members, f'offsets of group "{name}" were not moved')
     steps = _steps(brokers, target, name, topics, committed)
     if refused is not None and is_strict:
         raise refused

@@ -32,6 +32,7 @@ from yak.local.bench.ledger_load import (
 )
 from yak.local.demo.delivery import Delivery, deliveries
 from yak.sim.history_checker.history import Final, History, Outcome, Poll, Send, run
+from yak.view.partition_state import is_whole
 
 Mode = Literal["kill", "pause"]
 
@@ -385,10 +386,7 @@ class _Drill:
         return () if found is None else found.partitions
 
     def _whole(self, partitions: Sequence[Partition]) -> bool:
-        expected = self._settings.replication_factor
-        return len(partitions) == self._load.partitions and all(
-            each.leader >= 0 and len(each.isr) == expected for each in partitions
-        )
+        return len(partitions) == self._load.partitions and all(map(is_whole, partitions))
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + RECOVERY_SECONDS

@@ -20,7 +20,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from yak.client.bench.clients import process_context
 from yak.client.connection import IMPATIENT, base_config
+from yak.client.consume import PartitionReader, Window
 from yak.errors import YakError
+from yak.ids import TopicPartition as Place
 
 STAMP = struct.Struct(">iq")
 """A record's value begins with its partition and its number in the partition."""
@@ -50,6 +52,7 @@ READER: Mapping[str, str | int | float | bool] = {
     "auto.offset.reset": "earliest",
     "check.crcs": True,
 }
+CLIENT_ID = "yak-bench-reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,8 @@ class Reader:
 
     def __init__(self, load: LedgerLoad) -> None:
         self._load = load
-        self._consumer = new_consumer(load)
+        config = dict(READER) | {"client.id": CLIENT_ID, "group.id": "yak-bench", **load.properties}
+        self._consumer = Consumer(base_config(load.bootstrap) | config)
         self.notes = empty_notes(load.partitions)
 
     def run(self, stop: Any) -> Notes:
@@ -183,15 +187,6 @@ class Reader:
         note_record(self.notes, message)
 
 
-def new_consumer(load: LedgerLoad) -> Consumer:
-    """A consumer outside any group that commits nothing."""
-    return Consumer(
-        base_config(load.bootstrap)
-        | dict(READER)
-        | {"client.id": "yak-bench-reader", "group.id": "yak-bench", **load.properties}
-    )
-
-
 def note_record(notes: Notes, message: Message) -> None:
     """Note a record under its partition; a foreign record gets number -1."""
     value, partition, offset = message.value(), message.partition(), message.offset()
@@ -211,30 +206,26 @@ def read_back(load: LedgerLoad, ends: Mapping[int, int], *, idle_s: float = 20.0
     Raises YakError (`bench-read-back`) when nothing arrives for `idle_s` seconds before that.
     """
     notes = empty_notes(load.partitions)
-    left = {partition for partition, end in ends.items() if end > 0}
-    consumer = new_consumer(load)
+    windows = {Place(load.topic, partition): Window(0, end) for partition, end in sorted(ends.items())}
+    reader = PartitionReader(load.bootstrap, windows, extra={**READER, "client.id": CLIENT_ID, **load.properties})
+    deadline_s = time.monotonic() + idle_s
     try:
-        consumer.assign([TopicPartition(load.topic, partition, 0) for partition in sorted(left)])
-        deadline_s = time.monotonic() + idle_s
-        while left:
-            for message in consumer.consume(1000, 0.2):
-                if message.error() is None:
-                    note_record(notes, message)
-                    deadline_s = time.monotonic() + idle_s
-            left = {each for each in left if not _reached(notes.partitions[each], ends[each])}
+        while not reader.is_done:
+            for message in reader.fetch(1000, 0.2):
+                note_record(notes, message)
+                deadline_s = time.monotonic() + idle_s
             if time.monotonic() > deadline_s:
+                left = [
+                    str(each.partition) for each, window in windows.items() if reader.positions[each] != window.stop
+                ]
                 raise YakError(
                     "bench-read-back",
                     f"the topic could not be read to its end: nothing came for {idle_s:.0f} s",
-                    why=f"partitions {', '.join(map(str, sorted(left)))} are not at their end",
+                    why=f"partitions {', '.join(left)} are not at their end",
                 )
     finally:
-        consumer.close()
+        reader.close()
     return notes
-
-
-def _reached(notes: PartitionNotes, end: int) -> bool:
-    return bool(notes.offsets) and notes.offsets[-1] >= end - 1
 
 
 class LoadProcess:

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from yak.client.connection import base_config
+from yak.client.metadata import read_metadata
+from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.local.chaos.cluster import ChaosCluster
 from yak.local.chaos.nemesis import Nemesis
 from yak.local.chaos.recorder import Recorder
+from yak.view.partition_state import is_whole
 
 READY_SECONDS: Final = 90.0
 WRITES_SECONDS: Final = 15.0
@@ -90,20 +93,20 @@ def all_take_writes(
 
 def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
     """Every replica is in the ISR."""
-    import confluent_kafka.admin
+    from confluent_kafka.admin import AdminClient
 
-    admin: Any = confluent_kafka.admin.AdminClient(base_config(bootstrap))
+    client = AdminClient(base_config(bootstrap))
 
     def left() -> list[str]:
         try:
-            found = admin.list_topics(timeout=3.0).topics
-        except confluent_kafka.KafkaException as error:
+            found = read_metadata(client, timeout_s=3.0).topics
+        except YakError as error:
             return [str(error)]
         return [
-            f"{topic}-{number} has {len(each.isrs)} of {len(each.replicas)} in sync"
+            f"{topic}-{each.number} has {len(each.isr)} of {len(each.replicas)} in sync"
             for topic in topics
-            for number, each in (found[topic].partitions if topic in found else {}).items()
-            if set(each.isrs) != set(each.replicas)
+            for each in (found[topic].partitions if topic in found else ())
+            if not is_whole(each)
         ]
 
     return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left, meanwhile)

@@ -24,7 +24,7 @@ from yak.local.demo.scenario import FINISH_SECONDS, MIN_ISR, REQUEST_SECONDS, Re
 from yak.local.failover import Failover, end_and_watch, tenths
 from yak.local.supervise import LogFollower
 from yak.view.partition_replicas import PartitionReplicas
-from yak.view.partition_state import PartitionState
+from yak.view.partition_state import PartitionState, is_whole
 
 CSV_ROWS_PER_SECOND: Final = 500
 BEGIN_SECONDS: Final = 20.0
@@ -569,7 +569,7 @@ class ElectionScenario(TopicsScenario):
     def _is_in_sync(self) -> bool:
         found = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions
         topics = {load.topic for load in self.loads}
-        return all(set(each.isr) == set(each.replicas) for each in found if each.topic in topics)
+        return all(is_whole(each) for each in found if each.topic in topics)
 
     def _quorum(self) -> QuorumState:
         running = next(each for each in self.cluster.status().brokers if each.state == "running")

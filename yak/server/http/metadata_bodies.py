@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from yak.broker.broker import Broker
+from yak.cluster.records import BrokerState
 from yak.server.http.answers import answer
 from yak.server.http.bodies import kind_of
 from yak.server.http.problems import Problem
@@ -140,6 +141,7 @@ BROKER: Final = an_object(
         "brokerPort": {"type": "integer"},
         "securityProtocol": {"type": "string"},
         "brokerStatus": {"enum": ["ALIVE", "FENCED", "CLOSED"]},
+        "state": {"enum": [each.value for each in BrokerState]},
         "rackId": {"type": ["string", "null"]},
         "epoch": COUNT,
         "internalUUID": {"type": "string"},

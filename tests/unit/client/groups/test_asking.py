@@ -206,7 +206,7 @@ def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(clu
 def test_every_broker_tells_its_groups_and_one_that_loads_is_asked_again(cluster, brokers):
     cluster.listing[2] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     found, silent = list_groups(brokers)
-    assert [(each.group_id, each.type, each.coordinator.node_id) for each in found.values()] == [
+    assert [(each.group_id, each.type, each.coordinator) for each in found.values()] == [
         ("audit", "classic", 1),
         ("billing", "classic", 2),
     ]
@@ -229,7 +229,7 @@ def test_the_groups_of_a_broker_that_died_meanwhile_are_found_with_the_other(clu
 
     cluster.brokers[2].answers[16] = dies
     found, silent = list_groups(brokers)
-    assert ({name: each.coordinator.node_id for name, each in found.items()}, silent) == (
+    assert ({name: each.coordinator for name, each in found.items()}, silent) == (
         {"audit": 1, "billing": 1},
         {},
     )

@@ -5,10 +5,11 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.groups.describing import Group, Member, active_group, unknown_group
+from yak.client.groups.describing import active_group, unknown_group
 from yak.client.metadata import Broker
 from yak.groups.classic.assignment import assigned_partitions
 from yak.ids import TopicPartition
+from yak.view.groups import Member
 
 NODE = Broker(2, "127.0.0.1", 9093)
 
@@ -47,6 +48,6 @@ def test_an_unknown_group_gets_the_closest_name():
 
 def test_an_active_group_names_its_first_members():
     members = tuple(Member(f"m{n}", f"app-{n}", f"/10.0.0.{n}") for n in range(5))
-    error = active_group(Group("audit", "classic", "Stable", "consumer", NODE, members), "not moved")
+    error = active_group("audit", members, "not moved")
     assert error.why == "5 members are connected: app-0 at 10.0.0.0, app-1 at 10.0.0.1, app-2 at 10.0.0.2 and 2 more"
-    assert "1 member is" in active_group(Group("a", "classic", "Stable", "consumer", NODE, members[:1]), "x").why
+    assert "1 member is" in active_group("a", members[:1], "x").why

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.groups.lag import Marks
 from yak.client.groups.reset import NO_LEADER, NOTHING_COMMITTED, Step, Target, plan_reset
 from yak.ids import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("orders", 1)
-LOG = {ORDERS: Marks(10, 50)}
+LOG = {ORDERS: (10, 50)}
 
 
 def step(target, before=20, at_time=-1):
@@ -84,7 +83,7 @@ OFFSETS = st.integers(-(2**40), 2**40)
     st.integers(-1, 2**31),
 )
 def test_no_plan_leaves_the_log(kind, number, before, start, length, at_time):
-    marks = {ORDERS: Marks(start, start + length)}
+    marks = {ORDERS: (start, start + length)}
     committed = {} if before is None else {ORDERS: before}
     (found,) = plan_reset(Target(kind, number), [ORDERS], committed, marks, {ORDERS: at_time})
     assert found.before == before
@@ -96,7 +95,5 @@ def test_no_plan_leaves_the_log(kind, number, before, start, length, at_time):
 
 def test_a_file_moves_what_it_names_and_leaves_the_rest():
     one, two = TopicPartition("t", 0), TopicPartition("t", 1)
-    steps = plan_reset(
-        Target("file", offsets={one: 4}), [one, two], {one: 9, two: 9}, {one: Marks(0, 10), two: Marks(0, 10)}, {}
-    )
+    steps = plan_reset(Target("file", offsets={one: 4}), [one, two], {one: 9, two: 9}, {one: (0, 10), two: (0, 10)}, {})
     assert [(each.after, each.note) for each in steps] == [(4, ""), (None, "the file does not name it")]

@@ -13,7 +13,7 @@ from yak.tui.rows.failover import (
     broker_rows,
     history_rows,
     nothing_yet_lines,
-    stake_of,
+    sole_in_sync,
     timeline_lines,
     verdict_lines,
 )
@@ -64,9 +64,11 @@ def test_of_a_cluster_elsewhere_no_process_and_no_redis_is_shown() -> None:
 
 
 def test_what_hangs_on_a_broker_is_counted() -> None:
-    stake = stake_of(cluster(), 1)
-    assert (stake.leads, stake.out_of_sync, stake.unsafe) == (2, 0, ("orders-1",))
-    assert stake_of(cluster(), 3).out_of_sync == 1
+    assert sole_in_sync(cluster(), 1) == ["orders-1"]
+    assert [(row.cells[3].text, row.cells[4].text) for row in broker_rows(cluster(), None, LOOK)[::2]] == [
+        ("2", "0"),
+        ("0", "1"),
+    ]
 
 
 def test_the_question_names_the_process_the_office_and_what_would_be_offline() -> None:

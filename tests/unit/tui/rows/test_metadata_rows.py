@@ -61,6 +61,21 @@ def test_a_cluster_that_is_not_made_yet_can_be_shown():
     ]  # fmt: skip
 
 
+def test_brokers_and_partitions_have_the_states_of_the_other_screens():
+    broker = {**IMAGE["brokers"][0], "brokerStatus": "ALIVE", "state": "STOPPING"}
+    topic = {**IMAGE["topics"][0], "name": "orders", "configs": {"min.insync.replicas": "2"}}
+    partition = {**IMAGE["partitions"][0], "topicName": "orders", "leader": 1, "replicas": [1, 2, 3], "ISR": [1]}
+    image = {**IMAGE, "brokers": [broker], "topics": [topic], "partitions": [partition]}
+    found = things(image)
+    assert found[f"broker:{broker['brokerId']}"].fields[""] == "STOPPING"
+    key = f"partition:orders:{partition['partitionId']}"
+    assert found[key].tone == "bad", "under min ISR"
+    topic["configs"] = {}
+    assert things({**image, "brokerConfigs": {"": {}}})[key].tone == "warn", "under-replicated"
+    partition["ISR"] = [1, 2, 3]
+    assert things(image)[key].tone == ""
+
+
 def test_what_changed_is_what_came_what_went_and_which_fields_are_others():
     before, after = things(EARLY), things(IMAGE)
     rows = {row.key: [cell.text for cell in row.cells] for row in diff_rows(before, after, LOOK)}

@@ -117,5 +117,5 @@ def test_a_group_keeps_what_it_said_when_it_cannot_be_asked():
 
 def test_the_age_of_what_is_unread_stands_still_once_the_group_went_on():
     found = Unread(committed=5, timestamp_ms=1_000, asked_ms=4_000)
-    assert found.age_ms(5, 10_000) == 9_000
-    assert found.age_ms(6, 10_000) == 3_000
+    assert found.until_ms(5, 10_000) == 10_000
+    assert found.until_ms(6, 10_000) == 4_000

@@ -82,8 +82,7 @@ class Progress:
 
 def _row(partition: Partition, ends: Mapping[int, int]) -> dict[str, Any]:
     return {
-        "topic": partition.topic_partition.topic,
-        "partition": partition.topic_partition.partition,
+        **partition.topic_partition._asdict(),
         "leader_epoch": partition.leader_epoch,
         "high_watermark": partition.high_watermark,
         "log_end_offsets": {str(node): end for node, end in ends.items()},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from yak.ids import TopicPartition
 from yak.server.http.metrics.text import Family, Samples
 from yak.server.http.topic_partitions import LATEST, list_offsets
+from yak.view.lag import lag_records
 from yak.views.group_lag import TopicLag, coordinated_groups, members_count, topic_lag
 
 if TYPE_CHECKING:
@@ -113,4 +114,4 @@ async def ask_elsewhere(context: Context, lags: list[TopicLag]) -> None:
             if high_watermark is None:
                 lag.elsewhere.append((index, committed))
             else:
-                lag.add(high_watermark, committed)
+                lag.messages += lag_records(committed, high_watermark)

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from yak.cluster.records import NO_LEADER
 from yak.ids import NodeId
 from yak.replication.partition import Partition
-from yak.replication.replica import Replica
 from yak.server.http.metrics.text import Family, Samples
 from yak.storage.compaction import dirty_ratio
+from yak.view.lag import lag_records
+from yak.view.partition_state import Replication, is_offline
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -126,7 +126,7 @@ def _cluster(broker: Broker, samples: Samples) -> Iterator[int]:
     for topic in list(broker.image.topics.values()):
         infos = topic.partitions
         count += len(infos)
-        leaderless += sum(info.leader == NO_LEADER for info in infos)
+        leaderless += sum(map(is_offline, infos))
         seen += len(infos) + 1
         if seen > _IMAGE_PER_STEP:
             seen = 0
@@ -148,23 +148,19 @@ def _sum(sums: _Sums, partition: Partition, now_ms: int, late_before_ms: int) ->
     if not partition.is_leader:
         return
     sums.leaders += 1
-    sums.under_replicated += len(partition.isr) < len(partition.replicas)
-    sums.under_min_isr += partition.is_under_min_isr
+    replication = Replication(False, len(partition.replicas), len(partition.isr), log.config.min_insync_replicas)
+    sums.under_replicated += replication.is_under_replicated
+    sums.under_min_isr += replication.is_under_min_isr
     oldest_ms = log.producers.oldest_transaction_ms()
     sums.late_transactions += oldest_ms is not None and oldest_ms < late_before_ms
     end_offset = log.log_end_offset
     for node_id, replica in partition.replica_states.items():
-        lag = _lag(replica, log.log_start_offset, end_offset)
+        lag = lag_records(max(replica.log_end_offset, log.log_start_offset), end_offset)
         if lag >= sums.lag_messages.get(node_id, 0):
             sums.lag_messages[node_id] = lag
         lag_ms = max(0, now_ms - replica.last_caught_up_ms) if lag else 0
         if lag_ms >= sums.lag_ms.get(node_id, 0):
             sums.lag_ms[node_id] = lag_ms
-
-
-def _lag(replica: Replica, start_offset: int, end_offset: int) -> int:
-    """The follower's lag in records; the whole log while it has not fetched in this epoch."""
-    return max(0, end_offset - max(replica.log_end_offset, start_offset))
 
 
 def _add_sums(samples: Samples, sums: _Sums) -> None:
@@ -213,5 +209,5 @@ class _Writer:
         stable_lag = partition.high_watermark - partition.last_stable_offset
         self._stable_lag.append(f"{STABLE_LAG.name}{{{labels}}} {stable_lag}\n")
         for node_id, replica in partition.replica_states.items():
-            lag = _lag(replica, start_offset, end_offset)
+            lag = lag_records(max(replica.log_end_offset, start_offset), end_offset)
             self._lag.append(f'{REPLICA_LAG.name}{{{labels},replica="{node_id}"}} {lag}\n')

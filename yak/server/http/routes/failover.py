@@ -39,6 +39,7 @@ from yak.server.http.schemas import (
     record,
 )
 from yak.server.http.topic_partitions import Patience, find_topic
+from yak.view.partition_replicas import PartitionReplicas
 
 MOVES_MAX: Final = 1000
 """Of one request: they are sent, and waited for, together."""
@@ -142,8 +143,7 @@ def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
             continue
         moved.append(
             {
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
+                **each.partition._asdict(),
                 "from": each.leader,
                 "to": each.to,
                 "leader_epoch": {"before": before.leader_epoch, "after": after.leader_epoch},
@@ -159,7 +159,7 @@ def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
 
 
 def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{"topic": each.topic, "partition": each.partition, "reason": why} for each, why in places.items()]
+    return [{**each._asdict(), "reason": why} for each, why in places.items()]
 
 
 async def _move_controller(context: Context) -> Response:
@@ -208,17 +208,6 @@ def _node(fields: Mapping[str, Any], name: str) -> int | None:
     return None if fields.get(name) is None else int(fields[name])
 
 
-@dataclass(frozen=True, slots=True)
-class LedPartition:
-    """A partition as `plan_moves` needs it."""
-
-    topic: str
-    partition: int
-    leader: NodeId
-    replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
-
-
 @dataclass(slots=True)
 class Done:
     """The result of the moves: each partition's state before, and the failures with their reasons."""
@@ -230,14 +219,15 @@ class Done:
 
 def led_partitions(
     image: Image, topic: str | None, partition: int | None, leader: NodeId | None
-) -> Iterator[LedPartition]:
+) -> Iterator[PartitionReplicas]:
     """The selected partitions; None selects all."""
     names = sorted(image.topics) if topic is None else [topic]
     for name in names:
         for info in image.topics[name].partitions:
             if partition not in (None, info.partition) or leader not in (None, info.leader):
                 continue
-            yield LedPartition(name, info.partition, info.leader, info.replicas, info.isr)
+            epochs = info.leader_epoch, info.partition_epoch
+            yield PartitionReplicas(name, info.partition, info.leader, *epochs, info.replicas, info.isr, None, {})
 
 
 def info_of(image: Image, place: TopicPartition) -> PartitionInfo | None:

@@ -4,8 +4,8 @@
 `__consumer_offsets`, known from the image.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import trio
@@ -15,10 +15,8 @@ from starlette.responses import Response
 from yak.broker.apis import consumer_group_describe, describe_groups, list_groups, offset_fetch
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
-from yak.groups.classic.assignment import assigned_partitions
-from yak.groups.classic.subscription import subscribed_topics
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
@@ -27,12 +25,12 @@ from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
+from yak.view.groups import Group, partition_lags
+from yak.views.described_groups import classic_group, consumer_group
 
 _ASK_SECONDS: Final = 3.0
 _OFFSET_FETCH_BY_NAME: Final = 9
 """The last version that names topics: a deleted topic has no id any more."""
-_CONSUMERS: Final = ("consumer", "")
-_STABLE: Final = "Stable"
 _PLACES: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
 _HEAD: Final = {
     "group": TEXT,
@@ -128,13 +126,7 @@ async def _list(context: Context, node_id: NodeId, listed: Listed) -> None:
             listed.silent.append({"node_id": node_id, "reason": reason})
             return
     listed.groups += [
-        {
-            "group": str(each.group_id),
-            "type": each.group_type,
-            "state": each.group_state,
-            "protocol_type": each.protocol_type,
-            "coordinator": node_id,
-        }
+        Group(str(each.group_id), each.group_type, each.group_state, each.protocol_type, node_id).head_json()
         for each in found.groups
     ]
 
@@ -177,119 +169,37 @@ def _not_found(group_id: str) -> Problem:
 
 async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     node_id = coordinator_of(context, group_id)
-    found = await _consumer(context, group_id, node_id) or await _classic(context, group_id, node_id)
+    found = None
+    for described in (
+        (consumer_group_describe.KEY, "group_ids", consumer_group),
+        (describe_groups.KEY, "groups", classic_group),
+    ):
+        found = found or await _group(context, group_id, node_id, *described)
     committed = await _committed(context, group_id, node_id)
     if found is None:
         raise _not_found(group_id)
-    owners = {
-        TopicPartition(each["topic"], each["partition"]): member["member_id"]
-        for member in found["members"]
-        for each in member["assignment"] or ()
-    }
-    places = sorted({*committed, *owners})
+    places = sorted({*committed, *found.assigned})
     starts = await list_offsets(context, places, EARLIEST, _ASK_SECONDS)
     ends = await list_offsets(context, places, LATEST, _ASK_SECONDS)
-    found["partitions"] = [
-        _partition_lag(each, committed.get(each), starts.get(each), ends.get(each), owners.get(each)) for each in places
-    ]
-    lags = [each["lag"] for each in found["partitions"] if each["lag"] is not None]
-    return {"group": group_id, "coordinator": node_id, **found, "lag": sum(lags) if lags else None}
+    lags = partition_lags(
+        found,
+        {place: int(each.committed_offset) for place, each in committed.items()},
+        {place: (starts.get(place), ends.get(place)) for place in places},
+        {place: each.metadata or "" for place, each in committed.items()},
+    )
+    return replace(found, partitions=lags).as_json()
 
 
-def _partition_lag(
-    place: TopicPartition, committed: Any, start: Offset | None, end: Offset | None, member_id: str | None
-) -> dict[str, Any]:
-    offset = None if committed is None else int(committed.committed_offset)
-    return {
-        "topic": place.topic,
-        "partition": place.partition,
-        "committed": offset,
-        "metadata": "" if committed is None else committed.metadata or "",
-        "log_start_offset": start,
-        "high_watermark": end,
-        "lag": None if offset is None or end is None else max(0, end - offset),
-        "member_id": member_id,
-    }
-
-
-async def _consumer(context: Context, group_id: str, node_id: NodeId) -> dict[str, Any] | None:
-    fields = {"group_ids": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.broker_client.ask(consumer_group_describe.KEY, fields, node_id=node_id)).groups
-    if group.error_code == ErrorCode.group_id_not_found:
+async def _group(
+    context: Context, group_id: str, node_id: NodeId, api_key: int, names: str, read: Callable[[Any, NodeId], Group]
+) -> Group | None:
+    """The group, if it has the type that an API describes. `names` is the request's field of groups."""
+    fields = {names: [group_id], "include_authorized_operations": False}
+    (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id)).groups
+    if found.error_code == ErrorCode.group_id_not_found:
         return None
-    _check(group.error_code, f"group {group_id!r}")
-    return {
-        "type": "consumer",
-        "state": group.group_state,
-        "protocol_type": "consumer",
-        "assignor": group.assignor_name or None,
-        "epoch": int(group.group_epoch),
-        "members": [
-            {
-                **_member(member),
-                "epoch": int(member.member_epoch),
-                "topics": sorted(map(str, member.subscribed_topic_names)),
-                "assignment": _named(member.assignment),
-                "target": _named(member.target_assignment),
-            }
-            for member in group.members
-        ],
-    }
-
-
-def _named(assignment: Any) -> list[dict[str, Any]]:
-    return [
-        {"topic": str(each.topic_name), "partition": int(number)}
-        for each in assignment.topic_partitions
-        for number in each.partitions
-    ]
-
-
-async def _classic(context: Context, group_id: str, node_id: NodeId) -> dict[str, Any] | None:
-    fields = {"groups": [group_id], "include_authorized_operations": False}
-    (group,) = (await context.broker_client.ask(describe_groups.KEY, fields, node_id=node_id)).groups
-    if group.error_code == ErrorCode.group_id_not_found:
-        return None
-    _check(group.error_code, f"group {group_id!r}")
-    is_told = group.protocol_type in _CONSUMERS and group.group_state == _STABLE
-    return {
-        "type": "classic",
-        "state": group.group_state,
-        "protocol_type": group.protocol_type,
-        "assignor": group.protocol_data or None,
-        "epoch": None,
-        "members": [
-            {
-                **_member(member),
-                "epoch": None,
-                "topics": _subscribed(member.member_metadata) if is_told else None,
-                "assignment": _read(member.member_assignment) if is_told else None,
-                "target": None,
-            }
-            for member in group.members
-        ],
-    }
-
-
-def _member(member: Any) -> dict[str, Any]:
-    # kio's names differ: instance_id in a consumer group, group_instance_id in a classic one
-    instance_id = member.instance_id if hasattr(member, "instance_id") else member.group_instance_id
-    return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "host": member.client_host,
-        "instance_id": instance_id,
-    }
-
-
-def _subscribed(metadata: bytes) -> list[str] | None:
-    found = subscribed_topics([metadata])
-    return None if found is None else sorted(found)
-
-
-def _read(assignment: bytes) -> list[dict[str, Any]] | None:
-    found = assigned_partitions(assignment)
-    return None if found is None else [{"topic": each.topic, "partition": each.partition} for each in found]
+    _check(found.error_code, f"group {group_id!r}")
+    return read(found, node_id)
 
 
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
