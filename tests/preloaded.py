@@ -55,7 +55,6 @@ class Preloaded:
     def install(self) -> None:
         """From now on `subprocess` forks each `yak` that needs no exec."""
         subprocess._fork_exec = self.fork_exec
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the preloaded process become children of this one
 
     def fork_exec(self, *asked: Any) -> int:
         """`subprocess._fork_exec`: the pid of the new process."""
@@ -65,8 +64,12 @@ class Preloaded:
         with self._lock:
             if self._way is None:
                 self._way = _start()
-            socket.send_fds(self._way, [request], streams)
-            return int(self._way.recv(32))
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # the forked process becomes a child of this one
+            try:
+                socket.send_fds(self._way, [request], streams)
+                return int(self._way.recv(32))
+            finally:
+                _prctl(_PR_SET_CHILD_SUBREAPER, 0)  # other orphans become children of init, which reaps them
 
     def _request(self, asked: Sequence[Any]) -> tuple[bytes, list[int]]:
         """What the preloaded process needs to know; empty if this start needs exec."""

@@ -86,8 +86,17 @@ def cluster(tmp_path_factory):
 
 
 def create(cluster, topic):
+    """Create a topic; on a busy machine the metadata store may be out of reach for a while."""
     admin = AdminClient(cluster.settings(ADMIN))
-    admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(PATIENCE_SECONDS)
+
+    def exists():
+        error = admin.create_topics([NewTopic(topic, 1, 3)])[topic].exception(PATIENCE_SECONDS)
+        if error is not None and error.args[0].code() == KafkaError.REQUEST_TIMED_OUT:
+            return False
+        assert error is None or error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, error
+        return True
+
+    wait_until(exists, f"topic {topic}")
 
 
 def produce_error(cluster, user, topic, **settings):
@@ -111,12 +120,13 @@ def consume(cluster, user, topic, group):
         consumer.close()
 
 
-def is_in_force(cluster, user, topic):
-    """Whether the right is on every broker: each answers Metadata from its own image."""
+def is_in_force(cluster, user, topic, *, error=None):
+    """Whether the right is on every broker: each answers Metadata from its own image, with this error code or none."""
     for node in cluster.nodes:
         settings = cluster.settings(user) | {"bootstrap.servers": f"127.0.0.1:{cluster._ports[node]}"}
         topics = AdminClient(settings).list_topics(topic, timeout=PATIENCE_SECONDS).topics
-        if topics[topic].error is not None:
+        found = topics[topic].error
+        if (found and found.code()) != error:
             return False
     return True
 
@@ -133,7 +143,7 @@ def test_librdkafka_produces_and_consumes_only_with_acls(cluster):
     assert produce_error(cluster, ANN, "orders") is None
     assert consume(cluster, ANN, "orders", "billing") == KafkaError.GROUP_AUTHORIZATION_FAILED
     cluster.yak("acls", "add", "--allow", ANN, "--consumer", "--topic", "orders", "--group", "billing")
-    assert consume(cluster, ANN, "orders", "billing") == b"value"
+    wait_until(lambda: consume(cluster, ANN, "orders", "billing") == b"value", "the ACLs of the group and of reading")
     assert produce_error(cluster, BOB, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert produce_error(cluster, ADMIN, "orders") is None
 
@@ -160,6 +170,8 @@ def test_topics_are_listed_created_and_deleted_as_acls_say(cluster):
         ann.delete_topics(["hidden"])["hidden"].result(PATIENCE_SECONDS)
     assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     cluster.yak("acls", "add", "--allow", ANN, "--operation", "create", "--operation", "delete", "--topic", "created")
+    missing = KafkaError.UNKNOWN_TOPIC_OR_PART  # only a client with rights is told
+    wait_until(lambda: is_in_force(cluster, ANN, "created", error=missing), "the ACLs")
     ann.create_topics([NewTopic("created", 1, 3)])["created"].result(PATIENCE_SECONDS)
     ann.delete_topics(["created"])["created"].result(PATIENCE_SECONDS)
     assert "hidden" in AdminClient(cluster.settings(ADMIN)).list_topics(timeout=PATIENCE_SECONDS).topics
