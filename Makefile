@@ -75,7 +75,7 @@ test: lint  ## lint, then the tests, including those with real clients
 
 .PHONY: test-all
 test-all: lint  ## all tests, Spark's kills and tutorial among them, 9,000 seeds, all mutants: an hour or more
-	YAK_TESTS_LONGEST_S=14400 $(RUN_TESTS) $(ARGS)
+	YAK_TESTS_LONGEST_S=14400 $(RUN_TESTS) --exec-yak $(ARGS)
 	$(BIN)/yak sim run --brokers 3 --seed 10001 --seeds 5000
 	$(BIN)/yak sim run --seed 10001 --seeds 1000
 	$(BIN)/yak sim quorum --seed 10001 --seeds 3000

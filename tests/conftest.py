@@ -2,10 +2,14 @@
 
 import gc
 import os
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.preloaded import Preloaded
 
 pytest_plugins = ["tests.file_scheduling"]
 ORDER = ("unit", "sim", "tui", "spark", "integration")
@@ -37,3 +41,24 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+_preloaded = Preloaded()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--exec-yak`, for `make test-all`."""
+    parser.addoption("--exec-yak", action="store_true", help="start each `yak` by exec, not from a preloaded process")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fork `yak` processes from a preloaded one (`tests/preloaded.py`)."""
+    if sys.platform.startswith("linux") and not config.getoption("exec_yak"):
+        _preloaded.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test with the mark `exec_yak` starts each `yak` by exec."""
+    _preloaded.is_wanted = item.get_closest_marker("exec_yak") is None
+    return (yield)

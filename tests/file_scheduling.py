@@ -13,8 +13,12 @@ _TESTS_MIN = 2
 """A worker keeps its last test until it knows the next one, or that there is none."""
 
 
+_ON_ONE_SESSION = ("tests/spark/jobs/", "tests/spark/source/")
+"""Folders whose tests use the Spark session of their process: in a second worker they would start a second JVM."""
+
+
 class FileScheduling(LoadFileScheduling):
-    """One file at a time for each worker.
+    """One file at a time for each worker, and the files that use a Spark session for one worker together.
 
     xdist 3.8 shares the files of a crashed worker among the others, also those that were done, and gives the new worker a
     single file. A worker with fewer than two tests to run then waits for an event that does not come.
@@ -27,11 +31,16 @@ class FileScheduling(LoadFileScheduling):
             self.config.cache.set(CRASHED, [*self.config.cache.get(CRASHED, []), crashed])
         return crashed
 
+    def _split_scope(self, nodeid: str) -> str:
+        """The tests that one worker runs one after the other have the same scope."""
+        return "tests/spark" if nodeid.startswith(_ON_ONE_SESSION) else str(super()._split_scope(nodeid))
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         with contextlib.suppress(OSError):  # this worker has crashed, and `remove_node` follows
-            super()._assign_work_unit(node)
-            while self.workqueue and self._pending_of(self.assigned_work[node]) < _TESTS_MIN:
+            assigned = False
+            while self.workqueue and (not assigned or self._pending_of(self.assigned_work[node]) < _TESTS_MIN):
                 super()._assign_work_unit(node)
+                assigned = True
 
 
 @pytest.hookimpl(optionalhook=True)  # xdist may be switched off

@@ -141,6 +141,9 @@ class YakApp(App[int]):
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
+        if self.settings.theme == NAMES[0]:
+            # Set on mount, as the other themes are, it would parse and apply all styles again before the first screen.
+            self.set_reactive(YakApp.theme, textual_name(self.settings.theme))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then the one that escapes control characters in clients' texts."""

@@ -1,6 +1,5 @@
 """Admin clients that probe for features that YAK lacks get an answer, not an unsupported API."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +21,12 @@ from confluent_kafka.admin import (
 )
 from kafka.admin import KafkaAdminClient
 from kafka.errors import LogDirNotFoundError, NoError
+from support.kafka_tools import KafkaTools
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars  # noqa: E402
 
 PATIENCE_SECONDS = 20.0
 SESSION_MS = 31_000
@@ -112,6 +112,18 @@ def test_kafka_python_leaves_a_replica_in_the_log_directory_that_it_is_in(
     assert error is LogDirNotFoundError
 
 
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
+    """Kafka's tools in one JVM."""
+    try:
+        java_version()
+        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with KafkaTools(libs, tmp_path_factory.mktemp("tools")) as made:
+        yield made
+
+
 TOOLS = "org.apache.kafka.tools"
 CONFIGS = ("kafka.admin.ConfigCommand", "--describe", "--entity-type")
 
@@ -130,17 +142,10 @@ CONFIGS = ("kafka.admin.ConfigCommand", "--describe", "--entity-type")
         ([*CONFIGS, "client-metrics"], ""),
     ],
 )
-def test_kafkas_tools_find_no_unsupported_api(bootstrap: str, command: list[str], expected: str) -> None:
-    try:
-        java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
-    name, *arguments = command
-    tool = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*", name]
-    done = subprocess.run(
-        [*tool, "--bootstrap-server", bootstrap, *arguments], capture_output=True, text=True, timeout=100
-    )
-    out = done.stdout + done.stderr
-    assert expected in out, out[-2000:]
-    assert "UnsupportedVersion" not in out, out[-2000:]
+def test_kafkas_tools_find_no_unsupported_api(
+    tools: KafkaTools, bootstrap: str, command: list[str], expected: str
+) -> None:
+    name, *words = command
+    printed = tools.run(name, bootstrap, *words).printed
+    assert expected in printed, printed[-2000:]
+    assert "UnsupportedVersion" not in printed, printed[-2000:]

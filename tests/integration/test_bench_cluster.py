@@ -1,20 +1,22 @@
 """`yak bench failover` and `yak bench replication` on real brokers: small runs that must come out whole."""
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-COMMAND = (sys.executable, "-m", "yak.commands", "bench")
+from yak.local.spawn import yak_argv
+
 SECONDS_MAX = 120
 
 
 def bench(folder: Path, *words: str) -> dict[str, Any]:
     """What the benchmark printed as JSON; its code must be 0, and its temporary directory gone."""
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "NO_COLOR": "1"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("YAK_")}
+    environment = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "NO_COLOR": "1"}
     ran = subprocess.run(
-        [*COMMAND, *words, "-o", "json", "-q"],
+        yak_argv("bench", *words, "-o", "json", "-q"),
         capture_output=True,
         text=True,
         timeout=SECONDS_MAX,

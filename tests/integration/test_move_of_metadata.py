@@ -18,7 +18,10 @@ from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.ports import find_lasting
 from yak.local.seed import make_topics, parse_seed_topic
 
+pytestmark = pytest.mark.timeout(400)
 TOPIC = "orders"
+MOVE_SECONDS = 150
+"""A move restarts each broker twice, beside other tests."""
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster
     with SteadyLoad(before.bootstrap, TOPIC, partitions=3, acks="all", pause_seconds=0.005) as load:
         load.wait_for(50)
         commit(before.bootstrap, 7)
-        ran = yak.run("cluster", "migrate", "--to", "raft", "-o", "json")
+        ran = yak.run("cluster", "migrate", "--to", "raft", "-o", "json", timeout=MOVE_SECONDS)
         assert ran.code == 0, ran.err
         assert json.loads(ran.out) == {"cluster_id": before.cluster_id, "metadata": "raft", "moved": True}
         status = cluster.status()
@@ -71,7 +74,7 @@ def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster
         load.wait_for(50)
         ran = yak.run("cluster", "migrate", "--to", "raft")
         assert (ran.code, "already" in ran.err) == (0, True)
-        ran = yak.run("cluster", "migrate", "--to", "redis")
+        ran = yak.run("cluster", "migrate", "--to", "redis", timeout=MOVE_SECONDS)
         assert ran.code == 0, ran.err
         status = cluster.status()
         assert (status.cluster_id, status.bootstrap, status.metadata) == (before.cluster_id, before.bootstrap, "redis")
@@ -101,7 +104,7 @@ def test_interrupted_move_goes_on_after_the_quorums_leader_was_killed(
         monkeypatch.undo()
         assert (cluster.status().metadata, cluster.status().moving_to) == ("redis", "raft")
         assert len(cluster.up(UpSettings()).started) == 1
-        ran = yak.run("cluster", "migrate", "--to", "raft")
+        ran = yak.run("cluster", "migrate", "--to", "raft", timeout=MOVE_SECONDS)
         assert ran.code == 0, ran.err
         assert (cluster.status().metadata, cluster.status().moving_to) == ("raft", None)
         load.wait_for(50)

@@ -17,6 +17,7 @@ from support.waiting import wait_until
 
 from yak.local.spawn import yak_argv
 
+pytestmark = pytest.mark.exec_yak  # they are about starts, and find processes by their environment
 MARK = "TEST_MARK"  # `yak up` passes no variable with YAK_ on
 ASCII = {"LC_ALL": "C", "TERM": "dumb", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 SMALL_BYTES = 4 << 20

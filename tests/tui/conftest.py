@@ -4,9 +4,11 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from textual.css.stylesheet import Stylesheet
 
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.tui.app import YakApp
@@ -20,6 +22,19 @@ sys.path += [str(Path(__file__).parent / "recorded"), str(Path(__file__).parent.
 from support.waiting import wait_until
 
 _names = itertools.count(1)
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[tuple[Any, ...], list[Any]] = {}
+
+
+def _parse_once(self: Stylesheet, css: str, **how: Any) -> list[Any]:
+    """Textual parses its styles for each app: a fifth of an app's start, and hundreds of tests start one."""
+    key = (css, *how.items(), *self._variables.items())
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(self, css, **how)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once
 
 
 class LiveCluster:

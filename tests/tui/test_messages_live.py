@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import time
 
 from textual.widgets import Input
@@ -13,6 +12,7 @@ from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.offset_spec import END, START
 from yak.client.produce import Outgoing, RecordSender
+from yak.local.spawn import yak_argv
 from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.produce.form import Draft
@@ -293,25 +293,13 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(live, new_topi
 
     on(live, scenario)
     subprocess.run(
-        [sys.executable, "-m", "yak.commands", "-b", live.bootstrap, "produce", back, "-f", str(path), "--create"],
+        yak_argv("-b", live.bootstrap, "produce", back, "-f", str(path), "--create"),
         check=True,
         capture_output=True,
         env=os.environ,
     )
     shown = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "yak.commands",
-            "-b",
-            live.bootstrap,
-            "consume",
-            back,
-            "--from-beginning",
-            "--exit",
-            "-o",
-            "json",
-        ],
+        yak_argv("-b", live.bootstrap, "consume", back, "--from-beginning", "--exit", "-o", "json"),
         check=True,
         capture_output=True,
         env=os.environ,
@@ -422,8 +410,9 @@ def committed(live, group, topic, partitions):
 
 def cli(live, *words):
     """What a command prints."""
-    command = [sys.executable, "-m", "yak.commands", "-b", live.bootstrap, *words]
-    return subprocess.run(command, check=True, capture_output=True, env=os.environ).stdout
+    return subprocess.run(
+        yak_argv("-b", live.bootstrap, *words), check=True, capture_output=True, env=os.environ
+    ).stdout
 
 
 def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic):

@@ -67,16 +67,11 @@ def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatc
     assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0
 
 
-def test_a_run_ends_after_a_worker_crashed(tmp_path):
-    """A worker that crashes had done other files, which no other worker has to do."""
-    for number in range(12):
-        crash = "marker.exists() or (marker.touch(), os._exit(3))" if number == 8 else "True"
-        text = f"import os, pathlib\ndef test_it():\n    marker = pathlib.Path('seen')\n    assert {crash}\n"
-        (tmp_path / f"test_{number:02}.py").write_text(text)
+def run_in_workers(folder: Path) -> subprocess.CompletedProcess[str]:
     words = ["-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--rootdir", "."]
-    ran = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(RUNNER), *words],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
@@ -84,6 +79,27 @@ def test_a_run_ends_after_a_worker_crashed(tmp_path):
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.file_scheduling"}
         | {"PYTHONPATH": str(RUNNER.parents[1])},
     )
+
+
+def test_files_that_use_a_spark_session_have_one_worker(tmp_path):
+    for number in range(8):
+        folder = tmp_path / "tests" / "spark" / ("jobs" if number % 2 else "source")
+        folder.mkdir(parents=True, exist_ok=True)
+        text = "import os\ndef test_it():\n    open(os.environ['PYTEST_XDIST_WORKER'], 'a').close()\n"
+        (folder / f"test_{number}.py").write_text(text)
+    (tmp_path / "test_other.py").write_text(text.replace("], 'a'", "] + '-other', 'a'"))
+    assert run_in_workers(tmp_path).returncode == 0
+    assert len(list(tmp_path.glob("gw[0-9]"))) == 1
+    assert len(list(tmp_path.glob("gw*-other"))) == 1
+
+
+def test_a_run_ends_after_a_worker_crashed(tmp_path):
+    """A worker that crashes had done other files, which no other worker has to do."""
+    for number in range(12):
+        crash = "marker.exists() or (marker.touch(), os._exit(3))" if number == 8 else "True"
+        text = f"import os, pathlib\ndef test_it():\n    marker = pathlib.Path('seen')\n    assert {crash}\n"
+        (tmp_path / f"test_{number:02}.py").write_text(text)
+    ran = run_in_workers(tmp_path)
     assert "1 failed, 12 passed" in ran.stdout
     assert ran.returncode == 0, ran.stdout
     assert "FLAKY" in ran.stdout

@@ -71,6 +71,10 @@ def refused(found, status, slug):
     assert found.json()["hint"]
 
 
+def names(topics):
+    return [each["name"] for each in topics]
+
+
 def log_from(cluster, first, node=1):
     records = []
     while first is not None:
@@ -307,14 +311,18 @@ def test_what_changed_since_a_time_and_everything_after_ten_minutes(cluster, new
     external = new_id()
     invite(cluster, external, node=2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([gone])[gone].result(10)
-    wait_until(lambda: cluster.get(2, f"/broker_mgmt/{before}").json()["removedTopics"], "the deletion")
+    admin.delete_topics([gone])[gone].result(60)
+    wait_until(lambda: gone in names(cluster.get(2, f"/broker_mgmt/{before}").json()["removedTopics"]), "the deletion")
     told = cluster.get(2, f"/broker_mgmt/{before}").json()
     assert told["full"] is False
-    assert [each["name"] for each in told["topics"]] == [kept]
-    assert [(each["topicName"], each["partitionId"]) for each in told["partitions"]] == [(kept, 0), (kept, 1)]
-    assert [each["name"] for each in told["removedTopics"]] == [gone]
-    assert [each["brokerId"] for each in told["brokers"]] == [external]
+    # On a busy machine the cluster itself may change too: a replica leaves the ISR, a broker is fenced.
+    parts = [each for kind in ("brokers", "topics", "partitions", "removedTopics") for each in told[kind]]
+    assert [each for each in parts if each["timestamp"] < before - 0.001] == []
+    assert names(told["topics"]) == [kept]
+    assert [each["partitionId"] for each in told["partitions"] if each["topicName"] == kept] == [0, 1]
+    assert not [each for each in told["partitions"] if each["topicName"] == gone]
+    assert names(told["removedTopics"]) == [gone]
+    assert external in [each["brokerId"] for each in told["brokers"]]
     clients = cluster.get(2, f"/client_mgmt/{before}").json()
     assert {"brokers", "topics", "partitions", "removedTopics"} <= set(clients)
     assert not {"producers", "controllerId", "brokerConfigs"} & set(clients)

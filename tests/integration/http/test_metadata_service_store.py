@@ -125,13 +125,11 @@ def test_a_store_that_was_emptied_is_restored_without_its_external_brokers(clust
     since = time.time()
     with store.client() as client:
         client.flushall()
-        wait_until(lambda: client.hlen("{y}:offers") == 3, "all brokers have offered", 40)
+        wait_until(lambda: client.hlen("{y}:offers") == 3, "all brokers have offered")
     with RestoreStore(store.running.url, timeout_s=5.0) as restore:
         found = restore.look()
         restore.commit(found, found.plan())
-    wait_until(
-        lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back", 40
-    )
+    wait_until(lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back")
     wait_until(lambda: all(listed(cluster, 62, node) is None for node in (1, 2, 3)), "the registry went with Redis")
     assert (invite(cluster, 62).status_code, listed(cluster, 62)["epoch"]) == (201, 1)
     told = cluster.get(1, f"/client_mgmt/{since}").json()

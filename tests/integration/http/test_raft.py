@@ -1,5 +1,6 @@
 """HTTP of a cluster whose metadata are in a quorum of its brokers, without Redis."""
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from support.raft_cluster import RaftCluster
 from support.waiting import wait_until
 
 BROKER = {"brokerId": 901, "brokerHost": "10.0.0.1", "brokerPort": 9092}
+RATES_MAX = 100
+"""Events of rates that a busy machine may need until they say what is expected."""
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +82,14 @@ def test_answers_have_the_form_that_openapi_tells(cluster: RaftCluster, path: st
 def test_events_have_what_each_broker_knows_of_the_quorum(cluster: RaftCluster) -> None:
     leader = cluster.quorum_leader()
     for node in (leader, 4):
-        text = cluster.get(node, "/api/events?snapshot=true&rates=200ms&duration_ms=1500").text
-        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
-        snapshot = next(each for each in events if each["kind"] == "snapshot")
-        assert (snapshot["cluster"]["redis"], snapshot["cluster"]["quorum"]["leader_id"]) == (None, leader)
-        known = [each["quorum"] for each in events if each["kind"] == "rates"][-1]
-        assert (known["leader_id"], known["caught_up"]) == (leader, 3 if node == leader else None)
+        expected = {"leader_id": leader, "caught_up": 3 if node == leader else None}
+        with cluster.client.stream("GET", cluster.url(node, "/api/events?snapshot=true&rates=200ms")) as answer:
+            lines = (json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: "))
+            first = next(lines)
+            assert (first["kind"], first["cluster"]["redis"]) == ("snapshot", None)
+            assert first["cluster"]["quorum"]["leader_id"] == leader
+            rates = itertools.islice((each["quorum"] for each in lines if each["kind"] == "rates"), RATES_MAX)
+            assert any({name: known[name] for name in expected} == expected for known in rates)
 
 
 def test_metadata_log_and_earlier_states_come_from_the_quorum(cluster: RaftCluster) -> None:
@@ -117,7 +122,7 @@ def test_external_brokers_are_kept_in_the_quorum_and_survive_a_restart(cluster: 
         return next((each for each in brokers if each["brokerId"] == 901), None)
 
     for node in cluster.nodes:
-        wait_until(lambda node=node: listed(node) == changed.json(), f"the broker at {node}", seconds=5.0)
+        wait_until(lambda node=node: listed(node) == changed.json(), f"the broker at {node}")
     follower = 1 if cluster.quorum_leader() != 1 else 2
     cluster.kill9(follower)
     cluster.start(follower)

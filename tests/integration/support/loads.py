@@ -71,7 +71,7 @@ class SteadyLoad:
         """Write again."""
         self._going.set()
 
-    def wait_for(self, count: int, seconds: float = 30) -> None:
+    def wait_for(self, count: int, seconds: float = 60) -> None:
         """Wait until so many more messages than now are acknowledged."""
         goal = self.total + count
         deadline = time.monotonic() + seconds

@@ -1,0 +1,243 @@
+"""`yak` processes of the tests, forked from a process that has imported YAK already.
+
+Each `python -P -m yak.commands ...` that a test starts through `subprocess` is a process of its own. Its environment,
+folder, session, descriptors, signals, command line and exit code are as after exec. Imports and message schemas come
+from the memory of the preloaded process: they cost a broker 0.3 to 0.7 s of processor time. A `yak` that starts others,
+as `yak up` does, forks them from a copy of that process.
+
+A test about the start of a process has the mark `exec_yak`, and `make test-all` runs all tests with `--exec-yak`.
+Systems other than Linux use exec, and so do starts with other settings of Python, with `preexec_fn` or with other
+descriptors. What differs: `/proc/PID/environ` is that of the preloaded process, and modules are not taken apart at the
+end.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+_PYTHON_WORDS = ("-P", "-m", "yak.commands")
+_PACKAGES = ("yak.commands", "yak.server")
+_REQUEST_BYTES_MAX = 100_000
+_COMMAND_LINE_BYTES = 16_000
+_PR_SET_MM, _PR_SET_MM_ARG_END, _PR_SET_CHILD_SUBREAPER = 35, 9, 36
+_READ_BEFORE_MAIN = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
+"""Prefixes of variables that take effect before the first line of a program runs."""
+_exec: Any = getattr(subprocess, "_fork_exec", None)
+_FORK_EXEC_ARGUMENTS = 23
+"""Of Python 3.11 to 3.13. `subprocess` calls it after it has made pipes, and before it closes the child's ends."""
+
+
+class Preloaded:
+    """The way to a preloaded process, from the process whose children the forked ones become."""
+
+    def __init__(self, way: socket.socket | None = None) -> None:
+        """Without a way, the preloaded process starts with the first request; it ends with this process."""
+        self.is_wanted = True
+        self._way = way
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._before_main = _before_main(os.environ)
+
+    def install(self) -> None:
+        """From now on `subprocess` forks each `yak` that needs no exec."""
+        subprocess._fork_exec = self.fork_exec
+
+    def fork_exec(self, *asked: Any) -> int:
+        """`subprocess._fork_exec`: the pid of the new process."""
+        request, streams = self._request(asked)
+        if not request:
+            return int(_exec(*asked))
+        with self._lock:
+            if self._way is None:
+                self._way = _start()
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # the forked process becomes a child of this one
+            try:
+                socket.send_fds(self._way, [request], streams)
+                return int(self._way.recv(32))
+            finally:
+                _prctl(_PR_SET_CHILD_SUBREAPER, 0)  # other orphans become children of init, which reaps them
+
+    def _request(self, asked: Sequence[Any]) -> tuple[bytes, list[int]]:
+        """What the preloaded process needs to know; empty if this start needs exec."""
+        if not self.is_wanted or os.getpid() != self._owner or len(asked) != _FORK_EXEC_ARGUMENTS:
+            return b"", []
+        words, _, closes, kept, folder, environment = asked[:6]
+        session, group, *user, preexec_fn = asked[15:22]
+        arguments = [os.fsdecode(word) for word in words]
+        if tuple(arguments[:4]) != (sys.executable, *_PYTHON_WORDS):
+            return b"", []
+        variables = dict(os.environ)
+        if environment is not None:
+            variables = dict(os.fsdecode(each).split("=", 1) for each in environment)
+        folder = os.getcwd() if folder is None else os.fsdecode(folder)
+        is_plain = (
+            (closes, group, user, preexec_fn) == (True, -1, [None, None, None, -1], None)
+            and len(kept) == 1  # where `subprocess` hears that exec failed
+            and _before_main(variables) == self._before_main
+            and os.path.isdir(folder)
+        )
+        request = json.dumps([arguments, variables, folder, bool(session)]).encode()
+        if not is_plain or len(request) > _REQUEST_BYTES_MAX or sum(map(len, arguments)) > _COMMAND_LINE_BYTES // 4:
+            return b"", []
+        return request, [each if each != -1 else number for number, each in enumerate((asked[6], asked[9], asked[11]))]
+
+
+def _before_main(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(_READ_BEFORE_MAIN)}
+
+
+def _start() -> socket.socket:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    subprocess.Popen(
+        [sys.executable, "-P", __file__, str(theirs.fileno()), "-" * _COMMAND_LINE_BYTES],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=(theirs.fileno(),),
+    )
+    theirs.close()
+    return ours
+
+
+def preload() -> None:
+    """Import what brokers and commands import, and prepare the schemas that a broker prepares after its start."""
+    from yak.commands import lean_dataclasses
+
+    lean_dataclasses.install()
+    for package in _PACKAGES:
+        for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
+    import typer.main  # noqa: F401
+
+    from yak.broker import apis
+    from yak.protocol import codec
+    from yak.server import boot
+
+    boot.preload_hot()
+    codec.preload((key, sorted(api.VERSIONS)[-2:]) for key, api in apis.TABLE.items())
+
+
+def fork_on_request(way: socket.socket) -> list[str]:
+    """Fork a process for each request. Returns only in the forked processes: their arguments."""
+    while True:
+        request, streams, _, _ = socket.recv_fds(way, 2 * _REQUEST_BYTES_MAX, 3)
+        if not request:
+            os._exit(0)
+        hears, says = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            # The child's parent ends, so the nearest subreaper adopts it: the process that asked.
+            if child := os.fork():
+                os.write(says, str(child).encode())
+                os._exit(0)
+            for each in (hears, says):
+                os.close(each)
+            return _become(way, streams, *json.loads(request))
+        os.waitpid(middle, 0)
+        way.send(os.read(hears, 32))
+        for each in (hears, says, *streams):
+            os.close(each)
+
+
+def _become(
+    way: socket.socket,
+    streams: list[int],
+    arguments: list[str],
+    variables: dict[str, str],
+    folder: str,
+    has_session: bool,
+) -> list[str]:
+    starts_others = arguments[4:5] != ["serve"]
+    if starts_others:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if os.fork() == 0:  # the copy from which this process forks its children
+            for each in (way, ours):
+                each.close()
+            for stream in streams:
+                os.close(stream)
+            os.setsid()
+            return fork_on_request(theirs)
+        theirs.close()
+    way.close()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    if has_session:
+        os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _set_command_line(arguments)
+    sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    sys.modules["trio._core._run"]._r.seed()
+    if starts_others:
+        Preloaded(ours).install()
+    gc.enable()
+    return arguments
+
+
+def _set_command_line(arguments: list[str]) -> None:
+    """What `ps` shows, and what `yak.local.processes` finds a broker by."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    begin, end = int(fields[45]), int(fields[46])
+    text = b"".join(os.fsencode(word) + b"\0" for word in arguments)
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, text, len(text))
+    _prctl(_PR_SET_MM, _PR_SET_MM_ARG_END, begin + len(text))  # without the right to do so, NULs follow
+
+
+def _prctl(option: int, *values: int) -> int:
+    prctl = ctypes.CDLL(None).prctl
+    prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    return int(prctl(option, *values, *[0] * (4 - len(values))))
+
+
+def main() -> None:
+    """The preloaded process: what follows `fork_on_request` happens in the forked ones."""
+    gc.disable()
+    preload()
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.chdir("/")
+    arguments = fork_on_request(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv = arguments[3:]
+    try:
+        runpy.run_module("yak.commands", run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        if isinstance(stop.code, int):
+            _end(stop.code)
+        raise
+
+
+def _end(code: int) -> NoReturn:
+    """The end of a program, but that no module is taken apart: that would copy all memory of the preloaded process."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
