@@ -68,17 +68,21 @@ class PooledSlice:
     def __len__(self) -> int:
         return self._end - self._position
 
+    def __bytes__(self) -> bytes:
+        """Read all of it. Raises OSError(EIO) when the file ends too early."""
+        return self._read(len(self))
+
     def take(self, size: int) -> bytes:
         """Read the first `size` bytes, and remove them from the slice. Raises OSError(EIO) when the file ends too early."""
-        data = self._file.read(size, self._position)
-        if len(data) < size:
-            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        data = self._read(size)
         self._position += size
         return data
 
-    def __bytes__(self) -> bytes:
-        """Take all of it. Raises OSError(EIO) as `take`."""
-        return self.take(len(self))
+    def _read(self, size: int) -> bytes:
+        data = self._file.read(size, self._position)
+        if len(data) < size:
+            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        return data
 
     def send(self, socket_fd: int) -> int:
         """Send as much as the socket takes, and remove it from the slice. Returns the bytes sent.
