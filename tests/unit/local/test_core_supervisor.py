@@ -1,6 +1,9 @@
 """The supervisor of `yak serve --cores` with brokers that do what the test says, and a clock of its own."""
 
+import errno
+import os
 import signal
+import subprocess
 from dataclasses import dataclass, field
 
 import pytest
@@ -29,6 +32,11 @@ class FakeChild:
         if self.code is None and (sig == signal.SIGKILL or (sig == signal.SIGTERM and not self.is_stuck)):
             self.code = -9 if sig == signal.SIGKILL else 0
 
+    def wait(self, timeout: float | None = None) -> int:
+        if self.code is None:
+            raise subprocess.TimeoutExpired("yak", timeout or 0.0)
+        return self.code
+
 
 class Machine:
     """A supervisor of `size` brokers; `now` moves by hand."""
@@ -37,6 +45,7 @@ class Machine:
         self.now = 0.0
         self.spawned: list[tuple[int, FakeChild]] = []
         self.readies = 0
+        self.spawn_failure: Exception | None = None
         self.supervisor = Supervisor(
             list(range(10, 10 + size)),
             self._spawn,
@@ -47,6 +56,8 @@ class Machine:
         self.supervisor.start()
 
     def _spawn(self, index: int) -> FakeChild:
+        if self.spawn_failure is not None:
+            raise self.spawn_failure
         self.spawned.append((index, FakeChild(len(self.spawned))))
         return self.spawned[-1][1]
 
@@ -172,6 +183,80 @@ def test_signal_that_is_passed_on_reaches_every_broker(number: int) -> None:
     assert [machine.child(index).signals for index in range(2)] == [[number], [number]]
 
 
+FORK_FAILURES = [
+    BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)),
+    PermissionError(errno.EACCES, os.strerror(errno.EACCES), "core-0.ready"),
+    subprocess.SubprocessError("Exception occurred in preexec_fn."),
+]
+
+
+@pytest.mark.parametrize("failure", FORK_FAILURES, ids=lambda failure: type(failure).__name__)
+def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine().all_ready()
+    machine.spawn_failure = failure
+    machine.end(0)
+    machine.step()
+    assert machine.states() == [State.WAITING, State.READY]
+    assert machine.child(1).signals == []
+    assert machine.supervisor.cores[0].due == 1.0
+    assert "core-start-failed" in caplog.messages
+    machine.spawn_failure = None
+    machine.step(1.0)
+    assert machine.states() == [State.STARTING, State.READY]
+
+
+def test_spawn_that_keeps_failing_ends_the_restart_one_by_one_and_the_others_go_on() -> None:
+    machine = Machine().all_ready()
+    machine.supervisor.restart_one_by_one()
+    machine.spawn_failure = FORK_FAILURES[0]
+    for _ in range(ENDS_MAX + 1):
+        machine.step(100.0)
+    assert machine.states() == [State.GIVEN_UP, State.READY]
+    assert machine.child(1).signals == []
+
+
+def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started() -> None:
+    started: list[FakeChild] = []
+
+    def spawn(index: int) -> FakeChild:
+        if index == 1:
+            raise FORK_FAILURES[0]
+        started.append(FakeChild(index))
+        return started[-1]
+
+    supervisor = Supervisor([10, 11, 12], spawn, lambda _: True)
+    supervisor.start()
+    supervisor.step()
+    assert [child.signals for child in started] == [[signal.SIGTERM]]
+    assert supervisor.is_over
+    assert supervisor.exit_code == 1
+
+
+def test_readiness_report_that_fails_is_logged_and_the_brokers_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    children = [FakeChild(index) for index in range(2)]
+    supervisor = Supervisor([10, 11], lambda index: children[index], lambda _: True, fail)
+    supervisor.start()
+    supervisor.step()
+    supervisor.step()
+    assert [core.state for core in supervisor.cores] == [State.READY, State.READY]
+    assert caplog.messages.count("ready-report-failed") == 1
+
+
+def test_end_waits_for_the_brokers_and_kills_those_that_do_not_stop() -> None:
+    machine = Machine(3).all_ready()
+    machine.child(1).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.end()
+    assert [machine.child(index).code for index in range(3)] == [0, -9, 0]
+    assert machine.child(0).signals == [signal.SIGTERM]
+    assert machine.child(1).signals == [signal.SIGTERM, signal.SIGKILL]
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Any order of ends, readiness, restarts, time and a stop: no broker runs twice, and a stop ends all."""
 
@@ -196,6 +281,10 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 1.0, 70.0]))
     def time_passes(self, seconds: float) -> None:
         self.machine.step(seconds)
+
+    @rule(failure=st.sampled_from([None, *FORK_FAILURES]))
+    def spawns_fail_or_work(self, failure: Exception | None) -> None:
+        self.machine.spawn_failure = failure
 
     @rule()
     def restart(self) -> None:

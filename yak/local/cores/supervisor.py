@@ -6,6 +6,7 @@ SIGUSR2           restart the brokers one by one, also those that were given up
 killed            the kernel sends each broker SIGTERM (prctl(2), PR_SET_PDEATHSIG)
 
 A broker that ends is started again: at once, then after 1, 2, 4 ... seconds, and after 10 ends in a row it is given up.
+A start that fails, as for want of memory, counts as an end.
 One that ends before it was ever ready ends the machine, with its exit code: its error is in the log.
 """
 
@@ -51,6 +52,9 @@ class Child(Protocol):
 
     def send_signal(self, sig: int) -> None:
         """Send a signal; nothing happens when it has ended."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended. Raises subprocess.TimeoutExpired after `timeout` seconds."""
 
 
 class State(Enum):
@@ -100,9 +104,10 @@ class Supervisor:
         self._to_restart: list[Core] = []
 
     def start(self) -> None:
-        """Start all brokers."""
+        """Start all brokers; the first that cannot be started ends the machine."""
         for core in self.cores:
-            self._start(core)
+            if not self._stops:
+                self._start(core)
 
     @property
     def is_over(self) -> bool:
@@ -120,7 +125,10 @@ class Supervisor:
             self._look(core)
         if not self._was_ready and all(core.state is State.READY for core in self.cores):
             self._was_ready = True
-            self._on_ready()
+            try:
+                self._on_ready()
+            except Exception as error:  # noqa: BLE001 - the brokers answer clients without the report
+                log.write("error", "ready-report-failed", error=error)
         self._restart_next()
 
     def stop(self) -> None:
@@ -148,8 +156,27 @@ class Supervisor:
             if core.child is not None:
                 core.child.send_signal(number)
 
+    def end(self) -> None:
+        """Stop the brokers that run, and wait until they have left their ports and locks: the end after a bug here."""
+        running = [(core, core.child) for core in self.cores if core.child is not None]
+        for core, child in running:
+            if core.state is not State.STOPPING:
+                child.send_signal(signal.SIGTERM)
+        deadline = self._now() + STOP_SECONDS_MAX
+        for _, child in running:
+            try:
+                child.wait(max(0.0, deadline - self._now()))
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+                child.wait()
+
     def _start(self, core: Core) -> None:
-        core.child, core.state = self._spawn(core.index), State.STARTING
+        try:
+            core.child = self._spawn(core.index)
+        except (OSError, subprocess.SubprocessError) as error:  # no memory, no process id, a full process table
+            self._ended(core, "core-start-failed", 1, {"error": str(error)})
+            return
+        core.state = State.STARTING
         log.write("info", "core-started", {"core": core.index, "node_id": core.node_id, "pid": core.child.pid})
 
     def _stop(self, core: Core) -> None:
@@ -162,7 +189,7 @@ class Supervisor:
         code = None if core.child is None else core.child.poll()
         if code is not None:
             core.child = None
-            self._ended(core, code)
+            self._ended(core, "core-ended", code, {"exit_code": code})
         elif core.state is State.STARTING and self._is_ready(core.index):
             core.state, core.due = State.READY, self._now()
         elif core.state is State.WAITING and self._now() >= core.due:
@@ -173,15 +200,15 @@ class Supervisor:
             assert core.child is not None
             core.child.send_signal(signal.SIGKILL)
 
-    def _ended(self, core: Core, code: int) -> None:
-        fields: dict[str, object] = {"core": core.index, "node_id": core.node_id, "exit_code": code}
+    def _ended(self, core: Core, event: str, code: int, why: dict[str, object]) -> None:
+        fields: dict[str, object] = {"core": core.index, "node_id": core.node_id, **why}
         if core.state is State.STOPPING:
             core.state = State.STOPPED
             if self._stops:
                 self.exit_code = self.exit_code or max(code, 0)
             return
         if not self._was_ready:
-            log.write("error", "core-ended", fields)
+            log.write("error", event, fields)
             core.state = State.STOPPED
             self.exit_code = code if code > 0 else 1
             self.stop()
@@ -195,7 +222,7 @@ class Supervisor:
                 self.exit_code = 1
             return
         pause = 0.0 if core.ends == 1 else min(PAUSE_SECONDS * 2 ** (core.ends - 2), PAUSE_SECONDS_MAX)
-        log.write("error", "core-ended", {**fields, "restart_s": pause})
+        log.write("error", event, {**fields, "restart_s": pause})
         core.state, core.due = State.WAITING, self._now() + pause
 
     def _begin_restart(self, core: Core) -> None:
@@ -256,8 +283,8 @@ def supervise(supervisor: Supervisor) -> int:
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     for each in _HANDLED:
         signal.signal(each, lambda *_: None)
-    supervisor.start()
     try:
+        supervisor.start()
         while not supervisor.is_over:
             seconds = _STARTING_LOOK_SECONDS if supervisor.is_restless else _IDLE_LOOK_SECONDS
             select.select([woken], [], [], seconds)
@@ -266,7 +293,7 @@ def supervise(supervisor: Supervisor) -> int:
                     _take(supervisor, number, terminal)
             supervisor.step()
     finally:
-        supervisor.pass_on(signal.SIGTERM)
+        supervisor.end()
         signal.set_wakeup_fd(-1)
         woken.close()
         wakes.close()
