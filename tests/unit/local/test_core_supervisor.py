@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor
+from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor, spawn_bound
 
 
 @dataclass
@@ -176,11 +177,46 @@ def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
     assert machine.supervisor.is_over
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
-def test_signal_that_is_passed_on_reaches_every_broker(number: int) -> None:
+def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready() -> None:
+    machine = Machine()
+    machine.child(0).is_ready = True
+    machine.step()
+    machine.supervisor.reload()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGHUP], []]
+    machine.all_ready()
+    machine.step()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGHUP], [signal.SIGHUP]]
+
+
+def test_reload_is_not_repeated_for_a_broker_that_is_started_again() -> None:
+    machine = Machine()
+    machine.all_ready()
+    machine.end(0)
+    machine.step()
+    machine.supervisor.reload()
+    machine.end(0)
+    machine.step(1.0)
+    machine.all_ready()
+    assert machine.child(0).signals == []
+
+
+def test_reload_reaches_no_broker_that_stops() -> None:
     machine = Machine().all_ready()
-    machine.supervisor.pass_on(number)
-    assert [machine.child(index).signals for index in range(2)] == [[number], [number]]
+    machine.child(0).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.reload()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGTERM], [signal.SIGHUP]]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="--cores needs Linux")
+def test_bound_process_ignores_hangups_until_it_handles_them() -> None:
+    program = (
+        "import signal\n"
+        "signal.raise_signal(signal.SIGHUP)\n"
+        "signal.signal(signal.SIGHUP, lambda *_: exit(7))\n"
+        "signal.raise_signal(signal.SIGHUP)\n"
+    )
+    assert spawn_bound([sys.executable, "-c", program]).wait(30) == 7
 
 
 FORK_FAILURES = [

@@ -80,6 +80,8 @@ class Core:
     """Ends in a row that the supervisor did not ask for."""
     due: float = 0.0
     """WAITING: when it is started. STOPPING: when it is killed. READY: since when."""
+    must_reload: bool = False
+    """STARTING: whether it gets SIGHUP when it is ready."""
 
 
 class Supervisor:
@@ -150,11 +152,12 @@ class Supervisor:
         self._to_restart = list(self.cores)
         self._begin_restart(self._to_restart[0])
 
-    def pass_on(self, number: int) -> None:
-        """Send each broker that runs a signal."""
+    def reload(self) -> None:
+        """Send SIGHUP to each broker, to one that starts when it is ready: it may have read the old files already."""
         for core in self.cores:
-            if core.child is not None:
-                core.child.send_signal(number)
+            core.must_reload = core.state is State.STARTING
+            if core.state is State.READY:
+                self._reload(core)
 
     def end(self) -> None:
         """Stop the brokers that run, and wait until they have left their ports and locks: the end after a bug here."""
@@ -176,8 +179,13 @@ class Supervisor:
         except (OSError, subprocess.SubprocessError) as error:  # no memory, no process id, a full process table
             self._ended(core, "core-start-failed", 1, {"error": str(error)})
             return
-        core.state = State.STARTING
+        core.state, core.must_reload = State.STARTING, False
         log.write("info", "core-started", {"core": core.index, "node_id": core.node_id, "pid": core.child.pid})
+
+    def _reload(self, core: Core) -> None:
+        assert core.child is not None
+        core.child.send_signal(signal.SIGHUP)
+        core.must_reload = False
 
     def _stop(self, core: Core) -> None:
         assert core.child is not None
@@ -192,6 +200,8 @@ class Supervisor:
             self._ended(core, "core-ended", code, {"exit_code": code})
         elif core.state is State.STARTING and self._is_ready(core.index):
             core.state, core.due = State.READY, self._now()
+            if core.must_reload:
+                self._reload(core)
         elif core.state is State.WAITING and self._now() >= core.due:
             self._start(core)
         elif core.state is State.STOPPING and self._now() >= core.due:
@@ -251,7 +261,7 @@ class Supervisor:
 
 
 def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Start a program that the kernel sends SIGTERM when this process ends, however it ends.
+    """Start a program that the kernel sends SIGTERM when this process ends, however it ends. It ignores SIGHUP at first.
 
     It has a session of its own, so that a Ctrl+C reaches it only through this process; its output is this process's.
     """
@@ -262,6 +272,7 @@ def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # kept by exec: it would end a broker that does not handle it yet
         if os.getppid() != parent:  # it ended before the call
             os._exit(1)
 
@@ -302,7 +313,7 @@ def supervise(supervisor: Supervisor) -> int:
 
 def _take(supervisor: Supervisor, number: int, terminal: Terminal) -> None:
     if number == signal.SIGHUP and not terminal.is_gone:
-        supervisor.pass_on(number)
+        supervisor.reload()
     elif number == signal.SIGUSR2:
         supervisor.restart_one_by_one()
     elif number != signal.SIGCHLD:
