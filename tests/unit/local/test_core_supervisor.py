@@ -175,6 +175,36 @@ def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
     machine.step()
     assert machine.child(0).signals == [signal.SIGTERM, signal.SIGKILL]
     assert machine.supervisor.is_over
+    assert machine.supervisor.exit_code == 1
+
+
+def test_stop_sends_a_broker_that_stops_for_a_restart_no_second_signal() -> None:
+    machine = Machine().all_ready()
+    machine.child(0).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.stop()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGTERM], [signal.SIGTERM]]
+    machine.supervisor.stop()
+    assert machine.child(0).signals == [signal.SIGTERM, signal.SIGTERM]
+
+
+def test_stop_after_a_failed_start_sends_brokers_that_stop_already_no_second_signal() -> None:
+    machine = Machine()
+    machine.child(0).is_stuck = True
+    machine.end(1, 3)
+    machine.supervisor.stop()
+    assert machine.child(0).signals == [signal.SIGTERM]
+    assert machine.supervisor.exit_code == 3
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (-15, 0), (6, 6), (-9, 1), (-11, 1)])
+def test_stop_has_the_exit_code_of_a_broker_that_did_not_stop_in_order(code: int, expected: int) -> None:
+    machine = Machine().all_ready()
+    machine.child(0).is_stuck = True
+    machine.supervisor.stop()
+    machine.end(0, code)
+    assert machine.supervisor.is_over
+    assert machine.supervisor.exit_code == expected
 
 
 def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready() -> None:

@@ -102,7 +102,7 @@ class Supervisor:
         self.exit_code = 0
         self._spawn, self._is_ready, self._on_ready, self._now = spawn, is_ready, on_ready, now
         self._was_ready = False
-        self._stops = False
+        self._stops = self._was_asked = False
         self._to_restart: list[Core] = []
 
     def start(self) -> None:
@@ -135,13 +135,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all brokers in parallel; asked again, each broker ends at once."""
-        self._stops = True
-        self._to_restart.clear()
-        for core in self.cores:
-            if core.child is None:
-                core.state = State.STOPPED
-            else:
-                self._stop(core)
+        self._stop_all(is_forced=self._was_asked)
+        self._was_asked = True
 
     def restart_one_by_one(self) -> None:
         """Restart each broker, the next one when the last one answers clients again."""
@@ -187,6 +182,16 @@ class Supervisor:
         core.child.send_signal(signal.SIGHUP)
         core.must_reload = False
 
+    def _stop_all(self, *, is_forced: bool) -> None:
+        """A broker takes a second SIGTERM as a forced stop: one that stops already gets it only with `is_forced`."""
+        self._stops = True
+        self._to_restart.clear()
+        for core in self.cores:
+            if core.child is None:
+                core.state = State.STOPPED
+            elif is_forced or core.state is not State.STOPPING:
+                self._stop(core)
+
     def _stop(self, core: Core) -> None:
         assert core.child is not None
         core.child.send_signal(signal.SIGTERM)
@@ -215,13 +220,15 @@ class Supervisor:
         if core.state is State.STOPPING:
             core.state = State.STOPPED
             if self._stops:
-                self.exit_code = self.exit_code or max(code, 0)
+                # a broker that starts has no handler of SIGTERM yet, and its end by it is in order
+                in_order = code in (0, -signal.SIGTERM)
+                self.exit_code = self.exit_code or (0 if in_order else code if code > 0 else 1)
             return
         if not self._was_ready:
             log.write("error", event, fields)
             core.state = State.STOPPED
             self.exit_code = code if code > 0 else 1
-            self.stop()
+            self._stop_all(is_forced=False)
             return
         lasted = core.state is State.READY and self._now() - core.due >= LASTED_SECONDS
         core.ends = 1 if lasted else core.ends + 1
