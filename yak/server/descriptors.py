@@ -44,7 +44,6 @@ class PooledFile:
         "_pool",
         "_write_back",
         "appending",
-        "dirty_bytes",
         "failure",
         "fd",
         "path",
@@ -61,7 +60,6 @@ class PooledFile:
         self.recent = False
         self.removed = False
         self.failure: OSError | None = None
-        self.dirty_bytes = 0
         self._pool = pool
         self._write_back = write_back
         self._nowait = UNKNOWN
@@ -90,9 +88,7 @@ class PooledFile:
             self.appending = False
         self.recent = True
         write_back = self._write_back
-        if self.dirty_bytes == 0:
-            write_back.files.append(self)
-        self.dirty_bytes += total
+        write_back.files[self] = None
         write_back.dirty_bytes += total
         if write_back.dirty_bytes >= write_back.every_bytes:
             write_back.request()
