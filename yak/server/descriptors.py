@@ -86,6 +86,8 @@ class PooledFile:
             raise
         finally:
             self.appending = False
+            if self.removed:  # `forget` left the descriptor to this append
+                self._pool.forget(self)
         self.recent = True
         write_back = self._write_back
         write_back.files[self] = None
@@ -225,7 +227,10 @@ class DescriptorPool:
                 self._close_now(file)
 
     def forget(self, file: PooledFile) -> None:
-        """The file was removed or replaced on disk: close its descriptor after its last use."""
+        """The file was removed or replaced on disk: close its descriptor after its last use.
+
+        `removed` is set before `appending` is read, and an append reads them in the other order: one of the two closes.
+        """
         with self._lock:
             file.removed = True
             if file.fd >= 0 and file.pins == 0:

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import subprocess
@@ -313,6 +314,30 @@ def test_a_failed_write_back_is_told_to_the_next_sync_and_append(tmp_path: Path)
     with pytest.raises(OSError, match="Input/output"):
         file.append([b"y"])
     disk.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_descriptor_of_a_file_removed_during_an_append_is_closed_when_the_append_ends(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert isinstance(file, PooledFile)
+    file.append([b"x"])
+    fd, real = file.fd, os.writev
+
+    def removed_meanwhile(number: int, buffers: list[bytes]) -> int:
+        disk.remove(file.path)
+        assert file.fd == fd
+        if fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(number, buffers)
+
+    monkeypatch.setattr(descriptors.os, "writev", removed_meanwhile)
+    with contextlib.suppress(OSError):
+        file.append([b"y"])
+    assert (file.fd, disk.pool.open_count) == (-1, 0)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def fail_to_open(monkeypatch: pytest.MonkeyPatch, path: str, number: int) -> None:
