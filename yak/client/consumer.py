@@ -289,7 +289,7 @@ class Inbox(Generic[R]):
             return {each: offset for each, (offset, _) in self._positions.items() if known.get(each) != offset}
 
     def committed(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """These offsets are committed, or a commit of them is under way."""
+        """These offsets are committed."""
         with self._lock:
             self._committed.update(offsets)
 

@@ -10,7 +10,7 @@ from typing import Final
 from yak.errors import UsageError
 
 CAN_HOLD: Final = sys.platform.startswith("linux")
-"""Whether `hold` works here: elsewhere a server cannot bind a held port."""
+"""Whether `hold` and `hold_all` work here: elsewhere a server cannot bind a held port."""
 
 _LASTING = (15_000, 32_000)
 _TRIES = 50
@@ -61,21 +61,43 @@ def find_lasting(host: str) -> int:
     return find_free(host)
 
 
-def hold(host: str, port: int = 0, *, is_shared: bool = False) -> socket.socket:
-    """Reserve a port for one server until the socket is closed, even while the server is down; only on Linux.
+def hold(host: str) -> socket.socket:
+    """Reserve any free port at the first address of a host, as `hold_all`."""
+    family, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    return _held(family, address, is_shared=False)
 
-    Port 0 is any free one. `is_shared`: several servers may listen there (SO_REUSEPORT). Raises OSError.
 
-    The socket is bound and never listens. A server that sets SO_REUSEADDR, as YAK's do, can bind the same port and
+def hold_all(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
+    """Reserve a port for one server until the sockets are closed, even while the server is down; only on Linux.
+
+    It is held at every address of the host, as a server listens there. Port 0 is any free one. `is_shared`: several
+    servers may listen there (SO_REUSEPORT). Raises OSError; then nothing is held.
+
+    The sockets are bound and never listen. A server that sets SO_REUSEADDR, as YAK's do, can bind the same port and
     listen. The kernel assigns a bound port to no other listener or outgoing connection (inet_csk_find_open_port and
     __inet_hash_connect).
     """
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    held = socket.socket(family, kind, protocol)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_shared:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    held: list[socket.socket] = []
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            number = held[0].getsockname()[1] if held else port
+            held.append(_held(family, (address[0], number, *address[2:]), is_shared=is_shared))
+    except OSError:
+        for each in held:
+            each.close()
+        raise
+    return held
+
+
+def _held(family: int, address: tuple[object, ...], *, is_shared: bool) -> socket.socket:
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         held.bind(address)
     except OSError:
         held.close()

@@ -44,7 +44,6 @@ class PooledFile:
         "_pool",
         "_write_back",
         "appending",
-        "dirty_bytes",
         "failure",
         "fd",
         "path",
@@ -61,7 +60,6 @@ class PooledFile:
         self.recent = False
         self.removed = False
         self.failure: OSError | None = None
-        self.dirty_bytes = 0
         self._pool = pool
         self._write_back = write_back
         self._nowait = UNKNOWN
@@ -88,11 +86,11 @@ class PooledFile:
             raise
         finally:
             self.appending = False
+            if self.removed:  # `forget` left the descriptor to this append
+                self._pool.forget(self)
         self.recent = True
         write_back = self._write_back
-        if self.dirty_bytes == 0:
-            write_back.files.append(self)
-        self.dirty_bytes += total
+        write_back.files[self] = None
         write_back.dirty_bytes += total
         if write_back.dirty_bytes >= write_back.every_bytes:
             write_back.request()
@@ -229,7 +227,10 @@ class DescriptorPool:
                 self._close_now(file)
 
     def forget(self, file: PooledFile) -> None:
-        """The file was removed or replaced on disk: close its descriptor after its last use."""
+        """The file was removed or replaced on disk: close its descriptor after its last use.
+
+        `removed` is set before `appending` is read, and an append reads them in the other order: one of the two closes.
+        """
         with self._lock:
             file.removed = True
             if file.fd >= 0 and file.pins == 0:

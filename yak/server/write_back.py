@@ -4,8 +4,8 @@ Otherwise the page cache takes appends until the kernel's dirty limit, and then 
 (measured: single appends of 330 to 720 ms on a busy disk). This is no durability, which only `File.sync` gives.
 """
 
-import contextlib
 import ctypes
+import errno
 import os
 import queue
 import sys
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 EVERY_BYTES = 8 * 1024 * 1024
 _SYNC_FILE_RANGE_WRITE = 2
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""These fail no write, and pass: the file waits for the next round."""
 
 if sys.platform == "darwin":
     import fcntl
@@ -59,57 +61,59 @@ def start_write_out(fd: int) -> None:
 class WriteBack:
     """The files with appends since the last round, and the thread that starts their write-out.
 
-    Appenders change `files` and `dirty_bytes` without a lock: a lost count only delays a round.
+    Appenders add to `files` and `dirty_bytes` without a lock. A round removes a file before its write-out, so that one
+    added at any time is written out by this round or by the next one; a lost count only delays a round.
     """
 
     def __init__(self, pool: "DescriptorPool", every_bytes: int = EVERY_BYTES) -> None:
         self.every_bytes = every_bytes
         self.dirty_bytes = 0
-        self.files: list[PooledFile] = []
+        self.files: dict[PooledFile, None] = {}
         self.rounds = 0
         self._pool = pool
-        self._queue: queue.SimpleQueue[list[PooledFile] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._busy = False
         self._thread: threading.Thread | None = None
 
     def request(self) -> None:
-        """Pass the dirty files to the thread; while it is busy, only reset the count."""
+        """Begin a round in the thread; while it is busy, only reset the count."""
         self.dirty_bytes = 0
         if self._busy:
             return
         self._busy = True
-        files, self.files = self.files, []
-        for file in files:
-            file.dirty_bytes = 0
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="write-back", daemon=True)
             self._thread.start()
-        self._queue.put(files)
+        self._queue.put(True)
 
     def stop(self) -> None:
         """End the thread after its current round; does not wait."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._queue.put(False)
             self._thread = None
 
     def _run(self) -> None:
-        while (files := self._queue.get()) is not None:
-            try:
-                for file in files:
-                    self._write_out(file)
-            finally:
-                self.rounds += 1
-                self._busy = False
+        while self._queue.get():
+            for file in list(self.files):
+                self.files.pop(file, None)
+                self._write_out(file)
+            self._busy = False
+            self.rounds += 1
 
     def _write_out(self, file: "PooledFile") -> None:
         if file.removed:
             return
-        with contextlib.suppress(FileNotFoundError):
+        try:
             fd = self._pool.pin(file)
             try:
                 start_write_out(fd)
-            except OSError as error:
-                # Keep it for the next append or sync: the kernel reports a failed write-back once.
-                file.failure = error
             finally:
                 self._pool.unpin(file)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno in _OUT_OF_DESCRIPTORS:
+                self.files[file] = None
+            else:
+                # Keep it for the next append or sync: the kernel reports a failed write-back once.
+                file.failure = error

@@ -1,6 +1,10 @@
 """The supervisor of `yak serve --cores` with brokers that do what the test says, and a clock of its own."""
 
+import errno
+import os
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor
+from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor, spawn_bound
 
 
 @dataclass
@@ -29,6 +33,11 @@ class FakeChild:
         if self.code is None and (sig == signal.SIGKILL or (sig == signal.SIGTERM and not self.is_stuck)):
             self.code = -9 if sig == signal.SIGKILL else 0
 
+    def wait(self, timeout: float | None = None) -> int:
+        if self.code is None:
+            raise subprocess.TimeoutExpired("yak", timeout or 0.0)
+        return self.code
+
 
 class Machine:
     """A supervisor of `size` brokers; `now` moves by hand."""
@@ -37,6 +46,7 @@ class Machine:
         self.now = 0.0
         self.spawned: list[tuple[int, FakeChild]] = []
         self.readies = 0
+        self.spawn_failure: Exception | None = None
         self.supervisor = Supervisor(
             list(range(10, 10 + size)),
             self._spawn,
@@ -47,6 +57,8 @@ class Machine:
         self.supervisor.start()
 
     def _spawn(self, index: int) -> FakeChild:
+        if self.spawn_failure is not None:
+            raise self.spawn_failure
         self.spawned.append((index, FakeChild(len(self.spawned))))
         return self.spawned[-1][1]
 
@@ -163,13 +175,152 @@ def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
     machine.step()
     assert machine.child(0).signals == [signal.SIGTERM, signal.SIGKILL]
     assert machine.supervisor.is_over
+    assert machine.supervisor.exit_code == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
-def test_signal_that_is_passed_on_reaches_every_broker(number: int) -> None:
+def test_stop_sends_a_broker_that_stops_for_a_restart_no_second_signal() -> None:
     machine = Machine().all_ready()
-    machine.supervisor.pass_on(number)
-    assert [machine.child(index).signals for index in range(2)] == [[number], [number]]
+    machine.child(0).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.stop()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGTERM], [signal.SIGTERM]]
+    machine.supervisor.stop()
+    assert machine.child(0).signals == [signal.SIGTERM, signal.SIGTERM]
+
+
+def test_stop_after_a_failed_start_sends_brokers_that_stop_already_no_second_signal() -> None:
+    machine = Machine()
+    machine.child(0).is_stuck = True
+    machine.end(1, 3)
+    machine.supervisor.stop()
+    assert machine.child(0).signals == [signal.SIGTERM]
+    assert machine.supervisor.exit_code == 3
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 0), (-15, 0), (6, 6), (-9, 1), (-11, 1)])
+def test_stop_has_the_exit_code_of_a_broker_that_did_not_stop_in_order(code: int, expected: int) -> None:
+    machine = Machine().all_ready()
+    machine.child(0).is_stuck = True
+    machine.supervisor.stop()
+    machine.end(0, code)
+    assert machine.supervisor.is_over
+    assert machine.supervisor.exit_code == expected
+
+
+def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready() -> None:
+    machine = Machine()
+    machine.child(0).is_ready = True
+    machine.step()
+    machine.supervisor.reload()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGHUP], []]
+    machine.all_ready()
+    machine.step()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGHUP], [signal.SIGHUP]]
+
+
+def test_reload_is_not_repeated_for_a_broker_that_is_started_again() -> None:
+    machine = Machine()
+    machine.all_ready()
+    machine.end(0)
+    machine.step()
+    machine.supervisor.reload()
+    machine.end(0)
+    machine.step(1.0)
+    machine.all_ready()
+    assert machine.child(0).signals == []
+
+
+def test_reload_reaches_no_broker_that_stops() -> None:
+    machine = Machine().all_ready()
+    machine.child(0).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.reload()
+    assert [machine.child(index).signals for index in range(2)] == [[signal.SIGTERM], [signal.SIGHUP]]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="--cores needs Linux")
+def test_bound_process_ignores_hangups_until_it_handles_them() -> None:
+    program = (
+        "import signal\n"
+        "signal.raise_signal(signal.SIGHUP)\n"
+        "signal.signal(signal.SIGHUP, lambda *_: exit(7))\n"
+        "signal.raise_signal(signal.SIGHUP)\n"
+    )
+    assert spawn_bound([sys.executable, "-c", program]).wait(30) == 7
+
+
+FORK_FAILURES = [
+    BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)),
+    PermissionError(errno.EACCES, os.strerror(errno.EACCES), "core-0.ready"),
+    subprocess.SubprocessError("Exception occurred in preexec_fn."),
+]
+
+
+@pytest.mark.parametrize("failure", FORK_FAILURES, ids=lambda failure: type(failure).__name__)
+def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(
+    failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine().all_ready()
+    machine.spawn_failure = failure
+    machine.end(0)
+    machine.step()
+    assert machine.states() == [State.WAITING, State.READY]
+    assert machine.child(1).signals == []
+    assert machine.supervisor.cores[0].due == 1.0
+    assert "core-start-failed" in caplog.messages
+    machine.spawn_failure = None
+    machine.step(1.0)
+    assert machine.states() == [State.STARTING, State.READY]
+
+
+def test_spawn_that_keeps_failing_ends_the_restart_one_by_one_and_the_others_go_on() -> None:
+    machine = Machine().all_ready()
+    machine.supervisor.restart_one_by_one()
+    machine.spawn_failure = FORK_FAILURES[0]
+    for _ in range(ENDS_MAX + 1):
+        machine.step(100.0)
+    assert machine.states() == [State.GIVEN_UP, State.READY]
+    assert machine.child(1).signals == []
+
+
+def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started() -> None:
+    started: list[FakeChild] = []
+
+    def spawn(index: int) -> FakeChild:
+        if index == 1:
+            raise FORK_FAILURES[0]
+        started.append(FakeChild(index))
+        return started[-1]
+
+    supervisor = Supervisor([10, 11, 12], spawn, lambda _: True)
+    supervisor.start()
+    supervisor.step()
+    assert [child.signals for child in started] == [[signal.SIGTERM]]
+    assert supervisor.is_over
+    assert supervisor.exit_code == 1
+
+
+def test_readiness_report_that_fails_is_logged_and_the_brokers_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    children = [FakeChild(index) for index in range(2)]
+    supervisor = Supervisor([10, 11], lambda index: children[index], lambda _: True, fail)
+    supervisor.start()
+    supervisor.step()
+    supervisor.step()
+    assert [core.state for core in supervisor.cores] == [State.READY, State.READY]
+    assert caplog.messages.count("ready-report-failed") == 1
+
+
+def test_end_waits_for_the_brokers_and_kills_those_that_do_not_stop() -> None:
+    machine = Machine(3).all_ready()
+    machine.child(1).is_stuck = True
+    machine.supervisor.restart_one_by_one()
+    machine.supervisor.end()
+    assert [machine.child(index).code for index in range(3)] == [0, -9, 0]
+    assert machine.child(0).signals == [signal.SIGTERM]
+    assert machine.child(1).signals == [signal.SIGTERM, signal.SIGKILL]
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -196,6 +347,10 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 1.0, 70.0]))
     def time_passes(self, seconds: float) -> None:
         self.machine.step(seconds)
+
+    @rule(failure=st.sampled_from([None, *FORK_FAILURES]))
+    def spawns_fail_or_work(self, failure: Exception | None) -> None:
+        self.machine.spawn_failure = failure
 
     @rule()
     def restart(self) -> None:

@@ -181,6 +181,40 @@ def test_held_port_is_refused_to_another_machine_and_free_afterwards() -> None:
     assert ports.is_free("127.0.0.1", port)
 
 
+TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
+
+
+def resolve_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name has TWO_ADDRESSES."""
+    monkeypatch.setattr(
+        "yak.local.ports.socket.getaddrinfo",
+        lambda _host, port, **_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, port)) for ip in TWO_ADDRESSES],
+    )
+
+
+def test_held_port_is_held_at_every_address_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve_to_two(monkeypatch)
+    with HeldPorts() as held:
+        port = held.hold("two.example", 0, False)
+        for ip in TWO_ADDRESSES:
+            with socket.socket() as other, pytest.raises(OSError, match="in use"):
+                other.bind((ip, port))
+    for ip in TWO_ADDRESSES:
+        with socket.socket() as other:
+            other.bind((ip, port))
+
+
+def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve_to_two(monkeypatch)
+    with socket.create_server((TWO_ADDRESSES[1], 0)) as taken, HeldPorts() as held:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError) as caught:
+            held.hold("two.example", port, False)
+        assert caught.value.code == "address-in-use"
+        with socket.socket() as other:
+            other.bind((TWO_ADDRESSES[0], port))
+
+
 def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, HeldPorts() as held:
         for is_shared in (False, True):

@@ -1,8 +1,10 @@
+import contextlib
 import errno
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.ports.disk import Disk, DiskFull
-from yak.server import cached_reads, descriptors
+from yak.server import cached_reads, descriptors, write_back
 from yak.server.descriptors import DescriptorPool, PooledFile
 from yak.server.disk import RealDisk
 
@@ -311,6 +313,156 @@ def test_a_failed_write_back_is_told_to_the_next_sync_and_append(tmp_path: Path)
         file.sync()
     with pytest.raises(OSError, match="Input/output"):
         file.append([b"y"])
+    disk.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_descriptor_of_a_file_removed_during_an_append_is_closed_when_the_append_ends(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert isinstance(file, PooledFile)
+    file.append([b"x"])
+    fd, real = file.fd, os.writev
+
+    def removed_meanwhile(number: int, buffers: list[bytes]) -> int:
+        disk.remove(file.path)
+        assert file.fd == fd
+        if fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(number, buffers)
+
+    monkeypatch.setattr(descriptors.os, "writev", removed_meanwhile)
+    with contextlib.suppress(OSError):
+        file.append([b"y"])
+    assert (file.fd, disk.pool.open_count) == (-1, 0)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def fail_to_open(monkeypatch: pytest.MonkeyPatch, path: str, number: int) -> None:
+    """Let the pool fail to open one file."""
+    real = os.open
+
+    def opened(name: str, flags: int, mode: int = 0o777) -> int:
+        if name == path:
+            raise OSError(number, os.strerror(number), name)
+        return real(name, flags, mode)
+
+    monkeypatch.setattr(descriptors.os, "open", opened)
+
+
+def wait_for_round(disk: RealDisk, count: int) -> None:
+    deadline = time.monotonic() + 5
+    while disk.write_back.rounds < count:
+        assert time.monotonic() < deadline, "the write-back thread ran no round"
+        time.sleep(0.001)
+
+
+def two_files(disk: RealDisk, tmp_path: Path) -> tuple[PooledFile, PooledFile]:
+    """A file with appended bytes that lost its descriptor, and one for appends."""
+    bad, good = disk.open(f"{tmp_path}/bad", create=True), disk.open(f"{tmp_path}/good", create=True)
+    assert isinstance(bad, PooledFile)
+    assert isinstance(good, PooledFile)
+    bad.append([b"x"])
+    bad.close()
+    return bad, good
+
+
+def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
+    bad, good = two_files(disk, tmp_path)
+    fail_to_open(monkeypatch, bad.path, errno.EIO)
+    started: list[int] = []
+    monkeypatch.setattr(write_back, "start_write_out", started.append)
+    good.append([bytes(1000)])
+    wait_for_round(disk, 1)
+    good.append([bytes(1000)])
+    wait_for_round(disk, 2)
+    assert started == [good.fd, good.fd]
+    with pytest.raises(OSError, match="Input/output"):
+        bad.append([b"y"])
+    disk.close()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_write_back_without_a_free_descriptor_comes_in_a_later_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
+    bad, good = two_files(disk, tmp_path)
+    good.append([b"y"])
+    with monkeypatch.context() as patch:
+        fail_to_open(patch, bad.path, number)
+        disk.write_back.request()
+        wait_for_round(disk, 1)
+    assert bad.failure is None
+    started: list[int] = []
+    monkeypatch.setattr(write_back, "start_write_out", started.append)
+    disk.write_back.request()
+    wait_for_round(disk, 2)
+    assert bad.fd in started
+    disk.close()
+
+
+def test_write_back_of_a_removed_path_is_no_failure_of_the_file(tmp_path: Path) -> None:
+    disk = RealDisk(max_open_files=8)
+    bad, _ = two_files(disk, tmp_path)
+    os.unlink(bad.path)
+    disk.write_back.request()
+    wait_for_round(disk, 1)
+    assert bad.failure is None
+    disk.close()
+
+
+def test_append_during_its_write_back_is_written_back_by_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(max_open_files=8)
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert isinstance(file, PooledFile)
+    started: list[int] = []
+
+    def start(fd: int) -> None:
+        started.append(fd)
+        if len(started) == 1:
+            file.append([b"y"])
+
+    monkeypatch.setattr(write_back, "start_write_out", start)
+    file.append([b"x"])
+    for count in (1, 2, 3):
+        disk.write_back.request()
+        wait_for_round(disk, count)
+    assert started == [file.fd, file.fd]
+    disk.close()
+
+
+def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread's append begins a round while this one has written and is not counted yet."""
+    disk = RealDisk(max_open_files=8)
+    file = disk.open(f"{tmp_path}/a", create=True)
+    assert isinstance(file, PooledFile)
+    started: list[int] = []
+    monkeypatch.setattr(write_back, "start_write_out", started.append)
+    file.append([b"x"])
+
+    class Files(type(disk.write_back.files)):  # type: ignore[misc]
+        """Begins a round at the moment at which an append adds its file."""
+
+        def __setitem__(self, key: PooledFile, value: None) -> None:
+            disk.write_back.request()
+            wait_for_round(disk, 1)
+            super().__setitem__(key, value)
+
+    disk.write_back.files = Files(disk.write_back.files)
+    file.append([b"y"])
+    disk.write_back.request()
+    wait_for_round(disk, 2)
+    assert started == [file.fd, file.fd]
     disk.close()
 
 

@@ -442,8 +442,10 @@ class Consumer:
     def close(self) -> None:
         """Leave the group at once and in order. Only `auto_commit` commits. A second call does nothing."""
         if not self.is_closed:
-            self.reading.store_given()
-            self.reading.end()
+            try:
+                self.reading.store_given()
+            finally:  # a member that stays would keep its partitions until its session ends
+                self.reading.end()
 
     def __enter__(self) -> Self:
         return self

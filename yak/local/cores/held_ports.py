@@ -23,10 +23,10 @@ class HeldPorts:
             each.close()
 
     def hold(self, host: str, port: int, is_shared: bool) -> int:
-        """Hold a port, 0: any free one. Raises UsageError (`address-in-use`, `bad-address`)."""
+        """Hold a port at every address of a host, 0: any free one. Raises UsageError (`address-in-use`, `bad-address`)."""
         host = host or ANY_HOST
         try:
-            held = ports.hold(host, port, is_shared=is_shared)
+            held = ports.hold_all(host, port, is_shared=is_shared)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise UsageError(
@@ -42,5 +42,5 @@ class HeldPorts:
                 why=f"{who or 'another program'} has it; with --cores a listener takes its port and one for each broker",
                 try_=("yak serve --cores 2 --port 0          take any free ports", f"ss -ltnp 'sport = :{port}'"),
             ) from error
-        self._sockets.append(held)
-        return int(held.getsockname()[1])
+        self._sockets += held
+        return int(held[0].getsockname()[1])

@@ -6,6 +6,7 @@ SIGUSR2           restart the brokers one by one, also those that were given up
 killed            the kernel sends each broker SIGTERM (prctl(2), PR_SET_PDEATHSIG)
 
 A broker that ends is started again: at once, then after 1, 2, 4 ... seconds, and after 10 ends in a row it is given up.
+A start that fails, as for want of memory, counts as an end.
 One that ends before it was ever ready ends the machine, with its exit code: its error is in the log.
 """
 
@@ -52,6 +53,9 @@ class Child(Protocol):
     def send_signal(self, sig: int) -> None:
         """Send a signal; nothing happens when it has ended."""
 
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended. Raises subprocess.TimeoutExpired after `timeout` seconds."""
+
 
 class State(Enum):
     """What a broker of the machine does."""
@@ -76,6 +80,8 @@ class Core:
     """Ends in a row that the supervisor did not ask for."""
     due: float = 0.0
     """WAITING: when it is started. STOPPING: when it is killed. READY: since when."""
+    must_reload: bool = False
+    """STARTING: whether it gets SIGHUP when it is ready."""
 
 
 class Supervisor:
@@ -96,13 +102,14 @@ class Supervisor:
         self.exit_code = 0
         self._spawn, self._is_ready, self._on_ready, self._now = spawn, is_ready, on_ready, now
         self._was_ready = False
-        self._stops = False
+        self._stops = self._was_asked = False
         self._to_restart: list[Core] = []
 
     def start(self) -> None:
-        """Start all brokers."""
+        """Start all brokers; the first that cannot be started ends the machine."""
         for core in self.cores:
-            self._start(core)
+            if not self._stops:
+                self._start(core)
 
     @property
     def is_over(self) -> bool:
@@ -120,18 +127,16 @@ class Supervisor:
             self._look(core)
         if not self._was_ready and all(core.state is State.READY for core in self.cores):
             self._was_ready = True
-            self._on_ready()
+            try:
+                self._on_ready()
+            except Exception as error:  # noqa: BLE001 - the brokers answer clients without the report
+                log.write("error", "ready-report-failed", error=error)
         self._restart_next()
 
     def stop(self) -> None:
         """Stop all brokers in parallel; asked again, each broker ends at once."""
-        self._stops = True
-        self._to_restart.clear()
-        for core in self.cores:
-            if core.child is None:
-                core.state = State.STOPPED
-            else:
-                self._stop(core)
+        self._stop_all(is_forced=self._was_asked)
+        self._was_asked = True
 
     def restart_one_by_one(self) -> None:
         """Restart each broker, the next one when the last one answers clients again."""
@@ -142,15 +147,50 @@ class Supervisor:
         self._to_restart = list(self.cores)
         self._begin_restart(self._to_restart[0])
 
-    def pass_on(self, number: int) -> None:
-        """Send each broker that runs a signal."""
+    def reload(self) -> None:
+        """Send SIGHUP to each broker, to one that starts when it is ready: it may have read the old files already."""
         for core in self.cores:
-            if core.child is not None:
-                core.child.send_signal(number)
+            core.must_reload = core.state is State.STARTING
+            if core.state is State.READY:
+                self._reload(core)
+
+    def end(self) -> None:
+        """Stop the brokers that run, and wait until they have left their ports and locks: the end after a bug here."""
+        running = [(core, core.child) for core in self.cores if core.child is not None]
+        for core, child in running:
+            if core.state is not State.STOPPING:
+                child.send_signal(signal.SIGTERM)
+        deadline = self._now() + STOP_SECONDS_MAX
+        for _, child in running:
+            try:
+                child.wait(max(0.0, deadline - self._now()))
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+                child.wait()
 
     def _start(self, core: Core) -> None:
-        core.child, core.state = self._spawn(core.index), State.STARTING
+        try:
+            core.child = self._spawn(core.index)
+        except (OSError, subprocess.SubprocessError) as error:  # no memory, no process id, a full process table
+            self._ended(core, "core-start-failed", 1, {"error": str(error)})
+            return
+        core.state, core.must_reload = State.STARTING, False
         log.write("info", "core-started", {"core": core.index, "node_id": core.node_id, "pid": core.child.pid})
+
+    def _reload(self, core: Core) -> None:
+        assert core.child is not None
+        core.child.send_signal(signal.SIGHUP)
+        core.must_reload = False
+
+    def _stop_all(self, *, is_forced: bool) -> None:
+        """A broker takes a second SIGTERM as a forced stop: one that stops already gets it only with `is_forced`."""
+        self._stops = True
+        self._to_restart.clear()
+        for core in self.cores:
+            if core.child is None:
+                core.state = State.STOPPED
+            elif is_forced or core.state is not State.STOPPING:
+                self._stop(core)
 
     def _stop(self, core: Core) -> None:
         assert core.child is not None
@@ -162,9 +202,11 @@ class Supervisor:
         code = None if core.child is None else core.child.poll()
         if code is not None:
             core.child = None
-            self._ended(core, code)
+            self._ended(core, "core-ended", code, {"exit_code": code})
         elif core.state is State.STARTING and self._is_ready(core.index):
             core.state, core.due = State.READY, self._now()
+            if core.must_reload:
+                self._reload(core)
         elif core.state is State.WAITING and self._now() >= core.due:
             self._start(core)
         elif core.state is State.STOPPING and self._now() >= core.due:
@@ -173,18 +215,20 @@ class Supervisor:
             assert core.child is not None
             core.child.send_signal(signal.SIGKILL)
 
-    def _ended(self, core: Core, code: int) -> None:
-        fields: dict[str, object] = {"core": core.index, "node_id": core.node_id, "exit_code": code}
+    def _ended(self, core: Core, event: str, code: int, why: dict[str, object]) -> None:
+        fields: dict[str, object] = {"core": core.index, "node_id": core.node_id, **why}
         if core.state is State.STOPPING:
             core.state = State.STOPPED
             if self._stops:
-                self.exit_code = self.exit_code or max(code, 0)
+                # a broker that starts has no handler of SIGTERM yet, and its end by it is in order
+                in_order = code in (0, -signal.SIGTERM)
+                self.exit_code = self.exit_code or (0 if in_order else code if code > 0 else 1)
             return
         if not self._was_ready:
-            log.write("error", "core-ended", fields)
+            log.write("error", event, fields)
             core.state = State.STOPPED
             self.exit_code = code if code > 0 else 1
-            self.stop()
+            self._stop_all(is_forced=False)
             return
         lasted = core.state is State.READY and self._now() - core.due >= LASTED_SECONDS
         core.ends = 1 if lasted else core.ends + 1
@@ -195,7 +239,7 @@ class Supervisor:
                 self.exit_code = 1
             return
         pause = 0.0 if core.ends == 1 else min(PAUSE_SECONDS * 2 ** (core.ends - 2), PAUSE_SECONDS_MAX)
-        log.write("error", "core-ended", {**fields, "restart_s": pause})
+        log.write("error", event, {**fields, "restart_s": pause})
         core.state, core.due = State.WAITING, self._now() + pause
 
     def _begin_restart(self, core: Core) -> None:
@@ -224,7 +268,7 @@ class Supervisor:
 
 
 def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Start a program that the kernel sends SIGTERM when this process ends, however it ends.
+    """Start a program that the kernel sends SIGTERM when this process ends, however it ends. It ignores SIGHUP at first.
 
     It has a session of its own, so that a Ctrl+C reaches it only through this process; its output is this process's.
     """
@@ -235,6 +279,7 @@ def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # kept by exec: it would end a broker that does not handle it yet
         if os.getppid() != parent:  # it ended before the call
             os._exit(1)
 
@@ -256,8 +301,8 @@ def supervise(supervisor: Supervisor) -> int:
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     for each in _HANDLED:
         signal.signal(each, lambda *_: None)
-    supervisor.start()
     try:
+        supervisor.start()
         while not supervisor.is_over:
             seconds = _STARTING_LOOK_SECONDS if supervisor.is_restless else _IDLE_LOOK_SECONDS
             select.select([woken], [], [], seconds)
@@ -266,7 +311,7 @@ def supervise(supervisor: Supervisor) -> int:
                     _take(supervisor, number, terminal)
             supervisor.step()
     finally:
-        supervisor.pass_on(signal.SIGTERM)
+        supervisor.end()
         signal.set_wakeup_fd(-1)
         woken.close()
         wakes.close()
@@ -275,7 +320,7 @@ def supervise(supervisor: Supervisor) -> int:
 
 def _take(supervisor: Supervisor, number: int, terminal: Terminal) -> None:
     if number == signal.SIGHUP and not terminal.is_gone:
-        supervisor.pass_on(number)
+        supervisor.reload()
     elif number == signal.SIGUSR2:
         supervisor.restart_one_by_one()
     elif number != signal.SIGCHLD:

@@ -264,7 +264,10 @@ class KafkaConsumer:
     # --------------------------------------------------------------------------------------------------- offsets
 
     def commit(self, marks: Mapping[TopicPartition, Mark] | None, *, waits: bool) -> None:
-        """Commit these offsets, or all positions. Without `waits` the commit is asynchronous and may yet fail."""
+        """Commit these offsets, or all positions.
+
+        Without `waits` the commit is asynchronous and may yet fail, so that the next commit repeats its positions.
+        """
         if marks is not None:
             offsets = {each: mark.offset for each, mark in marks.items()}
             metadata = {each: mark.metadata for each, mark in marks.items()}
@@ -276,7 +279,8 @@ class KafkaConsumer:
             answers = self._open.commit(offsets, metadata, waits=waits)
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"committing the offset of {refused[0]} failed")
-        self._inbox.committed(offsets)
+        if waits:
+            self._inbox.committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
         """The group's committed offsets of these partitions, or of the current ones, without those that have none."""

@@ -1,0 +1,70 @@
+"""The offsets that a consumer instance commits, with a librdkafka that notes them."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from yak.client.consumer import Answer
+from yak.ids import TopicPartition
+from yak.server.http.consumers.bodies import Mark, Settings
+from yak.server.http.consumers.kafka_consumer import Fetched, KafkaConsumer
+from yak.server.http.problems import Problem
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Handle:
+    """Notes commits; `error` refuses those that wait."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[dict[TopicPartition, int], bool]] = []
+        self.error: KafkaError | None = None
+
+    def commit(
+        self, offsets: dict[TopicPartition, int], _metadata: Any, *, waits: bool
+    ) -> dict[TopicPartition, Answer]:
+        self.commits.append((dict(offsets), waits))
+        return {each: Answer(offset, "", self.error) for each, offset in offsets.items()} if waits else {}
+
+
+@pytest.fixture
+def handle() -> Handle:
+    return Handle()
+
+
+@pytest.fixture
+def consumer(handle: Handle) -> KafkaConsumer:
+    """A consumer whose client received record 4 of partition 0."""
+    made = KafkaConsumer(Settings())
+    made._handle = handle  # type: ignore[assignment]
+    made.given([Fetched(ZERO, 4, None, b"1", None)])
+    return made
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("marks", [None, {ZERO: Mark(5, "")}], ids=["positions", "given"])
+def test_commit_after_an_asynchronous_commit_commits_its_offsets_again(
+    consumer: KafkaConsumer, handle: Handle, marks: dict[TopicPartition, Mark] | None, waits: bool
+) -> None:
+    consumer.commit(marks, waits=False)
+    consumer.commit(None, waits=waits)
+    assert handle.commits == [({ZERO: 5}, False), ({ZERO: 5}, waits)]
+
+
+def test_commit_after_a_commit_that_succeeded_commits_new_positions_only(
+    consumer: KafkaConsumer, handle: Handle
+) -> None:
+    consumer.commit(None, waits=True)
+    consumer.given([Fetched(ONE, 7, None, b"1", None)])
+    consumer.commit(None, waits=True)
+    assert handle.commits == [({ZERO: 5}, True), ({ONE: 8}, True)]
+
+
+def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer: KafkaConsumer, handle: Handle) -> None:
+    handle.error = KafkaError(KafkaError.ILLEGAL_GENERATION)
+    with pytest.raises(Problem):
+        consumer.commit(None, waits=True)
+    handle.error = None
+    consumer.commit(None, waits=True)
+    assert handle.commits == [({ZERO: 5}, True), ({ZERO: 5}, True)]
