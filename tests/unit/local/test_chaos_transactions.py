@@ -125,6 +125,33 @@ def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatc
     assert library.calls.count("new id") == 2
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_producer_whose_abort_hangs_is_replaced(
+    library: Librdkafka, monkeypatch: pytest.MonkeyPatch, commits: bool
+) -> None:
+    recorder, first = Recorder(), Outcome.INFO if commits else Outcome.FAIL
+    made = producer(recorder)
+    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 0.05)
+    abort, commit = library.abort_transaction, library.commit_transaction
+
+    def never(*_arguments: Any) -> None:
+        time.sleep(0.01)
+        raise KafkaException(error(KafkaError._TIMED_OUT, retriable=True))
+
+    def refused(*_arguments: Any) -> None:
+        raise KafkaException(error(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER))
+
+    monkeypatch.setattr(library, "abort_transaction", never)
+    monkeypatch.setattr(library, "commit_transaction", refused)
+    made.transact(lambda _txn: None, commits=commits)
+    monkeypatch.setattr(library, "abort_transaction", abort)
+    monkeypatch.setattr(library, "commit_transaction", commit)
+    made.transact(lambda _txn: None)
+    assert [txn.outcome for txn in recorder.history().txns.values()] == [first, Outcome.OK]
+    assert recorder.hung_calls == 1
+    assert library.calls.count("new id") == 2
+
+
 def test_a_coordinator_that_is_away_for_long_is_no_hang(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     made = producer(recorder)

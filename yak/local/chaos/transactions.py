@@ -1,8 +1,9 @@
 """Transactional clients of a run: writers that commit or abort, and workers that read, process and write (KIP-447)."""
 
-import contextlib
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,11 +24,13 @@ _TRANSACTION_MS: Final = 10_000
 """Transactions of dead clients are aborted after this time; readers with read_committed wait for it."""
 _CALL_SECONDS: Final = 2.0
 _HANGS_SECONDS: Final = 30.0
-"""When one call of `send_offsets_to_transaction` is given up.
+"""When a call of `send_offsets_to_transaction`, or the attempts to abort, end without a result.
 
-It is limited to `_CALL_SECONDS`, but librdkafka ignores the limit (its issue 5456), and may wait for ever for a group
-coordinator whose connection it has dropped (its issue 5511). A broker that does not answer delays it by the socket
-timeout of 10 s at most, and is not taken for a hang.
+The call is limited to `_CALL_SECONDS`, but librdkafka ignores the limit (its issue 5456), and may wait for ever for a
+group coordinator whose connection it has dropped (its issue 5511). A broker that does not answer delays it by the socket
+timeout of 10 s at most, and is not taken for a hang. `abort_transaction` may wait for ever too: for a record that was
+refused with OUT_OF_ORDER_SEQUENCE_NUMBER, since librdkafka sent the sequence of one that it had dropped again. The
+coordinator has aborted the transaction long before.
 """
 
 
@@ -103,7 +106,7 @@ class TransactionalProducer:
                     return Outcome.INFO  # dropped meanwhile
                 self.call(self._producer.commit_transaction)
                 return self._recorder.ended(txn, is_committed=True)
-            self.call(self._producer.abort_transaction)
+            self.call(self._producer.abort_transaction, _HANGS_SECONDS)
         except confluent_kafka.KafkaException as error:
             self._recover(error.args[0])
         except _Hangs:
@@ -131,16 +134,19 @@ class TransactionalProducer:
         producer = self._producer
         self.call(lambda seconds: _in_time(lambda: producer.send_offsets_to_transaction(wires, metadata, seconds)))
 
-    def call(self, do: Callable[[float], object]) -> None:
-        """Call `do` with a time limit, again while its error is retriable."""
+    def call(self, do: Callable[[float], object], seconds_max: float = math.inf) -> None:
+        """Call `do` with a time limit, again while its error is retriable. Raises _Hangs after `seconds_max`."""
         import confluent_kafka
 
+        gives_up_at = time.monotonic() + seconds_max
         while True:
             try:
                 do(_CALL_SECONDS)
             except confluent_kafka.KafkaException as error:
                 if not error.args[0].retriable() or self._dropped.is_set():
                     raise
+                if time.monotonic() > gives_up_at:
+                    raise _Hangs from error
             else:
                 return
 
@@ -160,8 +166,13 @@ class TransactionalProducer:
         import confluent_kafka
 
         if not error.fatal() and not self._dropped.is_set():
-            with contextlib.suppress(confluent_kafka.KafkaException):
-                self.call(self._producer.abort_transaction)
+            try:
+                self.call(self._producer.abort_transaction, _HANGS_SECONDS)
+            except confluent_kafka.KafkaException:
+                pass
+            except _Hangs:
+                self._recorder.hung_calls += 1
+            else:
                 return
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._give_up()
