@@ -29,6 +29,7 @@ Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_conte
         "yak context add prod -b k:9092 --use",
         "yak context add prod -b k:9092 --login ann --password-file ann.secret",
     ),
+    writes_contexts=True,
 )
 def add(
     g: Globals,

@@ -41,7 +41,7 @@ def doctor(
         g.out.table([finding.as_json() for finding in findings], ("check", "state", "detail", "try"))
     else:
         warned = sum(1 for finding in findings if finding.state == "warn")
-        g.out.note(f"{len(findings)} checks: {len(failed)} failed, {warned} to look at")
+        g.out.note(f"{len(findings)} checks: {len(failed)} failed, {warned} warnings")
     if bundle is not None:
         from yak.local.checks.bundle import write_bundle
 
