@@ -69,7 +69,7 @@ def add(
             raise UsageError("usage", "a password cannot be given with --set", why=why, try_=(_PASSWORDS[plain],))
         values[plain] = value
     if login is not None:
-        password = read_password(password_file, f"Password of {login}: ")
+        password = read_password(password_file, f"Password of {login}: ", f"yak context add {name} --login {login}")
         uses_tls = str(values.get("security_protocol", "")).upper().endswith("SSL")
         values["security_protocol"] = "SASL_SSL" if uses_tls else "SASL_PLAINTEXT"
         values |= {"sasl_username": login, "sasl_password": password}

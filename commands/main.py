@@ -10,7 +10,7 @@ import gc
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from yak.commands.app import CommandGroup, Leaf
@@ -239,6 +239,7 @@ def _translate(error: Exception) -> "YakError":
     describe = getattr(error, "format_message", None)
     if callable(describe):
         context = getattr(error, "ctx", None)
+        _drop_hidden_options(error, context)
         program = context.command_path if context is not None else "yak"
         return UsageError("usage", _sentence(describe()), try_=(f"{program} --help",))
     if type(error).__name__ == "Abort":
@@ -252,6 +253,13 @@ def _translate(error: Exception) -> "YakError":
         error = error.exceptions[0]
     words = f"{type(error).__name__}: {error}".splitlines()[0]
     return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
+
+
+def _drop_hidden_options(error: Any, context: Any) -> None:
+    """Keep only options that the help shows among those that Typer suggests for an unknown one."""
+    if context is not None and getattr(error, "possibilities", None):
+        hidden = {name for each in context.command.params if getattr(each, "hidden", False) for name in each.opts}
+        error.possibilities = [each for each in error.possibilities if each not in hidden]
 
 
 _PLAIN: Final = {

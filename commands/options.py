@@ -79,7 +79,7 @@ OPTIONS: tuple[_Option, ...] = (
     _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
     _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
     _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Bootstrap brokers.", metavar="HOST:PORT,..."),
-    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m; at most 3s for a first answer.", metavar="DURATION"),
+    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", metavar="DURATION"),
     _Option("readonly", ("--readonly",), "Refuse to change anything in the cluster.", "flag"),
     _Option("yes", ("--yes", "-y"), "Do not ask before changing or deleting.", "flag"),
     _Option("config", ("--config",), "Read contexts from this file.", metavar="FILE"),
