@@ -222,9 +222,13 @@ def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
 
 
 def _words_meant(words: list[str], wrong: str, right: str) -> str:
-    """The command line with another name for an argument, alone or in front of `:PARTITION`; empty if it has none."""
+    """The command line with another name for an argument, alone or in front of `:PARTITION`; empty if it has none.
+
+    Without --yes: a guessed name is not deleted without a question.
+    """
     import shlex
 
+    words = [word for word in words if word not in ("--yes", "-y")]
     for index, word in enumerate(words):
         name, colon, rest = word.partition(":")
         if name == wrong:

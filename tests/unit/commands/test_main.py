@@ -244,3 +244,4 @@ def test_a_mistyped_topic_is_replaced_in_the_advised_command(monkeypatch, yak):
     monkeypatch.setattr("yak.commands.topics.describe_topic", refuse)
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_, **__: None)
     assert "yak topics describe orders -o json" in yak("topics", "describe", "ordres", "-o", "json").err
+    assert "yak topics describe orders\n" in yak("topics", "describe", "ordres", "--yes").err
