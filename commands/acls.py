@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
     from yak.acls.filters import AclFilter
 
+
+def refuse_user(words: list[str]) -> list[str]:
+    """The same words. Raises UsageError (`usage`) for `--user`, which other commands have."""
+    for index, word in enumerate(words):
+        if word == "--user" or word.startswith("--user="):
+            name = word.partition("=")[2] or next(iter(words[index + 1 :]), "USER")
+            raise UsageError("usage", "acls have no option --user", try_=(f"--allow {name}", f"--deny {name}"))
+    return words
+
+
 acls = CommandGroup(
     "acls",
     "List, add and remove ACLs: what users may do.",
@@ -24,6 +34,7 @@ acls = CommandGroup(
         "yak acls add --allow ann --consumer --topic orders --group billing",
         "yak acls remove --topic orders --allow ann",
     ),
+    rewrite=refuse_user,
 )
 
 WHICH = "Which resources"

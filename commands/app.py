@@ -31,11 +31,15 @@ class Bundle:
 
 @dataclass(slots=True)
 class Leaf:
-    """One runnable command: its function, its examples, and whether it accepts unknown options."""
+    """One runnable command: its function and its examples.
+
+    It may accept unknown options, or write the context file, which then need not exist.
+    """
 
     function: Callable[..., object]
     examples: tuple[str, ...]
     allow_unknown: bool = False
+    writes_contexts: bool = False
 
     @property
     def summary(self) -> str:
@@ -57,12 +61,12 @@ class CommandGroup:
     hidden: set[str] = field(default_factory=set)
 
     def command(
-        self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False
+        self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, writes_contexts: bool = False
     ) -> Callable[[Callable[..., object]], Callable[..., object]]:
         """Register the decorated function as `yak <group> <name>`."""
 
         def register(function: Callable[..., object]) -> Callable[..., object]:
-            self.leaves[name] = Leaf(function, examples)
+            self.leaves[name] = Leaf(function, examples, writes_contexts=writes_contexts)
             if hidden:
                 self.hidden.add(name)
             return function
@@ -130,7 +134,7 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
 
     def run(**values: Any) -> object:
         after = options.Flags(**{name: values.pop(options.PREFIX + name) for name in shared})
-        g = options.Globals.resolve(before.overlaid_by(after))
+        g = options.Globals.resolve(before.overlaid_by(after), writes_contexts=leaf.writes_contexts)
         made.append(g)
         for name, bundle in bundles.items():
             values[name] = bundle(**{each.name: values.pop(each.name) for each in fields(bundle)})

@@ -101,6 +101,9 @@ class Request:
             raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
         self._check_group()
 
+        if self.partitions is not None and not all(each.strip().isdecimal() for each in self.partitions.split(",")):
+            raise UsageError("usage", f'"{self.partitions}" is not a list of partitions', try_=("--partitions 0,2",))
+
     def _check_group(self) -> None:
         if self.group is None:
             for name, is_given in (("--commit-every", self.commit_every is not None), ("--no-commit", self.no_commit)):
@@ -213,12 +216,7 @@ def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition
     every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
     if request.partitions is None:
         return every
-    try:
-        numbers = {int(part) for part in request.partitions.split(",")}
-    except ValueError:
-        raise UsageError(
-            "usage", f'"{request.partitions}" is not a list of partitions', try_=("--partitions 0,2",)
-        ) from None
+    numbers = {int(part) for part in request.partitions.split(",")}
     missing = sorted(numbers - {each.partition for each in every})
     if missing:
         most = max((each.partition for each in every), default=-1)

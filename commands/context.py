@@ -29,6 +29,7 @@ Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_conte
         "yak context add prod -b k:9092 --use",
         "yak context add prod -b k:9092 --login ann --password-file ann.secret",
     ),
+    writes_contexts=True,
 )
 def add(
     g: Globals,
@@ -68,7 +69,7 @@ def add(
             raise UsageError("usage", "a password cannot be given with --set", why=why, try_=(_PASSWORDS[plain],))
         values[plain] = value
     if login is not None:
-        password = read_password(password_file, f"Password of {login}: ")
+        password = read_password(password_file, f"Password of {login}: ", f"yak context add {name} --login {login}")
         uses_tls = str(values.get("security_protocol", "")).upper().endswith("SSL")
         values["security_protocol"] = "SASL_SSL" if uses_tls else "SASL_PLAINTEXT"
         values |= {"sasl_username": login, "sasl_password": password}

@@ -7,6 +7,7 @@ from yak.commands.app import OUTPUT, WHAT, command
 from yak.commands.options import Globals
 from yak.commands.parameters import option
 from yak.commands.settings import SETTINGS
+from yak.view.formats import counted
 
 if TYPE_CHECKING:
     from yak.local.checks.finding import Finding
@@ -41,7 +42,7 @@ def doctor(
         g.out.table([finding.as_json() for finding in findings], ("check", "state", "detail", "try"))
     else:
         warned = sum(1 for finding in findings if finding.state == "warn")
-        g.out.note(f"{len(findings)} checks: {len(failed)} failed, {warned} to look at")
+        g.out.note(f"{len(findings)} checks: {len(failed)} failed, {counted(warned, 'warning')}")
     if bundle is not None:
         from yak.local.checks.bundle import write_bundle
 

@@ -195,6 +195,8 @@ def _check_together(
     def refuse(what: str, why: str) -> UsageError:
         return UsageError("usage", what, why=why, try_=("yak failover --help",))
 
+    if topic and ":" in topic and not topic.partition(":")[2].isdecimal():
+        raise refuse(f'"{topic}" names no partition', "a number follows the colon, such as orders:0")
     if controller and (topic or all_ or to is not None or from_ is not None):
         raise refuse(
             "--controller goes alone or with --kill", "it moves no partition, and the brokers elect the next controller"
@@ -225,7 +227,12 @@ def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) ->
         chosen = [each for each in found.of_topic(name) if not colon or str(each.partition) == number]
         if not chosen:
             count = len(found.of_topic(name))
-            raise UsageError("unknown-partition", f"{name} has no partition {number}", why=f"it has {count}, from 0")
+            raise UsageError(
+                "unknown-partition",
+                f"{name} has no partition {number}",
+                why=f"it has {count}, from 0",
+                try_=(f"yak topics describe {name}",),
+            )
     return [each for each in chosen if from_ is None or each.leader == from_]
 
 
@@ -262,6 +269,13 @@ def _node_to_end(
     if controller:
         if found.controller_id not in found.brokers:
             raise YakError("no-controller", "the cluster has no controller now", try_=("yak cluster",))
+        if len(found.brokers) == 1:
+            raise YakError(
+                "last-broker",
+                f"broker {found.controller_id} cannot fail over",
+                why="it is the only broker that runs, so no other broker can become controller",
+                try_=("yak node add", f"yak node kill {found.controller_id}          stops the cluster's only broker"),
+            )
         return found.controller_id
     if from_ is not None:
         return from_

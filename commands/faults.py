@@ -99,6 +99,8 @@ def add(
     The brokers need yak.fault.injection.enable=true, as those of yak up on this machine have.
     """
     from yak.client.faults import add_to_all, new_rule_id
+    from yak.faults.rule import parse_rule
+    from yak.protocol.versions import API_NAMES
 
     kind, values = _values(fault, arguments)
     options: dict[str, object] = {
@@ -113,6 +115,7 @@ def add(
     _refuse_twice(values, given)
     g.must_not_be_readonly("injecting faults")
     rule = {"id": new_rule_id(), "fault": kind, **values, **given}
+    parse_rule(rule, API_NAMES)  # the brokers check it too, but a mistake is told without one
     brokers = _brokers(g, values.get("broker", broker))
     add_to_all(brokers.values(), rule, timeout_s=_timeout_s(g))
     if g.out.for_people or g.output == "raw":

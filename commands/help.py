@@ -37,7 +37,7 @@ EXIT_CODES = (
     (1, "the operation, or any item of it, failed"),
     (2, "wrong usage"),
     (3, "no broker reachable, or authentication failed"),
-    (4, "a check did not hold (doctor, isr --check, demo, bench --assert)"),
+    (4, "a check failed (doctor, isr --check, demo, --assert, a seed of sim)"),
     (5, "the time-out passed with nothing to show"),
     (6, "the broker halted on a bug of its own (broker-halted in its log); start it again"),
     (7, "the broker halted since its last log directory failed (log-directories-lost in its log)"),

@@ -10,7 +10,7 @@ import gc
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from yak.commands.app import CommandGroup, Leaf
@@ -121,7 +121,7 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
     name, *after = aliases.resolve(rest)
     entry = registry.find(name)
     if entry is None:
-        raise _unknown_command(name, [entry.name for entry in registry.available()], "yak")
+        raise _unknown_command(name, [entry.name for entry in registry.available()], "yak", after)
     interrupts.install()
     if name == "serve" and _serve_at_once(after, before, made):
         return 0
@@ -174,7 +174,7 @@ def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "
         between, rest = Flags(), after
     leaf = group.leaves.get(name)
     if leaf is None:
-        raise _unknown_command(name, list(group.visible()), f"yak {group.name}")
+        raise _unknown_command(name, list(group.visible()), f"yak {group.name}", rest)
     return _run_leaf(leaf, f"yak {group.name} {name}", rest, before.overlaid_by(between), made)
 
 
@@ -188,7 +188,9 @@ def _run_leaf(leaf: "Leaf", program: str, words: list[str], before: "Flags", mad
     return code if isinstance(code, int) else 0
 
 
-def _unknown_command(name: str, known: list[str], program: str) -> "YakError":
+def _unknown_command(name: str, known: list[str], program: str, after: list[str]) -> "YakError":
+    import shlex
+
     from yak.commands.settings import closest
     from yak.errors import UsageError
 
@@ -197,7 +199,7 @@ def _unknown_command(name: str, known: list[str], program: str) -> "YakError":
         "unknown-command",
         f'"{program} {name}" is not a command',
         why=f'closest: "{guess}"' if guess else f"commands are {', '.join(known)}",
-        try_=((f"{program} {guess}",) if guess else ()) + (f"{program} --help",),
+        try_=((" ".join([program, guess, *map(shlex.quote, after)]),) if guess else ()) + (f"{program} --help",),
     )
 
 
@@ -208,6 +210,8 @@ def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
     out = made[-1].out if made else _early_output(words)
     shown = error if isinstance(error, YakError) else _translate(error)
     is_bug = shown is not error and shown.code == "internal"
+    if shown.meant is not None and (meant := _words_meant(words, *shown.meant)):
+        shown.try_ = (meant, *shown.try_)
     path = _keep_traceback(error, words, is_bug=is_bug)
     if is_bug and path:
         shown.try_ = (f"less {path}", *shown.try_)
@@ -217,6 +221,21 @@ def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
     return shown.exit_code
 
 
+def _words_meant(words: list[str], wrong: str, right: str) -> str:
+    """The command line with another name for an argument, alone or in front of `:PARTITION`; empty if it has none.
+
+    Without --yes: a guessed name is not deleted without a question.
+    """
+    import shlex
+
+    words = [word for word in words if word not in ("--yes", "-y")]
+    for index, word in enumerate(words):
+        name, colon, rest = word.partition(":")
+        if name == wrong:
+            return shlex.join(["yak", *words[:index], f"{right}{colon}{rest}", *words[index + 1 :]])
+    return ""
+
+
 def _translate(error: Exception) -> "YakError":
     """A YakError for an exception of Typer, of the system, or of a bug."""
     from yak.errors import UsageError, YakError
@@ -224,6 +243,7 @@ def _translate(error: Exception) -> "YakError":
     describe = getattr(error, "format_message", None)
     if callable(describe):
         context = getattr(error, "ctx", None)
+        _drop_hidden_options(error, context)
         program = context.command_path if context is not None else "yak"
         return UsageError("usage", _sentence(describe()), try_=(f"{program} --help",))
     if type(error).__name__ == "Abort":
@@ -237,6 +257,13 @@ def _translate(error: Exception) -> "YakError":
         error = error.exceptions[0]
     words = f"{type(error).__name__}: {error}".splitlines()[0]
     return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
+
+
+def _drop_hidden_options(error: Any, context: Any) -> None:
+    """Keep only options that the help shows among those that Typer suggests for an unknown one."""
+    if context is not None and getattr(error, "possibilities", None):
+        hidden = {name for each in context.command.params if getattr(each, "hidden", False) for name in each.opts}
+        error.possibilities = [each for each in error.possibilities if each not in hidden]
 
 
 _PLAIN: Final = {

@@ -79,7 +79,7 @@ OPTIONS: tuple[_Option, ...] = (
     _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
     _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
     _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Bootstrap brokers.", metavar="HOST:PORT,..."),
-    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m.", metavar="DURATION"),
+    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", metavar="DURATION"),
     _Option("readonly", ("--readonly",), "Refuse to change anything in the cluster.", "flag"),
     _Option("yes", ("--yes", "-y"), "Do not ask before changing or deleting.", "flag"),
     _Option("config", ("--config",), "Read contexts from this file.", metavar="FILE"),
@@ -184,8 +184,8 @@ class Globals:
     flags: Flags
 
     @classmethod
-    def resolve(cls, flags: Flags) -> "Globals":
-        """Read the settings files and variables. Raises UsageError for an invalid value."""
+    def resolve(cls, flags: Flags, *, writes_contexts: bool = False) -> "Globals":
+        """Read the settings files and variables. Raises UsageError for an invalid value, or a missing file."""
         from yak.commands.output import Output
 
         given = {
@@ -197,7 +197,9 @@ class Globals:
             "tz": "local" if flags.local else None,
         }
         settings = Settings.load(
-            {name: value for name, value in given.items() if value is not None}, config_flag=flags.config
+            {name: value for name, value in given.items() if value is not None},
+            config_flag=flags.config,
+            writes_contexts=writes_contexts,
         )
         chosen = settings.value("output")
         output = check_format(chosen) if chosen else "table"
@@ -355,7 +357,7 @@ class Globals:
                 "readonly",
                 f"{action} is refused",
                 why=f"read-only mode is on ({origin})",
-                try_=("YAK_READONLY=0 yak …",),
+                try_=("leave out --readonly" if origin.startswith("flag ") else "YAK_READONLY=0 yak …",),
             )
 
     def confirm(self, question: str) -> None:

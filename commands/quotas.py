@@ -166,7 +166,15 @@ def _value(name: str, text: str) -> float:
     from yak.quotas.quota_types import QuotaType
 
     if name not in tuple(QuotaType):
-        raise UsageError("bad-quota", f'there is no quota "{name}"', why=f"there are {', '.join(QuotaType)}")
+        from yak.commands.settings import closest
+
+        guess = closest(name, list(QuotaType))
+        raise UsageError(
+            "bad-quota",
+            f'there is no quota "{name}"',
+            why=f"there are {', '.join(QuotaType)}",
+            try_=(f"{guess}={text}",) if guess else ("yak quotas set --help",),
+        )
     if name in (QuotaType.PRODUCE, QuotaType.FETCH):
         return float(parse_size_bytes(text.removesuffix("/s")))
     try:

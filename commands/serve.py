@@ -21,11 +21,11 @@ def serve(
     g: Globals,
     role: Annotated[
         str | None,
-        option("--role", "Preferred role: leader or follower.  [leader]", WHAT),
+        option("--role", "Preferred role.  [leader]", WHAT, metavar="leader|follower"),
     ] = None,
     node_id: Annotated[
         str | None,
-        option("--node-id", "Node id in the cluster; a name becomes a number.  [1]", WHAT),
+        option("--node-id", "Node id in the cluster; a name becomes a number.  [1]", WHAT, metavar="N"),
     ] = None,
     rack: Annotated[
         str | None,
@@ -37,7 +37,7 @@ def serve(
     ] = None,
     data_dir: Annotated[
         list[str] | None,
-        option("--data-dir", "Log directory; repeat for more disks.  [./yak-data]", WHAT),
+        option("--data-dir", "Log directory; repeat for more disks.  [./yak-data]", WHAT, metavar="DIR"),
     ] = None,
     configs: Annotated[
         list[str] | None,
@@ -68,7 +68,9 @@ def serve(
             metavar="RELEASE",
         ),
     ] = None,
-    host: Annotated[str | None, option("--host", "Listen on this address.  [127.0.0.1]", CONNECTION)] = None,
+    host: Annotated[
+        str | None, option("--host", "Listen on this address.  [127.0.0.1]", CONNECTION, metavar="HOST")
+    ] = None,
     port: Annotated[
         str | None,
         option("--port", "Listen on this port; 0 for any.  [9092]", CONNECTION, metavar="N"),
@@ -106,6 +108,7 @@ def serve(
             "--metadata",
             "Where the metadata are: redis, raft (a quorum of brokers), or both while they move.  [redis]",
             CONNECTION,
+            metavar="redis|raft|both",
         ),
     ] = None,
     voters: Annotated[
@@ -133,9 +136,11 @@ def serve(
     ] = None,
     redis_url: Annotated[
         str | None,
-        option("--redis-url", "The metadata store.  [redis://127.0.0.1:6379/0]", CONNECTION),
+        option("--redis-url", "The metadata store.  [redis://127.0.0.1:6379/0]", CONNECTION, metavar="URL"),
     ] = None,
-    redis_timeout: Annotated[str, option("--redis-timeout", "Time to wait for it at start.", CONNECTION)] = "30s",
+    redis_timeout: Annotated[
+        str, option("--redis-timeout", "Time to wait for it at start.", CONNECTION, metavar="DURATION")
+    ] = "30s",
     allow_unsafe_redis: Annotated[
         bool,
         option("--allow-unsafe-redis", "Also one with replicas: a failover to them may lose metadata.", CONNECTION),
@@ -151,25 +156,29 @@ def serve(
     ] = None,
     followers_timeout: Annotated[
         str | None,
-        option("--followers-timeout", "How long to wait for them.  [30s]", CONNECTION),
+        option("--followers-timeout", "How long to wait for them.  [30s]", CONNECTION, metavar="DURATION"),
     ] = None,
     lease_time: Annotated[
         str | None,
-        option("--lease-time", "Session timeout of brokers and controller lease.  [6s]", CONNECTION),
+        option(
+            "--lease-time", "Session timeout of brokers and controller lease.  [6s]", CONNECTION, metavar="DURATION"
+        ),
     ] = None,
     renew_interval: Annotated[
         str | None,
-        option("--renew-interval", "Heartbeat interval.  [0.5s]", CONNECTION),
+        option("--renew-interval", "Heartbeat interval.  [0.5s]", CONNECTION, metavar="DURATION"),
     ] = None,
     ready_file: Annotated[
         str | None,
         option("--ready-file", "Write JSON here once the broker is ready.", START, metavar="PATH"),
     ] = None,
     dry_run: Annotated[bool, option("--dry-run", "Print the settings and their origins, and exit.", STOP)] = False,
-    log_format: Annotated[str | None, option("--log-format", "text or json.  [text]", OUTPUT)] = None,
+    log_format: Annotated[
+        str | None, option("--log-format", "Format of the log.  [text]", OUTPUT, metavar="text|json")
+    ] = None,
     log_level: Annotated[
         str | None,
-        option("--log-level", "debug, info, warning or error.  [info]", OUTPUT),
+        option("--log-level", "debug, info, warning or error.  [info]", OUTPUT, metavar="LEVEL"),
     ] = None,
 ) -> None:
     """Run one broker in the foreground."""

@@ -151,6 +151,8 @@ def run(g: Globals, flags: ServeFlags) -> None:
             says_ready_as_kafka=True,
         )
     g.out.warn_once(g.settings.warnings)
+    if flags.dry_run:
+        _check_as_a_start(options)
     cores = str(resolved.value("cores"))
     if cores != "1":
         from yak.commands.serve_cores import run_cores  # a broker starts faster without what it does not use
@@ -164,6 +166,19 @@ def run(g: Globals, flags: ServeFlags) -> None:
     from yak.server.main import run_server
 
     run_server(options)
+
+
+def _check_as_a_start(options: "ServeOptions") -> None:
+    """Check in a dry run what a start checks later.
+
+    Raises UsageError (`log-format`, `log-level`, `bad-redis-url`, `redis-password`).
+    """
+    from yak.server import log
+    from yak.server.redis_client import RedisAddress
+
+    log.set_up(options.log_format, options.log_level)
+    if options.metadata != "raft":
+        RedisAddress.parse(options.redis_url)
 
 
 def _resolution(g: Globals, flags: ServeFlags) -> "Resolution":

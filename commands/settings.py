@@ -9,6 +9,7 @@ A context named by `--context` has the rank of a flag, so it overrides the envir
 
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -312,11 +313,21 @@ class Settings:
 
     @classmethod
     def load(
-        cls, flags: dict[str, str], *, config_flag: str | None = None, environment: Mapping[str, str] | None = None
+        cls,
+        flags: dict[str, str],
+        *,
+        config_flag: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        writes_contexts: bool = False,
     ) -> "Settings":
-        """Read the files. Raises UsageError (`config-file`, `unknown-setting`)."""
+        """Read the files. The context file may be absent at its default path, or for a command that writes it.
+
+        Raises UsageError (`config-file`, `unknown-setting`).
+        """
         environment = os.environ if environment is None else environment
         path = config_path(config_flag, environment)
+        if not writes_contexts and (config_flag or environment.get("YAK_CONFIG")) and not os.path.lexists(path):
+            raise _missing_config(path, "--config" if config_flag else "YAK_CONFIG")
         document = read_toml(path)
         project, warnings = _read_project()
         contexts = contexts_in(document, path)
@@ -416,6 +427,15 @@ class Settings:
             host, port = given.get("REDIS_HOST", "127.0.0.1"), given.get("REDIS_PORT", "6379")
             return f"redis://{host}:{port}/0", words
         return next(iter(given.values())), words
+
+
+def _missing_config(path: str, origin: str) -> UsageError:
+    return UsageError(
+        "config-file",
+        f"{path} does not exist",
+        why=f"{origin} names it",
+        try_=(f"yak context add NAME -b HOST:PORT --config {shlex.quote(path)}", f"leave out {origin}"),
+    )
 
 
 def _read_project() -> tuple[dict[str, Any], list[str]]:

@@ -264,6 +264,8 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
 
 
 SHOW = "Show only"
+_OF_BROKER = -1
+"""The broker's default number of partitions or replicas (KIP-464)."""
 
 topics = CommandGroup(
     "topics",
@@ -354,15 +356,13 @@ def create(
     g: Globals,
     names: Names,
     partitions: Annotated[
-        int,
-        option(
-            "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, show_default=False
-        ),
-    ] = -1,
+        int | None,
+        option("--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, min=1),
+    ] = None,
     replication_factor: Annotated[
-        int,
-        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, show_default=False),
-    ] = -1,
+        int | None,
+        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, min=1),
+    ] = None,
     config: Configs = None,
     if_not_exists: Annotated[bool, option("--if-not-exists", "Do nothing if it exists.", WHAT)] = False,
     dry_run: DryRun = False,
@@ -376,7 +376,11 @@ def create(
         if if_not_exists and name in admin.metadata().topics:
             return "exists"
         admin.create_topic(
-            name, partitions=partitions, replication_factor=replication_factor, configs=configs, validate_only=dry_run
+            name,
+            partitions=partitions or _OF_BROKER,
+            replication_factor=replication_factor or _OF_BROKER,
+            configs=configs,
+            validate_only=dry_run,
         )
         return "could be created" if dry_run else "created"
 

@@ -163,7 +163,9 @@ def ui(
     fps: Annotated[
         float, option("--fps", "Largest number of updates a second.", OUTPUT, metavar="N", min=0.2, max=10)
     ] = 4.0,
-    plain: Annotated[bool, option("--plain", "A line for each change, for screen readers and pipes.", OUTPUT)] = False,
+    plain: Annotated[
+        bool, option("--plain", "A line for each change until Ctrl+C, for screen readers and pipes.", OUTPUT)
+    ] = False,
     self_test: Annotated[bool, option("--self-test", "Test all screens without a terminal, and exit.", WHAT)] = False,
     data_dir: Annotated[
         str | None, option("--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR")

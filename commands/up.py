@@ -111,7 +111,7 @@ def up(
         list[str] | None,
         option(
             "--listen",
-            "A further listener; broker K has PORT + K - 1. none: take back.  [as before]",
+            "A further listener; broker K has PORT + K - 1. none removes them.  [as before]",
             START,
             metavar="NAME://HOST:PORT",
         ),
@@ -133,7 +133,7 @@ def up(
         str | None,
         option(
             "--users-file",
-            "Clients log in as these users, NAME:PASSWORD a line. none: take back.  [as before]",
+            "Clients log in as these users, NAME:PASSWORD a line. none removes them.  [as before]",
             START,
             metavar="FILE",
         ),
@@ -214,9 +214,12 @@ def _configs(pairs: list[str], as_kafka: str | None) -> tuple[str, ...]:
     """The broker configs. Raises UsageError (`bad-config`) for an unknown Kafka release, before anything starts."""
     if as_kafka is None:
         return tuple(pairs)
-    from yak.config.broker_configs import BrokerConfig
+    from yak.config.kafka_releases import RELEASES
 
-    BrokerConfig.from_settings({"yak.as.kafka": as_kafka})
+    if as_kafka not in RELEASES:
+        why = f"they are {RELEASES[0]} to {RELEASES[-1]}"
+        what = f"--as-kafka {as_kafka} is no Kafka release that YAK can answer as"
+        raise UsageError("bad-config", what, why=why, try_=(f"yak up --as-kafka {RELEASES[-1]}",))
     return (*pairs, f"yak.as.kafka={as_kafka}")
 
 
@@ -230,6 +233,10 @@ def _exposed(
         if listen != [NONE] or advertise:
             raise UsageError("usage", "--listen none goes alone", why="it takes back all further listeners")
         listen = []
+    for text in (*(listen or ()), *(advertise or ())):
+        if "://" not in text:
+            why = "a listener is NAME://HOST:PORT"
+            raise UsageError("up-listeners", f"{text} lacks NAME://", why=why, try_=(f"EXTERNAL://{text}",))
     if users_file not in (None, NONE):
         import os
 

@@ -55,7 +55,7 @@ def add(
 
     g.must_not_be_readonly(f"add user {name}")
     mechanisms = _mechanisms(mechanism)
-    password = read_password(password_file, f"Password of {name}: ", twice=True)
+    password = read_password(password_file, f"Password of {name}: ", f"yak users add {name}", twice=True)
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     set_password(admin, name, password, mechanisms, iterations)
     g.out.note(f"user {name} can log in with {' and '.join(mechanisms)}")
@@ -86,10 +86,10 @@ def _mechanisms(given: list[str] | None) -> tuple[str, ...]:
     return tuple(given or _BOTH)
 
 
-def read_password(path: str | None, prompt: str, *, twice: bool = False) -> str:
+def read_password(path: str | None, prompt: str, command: str, *, twice: bool = False) -> str:
     """A password from a file, from the standard input (`-`, or when it is no terminal), or asked for without echo.
 
-    Raises UsageError (`password`).
+    `command` is what an error advises, with a file. Raises UsageError (`password`).
     """
     try:
         if path is None and sys.stdin.isatty():
@@ -104,7 +104,8 @@ def read_password(path: str | None, prompt: str, *, twice: bool = False) -> str:
             with open(str(path), encoding="utf-8") as file:
                 password = file.readline().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("password", f"no password in {path}", why=str(error), try_=(f"ls -l {path}",)) from None
+        why = str(error.strerror).lower() if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError("password", f"no password in {path}", why=why, try_=(f"ls -l {path}",)) from None
     if not password:
-        raise UsageError("password", "the password is empty", try_=("yak users add NAME --password-file FILE",))
+        raise UsageError("password", "the password is empty", try_=(f"{command} --password-file FILE",))
     return password

@@ -140,7 +140,12 @@ class Admin:
         futures = self._ask(
             what, self._client.create_topics, [new], validate_only=validate_only, operation_timeout=self.timeout_s
         )
-        self._wait(futures[name], what)
+        try:
+            self._wait(futures[name], what)
+        except YakError as error:
+            if error.code == "topic-exists":
+                error.try_ = (f"yak topics describe {name}", "add --if-not-exists")
+            raise
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic."""

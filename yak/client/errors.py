@@ -98,7 +98,6 @@ _TRY = {
     "timed-out": ("yak doctor", "give it more time with --timeout 30s"),
     "unreachable": ("yak up -d", "yak doctor"),
     "unknown-topic": ("yak topics list",),
-    "topic-exists": ("yak topics describe TOPIC", "add --if-not-exists"),
     "no-leader": ("yak topics list --unavailable-partitions",),
     "no-coordinator": ("yak isr __consumer_offsets", "give it more time with --timeout 30s"),
     "unknown-group": ("yak groups list",),

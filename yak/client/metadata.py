@@ -87,12 +87,10 @@ def unknown_topic(name: str, known: Iterable[str]) -> YakError:
     """The error for an unknown topic."""
     guesses = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     why = f'closest: "{guesses[0]}"' if guesses else "no topic has a name like it"
-    return YakError(
-        "unknown-topic",
-        f'topic "{name}" does not exist',
-        why=why,
-        try_=(f"yak topics create {name}", "yak topics list"),
-    )
+    error = YakError("unknown-topic", f'topic "{name}" does not exist', why=why, try_=("yak topics list",))
+    if guesses:
+        error.meant = (name, guesses[0])
+    return error
 
 
 def read_metadata(client: Any, *, timeout_s: float) -> ClusterMetadata:

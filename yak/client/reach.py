@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 
 from yak.client.security import explain_tls, in_force, speaks_tls
+from yak.config.listeners import is_loopback
 from yak.errors import Unreachable
 
 BUDGET_S = 3.0
@@ -130,8 +131,16 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
         "unreachable",
         f"no broker answered at {servers}",
         why=f"{'; '.join(details)}, {attempts} attempt{plural} in {took_s:.1f} s",
-        try_=("yak up -d" + " " * 22 + "start a local cluster", f"yak doctor -b {servers}".ljust(31) + "find out more"),
+        try_=_remedies(addresses),
     )
+
+
+def _remedies(addresses: list[str]) -> tuple[str, ...]:
+    """What helps when no broker answers; a cluster on this machine only if the addresses are of this machine."""
+    doctor = f"yak doctor -b {','.join(addresses)}"
+    width = max(len(doctor) + 2, 31)
+    found = ("yak up -d".ljust(width) + "start a local cluster", doctor.ljust(width) + "find out more")
+    return found if all(is_loopback(split_address(each)[0]) for each in addresses) else found[1:]
 
 
 def _wrong_protocol(found: Probe) -> Unreachable:

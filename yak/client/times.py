@@ -28,7 +28,8 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
         raise UsageError(
             "bad-duration",
             f'"{text}" is not a duration',
-            why="a duration is a number with a unit: ms, s, m, h, d or w",
+            why="a duration is a number with a unit: ms, s, m, h, d or w"
+            + (f"; without one it is in {bare_unit}" if bare_unit is not None else ""),
             try_=("250ms, 5s, 2m, 1h30m",),
         )
     return sum(round(float(number) * _MS_PER[unit]) for number, unit in parts)

@@ -408,7 +408,7 @@ class LocalCluster:
                 "no-cluster",
                 f"no cluster was started in {self.data_dir}",
                 why=f"there is no {state.STATE_FILE} in it",
-                try_=(f"yak up -d --data-dir {self.data_dir}",),
+                try_=("yak up --status --data-dir DIR          if yak up was given another directory",),
             )
         return known
 

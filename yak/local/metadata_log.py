@@ -150,8 +150,8 @@ class CopySource:
             raise YakError(
                 "log-source",
                 f"{self.name} cannot be read",
-                why=str(error.strerror),
-                try_=("yak metadata log --redis-url redis://HOST:PORT/0",),
+                why=str(error.strerror).lower(),
+                try_=(f"ls {self.directory}          a broker's data directory has it", "yak metadata log"),
             ) from None
 
     def _read(self, file_name: str) -> list[TailedRecord]:

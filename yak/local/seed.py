@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from yak.errors import UsageError, YakError
+from yak.protocol.topic_names import is_valid_topic_name
 
 
 class SeedTopic(NamedTuple):
@@ -13,13 +14,20 @@ class SeedTopic(NamedTuple):
 
 
 def parse_seed_topic(text: str) -> SeedTopic:
-    """Read `NAME` or `NAME:PARTITIONS`. Raises UsageError."""
+    """Read `NAME` or `NAME:PARTITIONS`. Raises UsageError (`bad-seed-topic`, `bad-topic-name`)."""
     name, colon, count = text.partition(":")
     if not name or (colon and not (count.isascii() and count.isdigit() and int(count) > 0)):
         raise UsageError(
             "bad-seed-topic",
             f'"{text}" is not a topic to make',
             why="it is a name, or a name and a number of partitions: NAME:PARTITIONS",
+            try_=("yak up --seed-topic orders:3",),
+        )
+    if not is_valid_topic_name(name):
+        raise UsageError(
+            "bad-topic-name",
+            f'no topic can have the name "{name}"',
+            why="a name has 1 to 249 letters, digits, dots, underscores and hyphens",
             try_=("yak up --seed-topic orders:3",),
         )
     return SeedTopic(name, int(count) if colon else 1)

@@ -237,5 +237,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _unreadable(path: str, error: Exception) -> UsageError:
-    why = f"{error.strerror if isinstance(error, OSError) else error}"
-    return UsageError("certs-unreadable", f"{path} cannot be read", why=why, try_=("yak certs create DIR",))
+    why, try_ = f"{error}", "yak certs create DIR"
+    if isinstance(error, OSError):
+        why, try_ = f"{error.strerror}".lower(), f"ls -l {path}"
+    return UsageError("certs-unreadable", f"{path} cannot be read", why=why, try_=(try_,))

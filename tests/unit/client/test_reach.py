@@ -100,3 +100,16 @@ def test_replica_sizes_are_read_from_an_answer():
     directory = struct.pack(">h", 0) + struct.pack(">h", 2) + b"/d" + struct.pack(">i", 1) + topic
     answer = struct.pack(">ii", 0, 1) + directory + struct.pack(">i", 2) + replica + moving
     assert list(parse_answer(answer)) == [(("orders", 2), 4096)]
+
+
+def test_advice_for_a_host_elsewhere_starts_no_local_cluster_and_keeps_its_columns():
+    servers = ",".join(f"nosuchhost{number}.invalid:9092" for number in range(3))
+    with pytest.raises(Unreachable) as caught:
+        require_kafka(servers, budget_s=0.1)
+    assert caught.value.try_ == (f"yak doctor -b {servers}  find out more",)
+
+
+def test_advice_for_this_machine_starts_a_local_cluster():
+    with pytest.raises(Unreachable) as caught:
+        require_kafka("127.0.0.1:1", budget_s=0.1)
+    assert caught.value.try_[0].startswith("yak up -d  ")

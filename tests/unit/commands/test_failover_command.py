@@ -1,6 +1,7 @@
 """`yak failover`: what it moves or ends, what it refuses, and how it tells."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -169,3 +170,33 @@ def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
     assert "error[not-confirmed]" in yak("failover", "orders:0", "--kill").err
     assert "led by 1, 2: name the broker to kill" in yak("failover", "orders", "--kill", "-y").err
     assert world[0] == []
+
+
+@pytest.mark.parametrize("kill", [(), ("--kill",)])
+def test_the_controller_of_a_single_broker_is_not_ended(yak, world, monkeypatch, kill):
+    done, local = world
+    local[0] = LOCAL
+    alone = replace(CLUSTER, brokers={1: CLUSTER.brokers[1]})
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: alone)
+    ran = yak("failover", "--controller", *kill, "--yes")
+    assert ran.code == 1
+    assert ran.err.startswith("error[last-broker]: broker 1 cannot fail over\n  why:  it is the only broker that runs")
+    assert done == []
+
+
+@pytest.mark.parametrize("topic", ["orders:x", "orders:", "orders:-1"])
+def test_a_partition_that_is_no_number_is_refused_before_connecting(yak, monkeypatch, topic):
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda *_, **__: pytest.fail("it connected"))
+    ran = yak("failover", topic)
+    assert ran.code == 2
+    assert ran.err.startswith(f'error[usage]: "{topic}" names no partition')
+
+
+def test_a_partition_that_does_not_exist_is_answered_with_the_command_that_lists_them(yak, world):
+    assert "try:  yak topics describe orders" in yak("failover", "orders:9").err
+
+
+def test_a_mistyped_topic_is_answered_with_the_same_command_and_the_closest_topic(yak, world):
+    err = yak("failover", "ordres:0", "--to", "2").err
+    assert "try:  yak failover orders:0 --to 2" in err
+    assert "create" not in err

@@ -49,11 +49,22 @@ def sent(monkeypatch):
     [
         (("inject_error", "Produce", "NOT_COORDINATOR"), {"api": "Produce", "error": "NOT_COORDINATOR"}),
         (
-            ("inject-error", "Produce", "X", "--after", "--topic", "t", "--partition", "0", "--times", "2"),
+            (
+                "inject-error",
+                "Produce",
+                "REQUEST_TIMED_OUT",
+                "--after",
+                "--topic",
+                "t",
+                "--partition",
+                "0",
+                "--times",
+                "2",
+            ),
             {
                 "fault": "inject_error",
                 "api": "Produce",
-                "error": "X",
+                "error": "REQUEST_TIMED_OUT",
                 "after": True,
                 "topic": "t",
                 "partition": 0,

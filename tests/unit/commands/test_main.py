@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from yak import __version__
+from yak.client.metadata import unknown_topic
 from yak.commands.options import split_before
 from yak.errors import UsageError
 
@@ -216,3 +217,31 @@ def test_a_wrong_number_is_refused_without_the_librarys_words(yak, words, said):
     assert said in ran.err
     assert "Input should" not in ran.err
     assert "range" not in ran.err
+
+
+def test_a_mistyped_command_is_advised_with_the_words_that_follow(yak):
+    assert "try:  yak topics list --sort size\n" in yak("topcis", "list", "--sort", "size").err
+    assert "try:  yak topics describe 'a b'\n" in yak("topics", "descrbe", "a b").err
+
+
+@pytest.mark.parametrize("option", ["-p", "-r"])
+def test_topics_create_with_less_than_one_is_refused_before_connecting(yak, option):
+    ran = yak("topics", "create", "orders", option, "-1", "-b", "127.0.0.1:1")
+    assert ran.code == 2
+    assert "it is less than 1" in ran.err
+
+
+def test_readonly_advice_removes_what_turned_it_on(yak, monkeypatch):
+    assert "try:  leave out --readonly\n" in yak("topics", "create", "x", "--readonly").err
+    monkeypatch.setenv("YAK_READONLY", "1")
+    assert "try:  YAK_READONLY=0 yak" in yak("topics", "create", "x").err
+
+
+def test_a_mistyped_topic_is_replaced_in_the_advised_command(monkeypatch, yak):
+    def refuse(*_: object, **__: object) -> None:
+        raise unknown_topic("ordres", ["orders", "payments"])
+
+    monkeypatch.setattr("yak.commands.topics.describe_topic", refuse)
+    monkeypatch.setattr("yak.client.admin.Admin", lambda *_, **__: None)
+    assert "yak topics describe orders -o json" in yak("topics", "describe", "ordres", "-o", "json").err
+    assert "yak topics describe orders\n" in yak("topics", "describe", "ordres", "--yes").err

@@ -258,3 +258,23 @@ def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixtur
     (tmp_path / "yak-data" / "core-0" / "meta.properties").write_text("node.id=1\n")
     assert run(["serve", "--metadata", "raft"]) == 1
     assert "error[cores-data]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (("--log-level", "loud"), "log-level"),
+        (("--log-format", "xml"), "log-format"),
+        (("--redis-url", "localhost:6379"), "bad-redis-url"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_start_refuses(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], slug: str
+) -> None:
+    assert f"error[{slug}]" in refused(capsys, "--dry-run", *words)
+
+
+def test_a_duration_with_a_wrong_unit_is_answered_with_the_unit_of_a_bare_number(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "without one it is in s" in refused(capsys, "--lease-time", "5sec")

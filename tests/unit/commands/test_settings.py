@@ -23,8 +23,9 @@ def test_each_source_wins_over_the_ones_behind_it(tmp_path):
     both = load(**where, BROKER_ID="3", YAK_NODE_ID="2")
     assert (both.value("node_id"), both.get("node_id").origin) == (2, "env YAK_NODE_ID")
     assert both.get("node_id", flag=1).origin == "flag --node-id"
-    assert load(config=str(tmp_path / "none"), YAK_X="").value("port") == 9092
-    assert load(config=str(tmp_path / "none")).get("port").origin == "default"
+    nothing = str(tmp_path / "none")
+    assert load(XDG_CONFIG_HOME=nothing, YAK_X="").value("port") == 9092
+    assert load(XDG_CONFIG_HOME=nothing).get("port").origin == "default"
 
 
 def test_two_variables_that_differ_give_one_warning_that_names_both():
@@ -115,3 +116,22 @@ def test_contexts_are_added_used_shown_and_removed(yak, tmp_path):
     assert yak("context", "use", "a").code == 2
     mode = (tmp_path / "xdg_config_home" / "yak" / "config.toml").stat().st_mode & 0o777
     assert mode == 0o600
+
+
+@pytest.mark.parametrize(
+    "words", [("--config", "no.toml", "topics", "list"), ("config", "show", "--config", "no.toml")]
+)
+def test_a_config_file_that_is_named_and_absent_is_refused(yak, words):
+    ran = yak(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error[config-file]: no.toml does not exist\n  why:  --config names it\n")
+
+
+def test_a_config_file_that_yak_config_names_must_exist(yak, monkeypatch):
+    monkeypatch.setenv("YAK_CONFIG", "no.toml")
+    assert "why:  YAK_CONFIG names it" in yak("config", "show").err
+
+
+def test_context_add_creates_the_named_config_file(yak):
+    assert yak("--config", "new.toml", "context", "add", "one", "-b", "a:1").code == 0
+    assert yak("--config", "new.toml", "context", "list").code == 0

@@ -28,16 +28,16 @@ def write(tmp_path, text=PASSWORD + "\n"):
 
 
 def test_password_is_the_first_line_of_a_file_or_of_the_standard_input(tmp_path, monkeypatch):
-    assert read_password(write(tmp_path), "") == PASSWORD
+    assert read_password(write(tmp_path), "", "yak users add ann") == PASSWORD
     for path in ("-", None):
         monkeypatch.setattr("sys.stdin", io.StringIO("from stdin\r\nmore\n"))
-        assert read_password(path, "") == "from stdin"
+        assert read_password(path, "", "yak users add ann") == "from stdin"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\nsecond line"])
 def test_empty_password_is_refused(tmp_path, text):
     with pytest.raises(UsageError) as caught:
-        read_password(write(tmp_path, text), "")
+        read_password(write(tmp_path, text), "", "yak users add ann")
     assert caught.value.code == "password"
 
 
@@ -50,8 +50,8 @@ def test_two_typed_passwords_must_be_equal(monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("getpass.getpass", lambda _prompt: next(typed))
     with pytest.raises(UsageError, match="differ"):
-        read_password(None, "", twice=True)
-    assert read_password(None, "", twice=True) == "same"
+        read_password(None, "", "yak users add ann", twice=True)
+    assert read_password(None, "", "yak users add ann", twice=True) == "same"
 
 
 def test_context_with_a_login_keeps_the_password_in_a_private_file_and_no_command_prints_it(yak, tmp_path):

@@ -16,3 +16,10 @@ def test_anything_else_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_seed_topic(text)
     assert caught.value.code == "bad-seed-topic"
+
+
+@pytest.mark.parametrize("text", ["a b:3", "..", "x" * 250, "a/b"])
+def test_a_seed_topic_with_a_name_that_no_broker_takes_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_seed_topic(text)
+    assert caught.value.code == "bad-topic-name"

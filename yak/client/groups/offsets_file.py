@@ -56,7 +56,12 @@ def read_text(path: str) -> str:
             text = file.read(_CHARACTERS_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
         words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError("offsets-file", f"{path} cannot be read", why=f"{words}".lower()) from None
+        raise UsageError(
+            "offsets-file",
+            f"{path} cannot be read",
+            why=f"{words}".lower(),
+            try_=(f"ls -l {path}", "yak groups describe GROUP -o csv          prints such a file"),
+        ) from None
     if len(text) > _CHARACTERS_MAX:
         raise UsageError("offsets-file", f"{path} is too large", why="a line for each partition makes no such file")
     return text
