@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from yak.errors import UsageError, YakError
-from yak.protocol.topic_names import is_valid_topic_name
+from yak.errors import PeerError, UsageError, YakError
+from yak.protocol.topic_names import validate_topic_name
 
 
 class SeedTopic(NamedTuple):
@@ -23,13 +23,15 @@ def parse_seed_topic(text: str) -> SeedTopic:
             why="it is a name, or a name and a number of partitions: NAME:PARTITIONS",
             try_=("yak up --seed-topic orders:3",),
         )
-    if not is_valid_topic_name(name):
+    try:
+        validate_topic_name(name)
+    except PeerError:
         raise UsageError(
             "bad-topic-name",
             f'no topic can have the name "{name}"',
             why="a name has 1 to 249 letters, digits, dots, underscores and hyphens",
             try_=("yak up --seed-topic orders:3",),
-        )
+        ) from None
     return SeedTopic(name, int(count) if colon else 1)
 
 
