@@ -6,6 +6,7 @@ commands in flight may or may not have been executed. Their callbacks are not ca
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -103,8 +104,8 @@ class RedisAddress:
         except trio.TooSlowError as error:
             raise ConnectionLost(f"{self} did not accept the connection in {timeout_seconds:g} s") from error
         except (OSError, trio.BrokenResourceError) as error:
-            # Trio reports only that the stream broke; the reason is its cause.
-            raise ConnectionLost(f"{self}: {error.__cause__ or error}") from error
+            # Trio reports only that the stream broke, or that all attempts failed; the reason is its cause.
+            raise ConnectionLost(f"{self}: {first_words(error.__cause__ or error)}") from error
 
     def login(self) -> list[tuple[Part, ...]]:
         """The first commands of a connection."""
@@ -202,9 +203,10 @@ class RedisClient:
                 on_reply(reply)
 
 
-def first_words(group: BaseExceptionGroup[BaseException]) -> str:
-    """The message of the first error in a group, or its type's name."""
-    error: BaseException = group
+def first_words(error: BaseException) -> str:
+    """The message of an error, or of the first one in a group: the system's words, else its own, or its type's name."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, OSError) and error.errno and type(error).__module__ == "builtins":
+        return os.strerror(error.errno)
     return str(error) or type(error).__name__

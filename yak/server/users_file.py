@@ -32,7 +32,8 @@ def read_passwords(path: str) -> Mapping[str, str]:
                 raise _bad(path, f"other users of this machine may use it (mode {mode:04o})", f"chmod 600 {path}")
             lines = file.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise _bad(path, str(error), f"ls -l {path}") from None
+        why = error.strerror if isinstance(error, OSError) else None
+        raise _bad(path, (why or str(error)).lower(), f"ls -l {path}") from None
     users: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
