@@ -35,7 +35,7 @@ BATCH_MAX = 100
 """Proposals that one turn makes and one call carries: about 1 ms of work for this broker, and for the store."""
 RETRY_MS = 200
 _LOOKS_PER_LAG = 2
-_WATCHED_MAX = 1_000
+_WATCHED_MAX = 200
 """Watched partitions that one step checks: about 1 ms."""
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
 """A broker and its epoch."""
