@@ -89,8 +89,8 @@ class Maintenance:
         partition = next(iter(self._expired))
         del self._expired[partition]
         log = partition.log
-        is_open = not self._is_stopped and log is not None and not partition.is_handed_over
-        if is_open and log is not None and self._remove_oldest(partition, log):
+        may_not = self._is_stopped or partition.is_handed_over
+        if log is not None and not may_not and self._remove_oldest(partition, log):
             self.retain(partition)
         if self._expired:
             due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS

@@ -27,7 +27,7 @@ def _is_usual(batch: Buffer) -> bool:
     """Whether the batch is one well-formed record without headers and with short lengths."""
     end = len(batch)
     try:
-        length, second, third, fourth, key_length, sixth = _FRONT.unpack_from(batch, HEADER_BYTES)
+        length, second, timestamp_delta, offset_delta, key_length, sixth = _FRONT.unpack_from(batch, HEADER_BYTES)
     except struct.error:
         return False
     position = _KEY_AT
@@ -35,10 +35,11 @@ def _is_usual(batch: Buffer) -> bool:
         if second >= 0x80:
             return False
         length = (length & 0x7F) | (second << 7)
-        third, fourth, key_length = fourth, key_length, sixth
+        timestamp_delta, offset_delta, key_length = offset_delta, key_length, sixth
         position += 1
-    # the third and the fourth are the deltas of timestamp and offset; the length counts what follows it
-    if length & 1 or third or fourth or key_length >= 0x80 or position - 4 + (length >> 1) != end:
+    if length & 1 or position - 4 + (length >> 1) != end:  # it counts what follows it, four bytes before the key
+        return False
+    if timestamp_delta or offset_delta or key_length >= 0x80:
         return False
     if key_length != 1:
         if key_length & 1:

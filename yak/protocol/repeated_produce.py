@@ -1,7 +1,7 @@
 """Reads Produce requests that differ from an earlier one of their connection in correlation id and records only.
 
 A producer sends most of its requests to one partition after the other, so the bytes in front of the records repeat: the
-API, the client id, acks, the timeout, the topic and the partition. To compare them costs a fifth of decoding them.
+API, the client id, acks, the timeout, the topic and the partition. To compare them costs a third of decoding them.
 """
 
 from __future__ import annotations
