@@ -11,8 +11,8 @@ from yak.replication.partition import Partition
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second, unless very many moved."""
-PARTITIONS_A_REPORT, NEXT_REPORT_MS = 250, 25
-"""The high watermarks that one turn collects: about 1 ms. The others follow after the pause."""
+PARTITIONS_A_REPORT, NEXT_REPORT_MS = 100, 10
+"""The high watermarks that one turn collects: less than 1 ms. The others follow after the pause."""
 
 
 class HighWatermarkReports:

@@ -26,10 +26,10 @@ from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import Disk, DiskFull
 from yak.ports.metadata_store import TailedRecord
-from yak.storage.log_creation import Created, NewLog
+from yak.storage.log_creation import Created, CreationResult, LogCreation, NewLog
 from yak.storage.log_store import ClusterIdPlan, LogStore
 
-PARTITIONS_A_SLICE = 100
+PARTITIONS_A_SLICE = 50
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
 NO_ROOM_PAUSE_MS = 1_000
 """Pause between two attempts to write the copy of the metadata log to a full disk."""
@@ -136,9 +136,35 @@ class MetadataLoader:
             return
 
         # Logs first: every partition that the local metadata names has a folder, so a folder missing at start was lost.
-        self._offline_replicas.create_logs(
-            fresh, lambda created: self._persist(records, _Step(image, delta, replacing, created))
-        )
+        self._create_logs(fresh, lambda created: self._persist(records, _Step(image, delta, replacing, created)))
+
+    def _create_logs(self, wanted: Sequence[NewLog], then: Callable[[Created], None]) -> None:
+        """Create logs in one job, planned and added to the store in slices; `then` gets each log or its failure."""
+        size = self.partitions_a_slice
+        plans: list[LogCreation] = []
+        created: Created = {}
+
+        def plan() -> Iterator[None]:
+            for first in range(0, len(wanted), size):
+                if first:
+                    yield
+                slice_plan, decided = self._log_store.creation_plan(wanted[first : first + size])
+                plans.append(slice_plan)
+                created.update(decided)
+
+        def adopt(result: CreationResult) -> Iterator[None]:
+            for slice_plan in plans:
+                if created:
+                    yield
+                created.update(self._log_store.adopt_created(slice_plan, result))
+
+        def planned() -> None:
+            self._offline_replicas.run_creation(plans[-1].with_logs_of(plans[:-1]), adopted)
+
+        def adopted(result: CreationResult) -> None:
+            self._begin_slices(adopt(result), lambda: then(created), is_acting=False)
+
+        self._begin_slices(plan(), planned, is_acting=False)
 
     def _next_round(self) -> list[TailedRecord]:
         records, self._round_weight = [], 0
@@ -187,7 +213,7 @@ class MetadataLoader:
 
         def dropped() -> None:
             self._local_replicas.make_room(step.replacing)
-            self._offline_replicas.create_logs(step.replacing, lambda created: self._act(step, step.created | created))
+            self._create_logs(step.replacing, lambda created: self._act(step, step.created | created))
 
         if step.replacing:
             local_replicas = self._local_replicas

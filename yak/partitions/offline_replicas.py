@@ -27,7 +27,7 @@ from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_creation import Created, CreationRunning, NewLog
+from yak.storage.log_creation import Created, CreationResult, CreationRunning, LogCreation, NewLog
 from yak.storage.log_store import LogStore
 
 BATCH_MAX = 200
@@ -193,6 +193,10 @@ class OfflineReplicas:
     ) -> None:
         """Create logs in a job; `then` gets each log, or why it was not created."""
         plan, decided = self._log_store.creation_plan(wanted, replaces_lost=replaces_lost)
+        self.run_creation(plan, lambda result: then(decided | self._log_store.adopt_created(plan, result)))
+
+    def run_creation(self, plan: LogCreation, then: Callable[[CreationResult], None]) -> None:
+        """Run a plan in a job, and take the directories offline in which a folder could not be moved away."""
 
         def created(result: Any, error: BaseException | None) -> None:
             if error is not None:
@@ -200,7 +204,7 @@ class OfflineReplicas:
             for failure in result.unmovable:
                 if not self.is_full(failure):
                     self.directory_failed(failure)
-            then(decided | self._log_store.adopt_created(plan, result))
+            then(result)
 
         self._context.jobs.run("image", plan, created)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from yak.config.log_config import LogConfig
@@ -72,6 +72,10 @@ class LogCreation:
     counts: Mapping[str, int]
     """Online directory -> number of its logs."""
     now_ms: int
+
+    def with_logs_of(self, earlier: Sequence[LogCreation]) -> LogCreation:
+        """One plan for the logs of the `earlier` plans and of this one, so that one job and one sync create them."""
+        return replace(self, logs=tuple(log for plan in (*earlier, self) for log in plan.logs))
 
     def run(self, disk: Disk) -> CreationResult:
         """Create the folders in a thread; waits for the device, only once for many logs."""
