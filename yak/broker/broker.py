@@ -45,7 +45,7 @@ from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
 from yak.core.peers import Peers
 from yak.core.timers import Timers
-from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
+from yak.errors import ErrorCode, FailStop, ProtocolViolation, TooManyElements
 from yak.fail_stop import raise_if_state_changed
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.broker_listeners import BrokerListeners
@@ -66,6 +66,7 @@ from yak.partitions.flusher import Flusher
 from yak.partitions.high_watermark_reports import HighWatermarkReports
 from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
+from yak.partitions.leadership import Leadership
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.log_moves import LogMoves
@@ -141,10 +142,10 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
-            self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
+            self.context, self.leadership, self.leader_appends, self.offline_replicas, self.damaged_replicas
         )
         self.transaction_markers = TransactionMarkers(
-            self.context, self.leader_of, self.leader_appends, self.coordinator_partitions.when_acknowledged
+            self.context, self.leader_appends, self.coordinator_partitions.when_acknowledged
         )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
         self.transaction_markers.listeners.append(self.group_coordinator.transaction_ended)
@@ -238,11 +239,11 @@ class Broker:
         self.isolation = Isolation(
             self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
         )
+        self.leadership = Leadership(self.context, self.partitions, self.isolation.is_isolated)
         self.leader_appends = LeaderAppends(
             self.context,
             self.partitions,
-            self.leader_of,
-            self.isolation,
+            self.leadership,
             self.offline_replicas,
             self.flusher,
             self.follower_sessions.appended,
@@ -301,6 +302,7 @@ class Broker:
             self.context,
             self.metadata,
             self.partitions,
+            self.leadership,
             self.log_store,
             self._stop_leading,
             self._stop_following,
@@ -313,8 +315,7 @@ class Broker:
             self.context,
             self.node_id,
             self.partitions,
-            self.leader_of,
-            self.shutdown,
+            self.leadership,
             self.isolation,
             self.offline_replicas,
             self.damaged_replicas,
@@ -395,7 +396,7 @@ class Broker:
 
     def _stop_leading(self) -> None:
         """Lead no partition any more, and begin no work but what the others need to take over."""
-        self.leader_appends.stop()
+        self.leadership.stop()
         for partition in self.partitions.values():
             self.follower_sessions.changed(partition)
         self.peers.is_stopping = True
@@ -613,33 +614,6 @@ class Broker:
         """Brokers without room for another log: from this broker's disks, and from the heartbeats of the others."""
         others = self.metadata.lifecycle.heartbeats.full - {self.node_id}
         return others if self.log_store.has_room() else others | {self.node_id}
-
-    def replica_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker has a replica of it, as leader or follower.
-
-        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER without a replica
-        here, KAFKA_STORAGE_ERROR when its log is offline (Kafka's ReplicaManager.getPartitionOrError).
-        """
-        partition = self.partitions.get(topic_partition)
-        if partition is None:
-            topic = self.context.image.topics.get(topic_partition.topic)
-            if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
-                raise PeerError(ErrorCode.not_leader_or_follower, "this broker has no replica of the partition")
-            raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
-        if partition.log is None:
-            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        return partition
-
-    def leader_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker leads it.
-
-        Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER when another broker leads it, when this broker is
-        stopping, or when its image names it as leader for an earlier incarnation.
-        """
-        partition = self.replica_of(topic_partition)
-        if not partition.is_leader or self.shutdown.is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower, f"broker {partition.leader_id} leads {topic_partition}")
-        return partition
 
     def advanced(self, partition: Partition) -> None:
         """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn.

@@ -1,9 +1,9 @@
-"""The leader's appends: fences, producers' sequences, the write, and the conditions of the acknowledgement.
+"""The leader's appends: producers' sequences, the write, and the conditions of the acknowledgement.
 
 `LeaderAppends.append` takes a batch of a client (Kafka's ReplicaManager.appendRecords), `append_own_batch` one of a
-coordinator. Both end in `append_to_leader_log`. A batch to recompress, or with many keys to check, needs a job first;
-the later batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold. All
-batches of a partition queue while its log is handed over to another log directory.
+coordinator. Both pass `Leadership.check_append` and end in `append_to_leader_log`. A batch to recompress, or with many
+keys to check, needs a job first; the later batches of its partition queue behind it (`PendingAppends`), so that order
+and producer sequences hold. All batches of a partition queue while its log is handed over to another log directory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from yak.partitions.batch_validation import (
     wanted_codec,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.isolation import Isolation
+from yak.partitions.leadership import ACKS_ALL, Leadership
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
@@ -50,7 +50,6 @@ from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
 
-ACKS_ALL = -1
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,
     ErrorCode.invalid_producer_epoch,
@@ -66,29 +65,20 @@ class LeaderAppends:
         self,
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
-        leader_of: Callable[[TopicPartition], Partition],
-        isolation: Isolation,
+        leadership: Leadership,
         offline_replicas: OfflineReplicas,
         flusher: Flusher,
         appended: Callable[[Partition], None],
         advanced: Callable[[Partition], None],
     ) -> None:
         """`appended` is called for a partition with followers, `advanced` when the high watermark moved."""
-        self._context, self._partitions, self._leader_of, self._isolation = context, partitions, leader_of, isolation
+        self._context, self._partitions, self.leadership = context, partitions, leadership
         self._offline_replicas, self._flusher = offline_replicas, flusher
         self._appended, self._advanced = appended, advanced
-        self._is_stopping = False
         self.transactional: TransactionalAppends
         """Set by the broker, since verification needs the coordinator, which appends here."""
         self.held_bytes = 0
         """Bytes of batches that wait for a job."""
-
-    def stop(self) -> None:
-        """This broker leads no partition any more: refuse all batches."""
-        self._is_stopping = True
-        for partition in self._partitions.values():
-            if partition.pending_appends is not None:
-                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
 
     def append(
         self,
@@ -107,18 +97,12 @@ class LeaderAppends:
         Raises PeerError with Kafka's error code; the batch was not appended then.
         """
         partition: Partition | None = self._partitions.get((topic, index))  # type: ignore[call-overload]
-        if partition is None or not partition.is_leader or partition.log is None or self._is_stopping:
-            partition = self._leader_of(TopicPartition(topic, index))
-        log = partition.log
-        assert log is not None
+        if partition is None:
+            partition = self.leadership.leader_of(TopicPartition(topic, index))
+        log = self.leadership.check_append(partition, acks, may_queue=True)
         config = log.config
         header = check_batch(records, version, config.max_message_bytes)
         assert records is not None
-        error = self.fencing_error(partition, acks)
-        if error is not None:
-            if error.error_code == ErrorCode.not_enough_replicas:
-                partition.deferred_sequences.defer(header, now_ms)
-            raise error
         if header.attributes & TRANSACTIONAL_BIT and not is_verified:
             held = self.transactional.admit(
                 partition,
@@ -158,37 +142,12 @@ class LeaderAppends:
 
         Raises PeerError if nothing was written.
         """
-        log = partition.log
-        if log is None:
-            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        if not partition.is_leader or self._is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower)
-        if partition.is_handed_over:
-            raise PeerError(ErrorCode.not_enough_replicas, "the log moves to another directory; nothing was written")
-        error = self.fencing_error(partition, ACKS_ALL)
-        if error is not None:
-            raise error
+        log = self.leadership.check_append(partition, ACKS_ALL)
         if len(batch) > log.config.max_message_bytes:
             raise PeerError(
                 ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"
             )
         return self.append_to_leader_log(partition, read_header(batch), batch, ACKS_ALL, self._context.clock.now_ms)
-
-    def fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
-        """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
-        if self._isolation.is_isolated(partition):
-            return PeerError(
-                ErrorCode.not_leader_or_follower,
-                "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",
-            )
-        if acks == ACKS_ALL and partition.is_under_min_isr:
-            assert partition.log is not None
-            minimum = partition.log.config.min_insync_replicas
-            return PeerError(
-                ErrorCode.not_enough_replicas,
-                f"the ISR has {len(partition.isr)} replicas, min.insync.replicas={minimum}; nothing was written",
-            )
-        return None
 
     # ---------------------------------------------------------------------------------------------------- the append
 
@@ -317,24 +276,19 @@ class LeaderAppends:
             raise PeerError(ErrorCode.not_enough_replicas, words) from error
 
     def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
-        """Defer the sequence of a batch sent to a replica that does not lead: it may come again when the replica leads.
+        """Defer the sequence of a batch that a fence refused: it may come again when this replica leads, or has its ISR.
 
-        Log any other refusal for the sequence or producer epoch, but none for a lack of replicas. After `producer-put-off`
-        the client retries by itself. After `producer-refused` it begins a new epoch or fails: batches of that epoch are new
-        to the log, even if another leader has them already.
+        Log any other refusal for the sequence or producer epoch. After `producer-put-off` the client retries by itself.
+        After `producer-refused` it begins a new epoch or fails: batches of that epoch are new to the log, even if
+        another leader has them already.
         """
         if records is None or len(records) < HEADER_BYTES:
             return
-        if error.error_code == ErrorCode.not_leader_or_follower:
-            partition.deferred_sequences.defer(read_header(records), self._context.clock.now_ms)
+        header, is_deferred = read_header(records), error.error_code == ErrorCode.not_enough_replicas
+        if error.error_code == ErrorCode.not_leader_or_follower or (is_deferred and partition.is_under_min_isr):
+            partition.deferred_sequences.defer(header, self._context.clock.now_ms)
             return
-        if error.error_code not in _SEQUENCE_ERRORS:
-            return
-        header = read_header(records)
-        if header.producer_id == NO_PRODUCER_ID:
-            return
-        is_deferred = error.error_code == ErrorCode.not_enough_replicas
-        if is_deferred and partition.is_under_min_isr:
+        if error.error_code not in _SEQUENCE_ERRORS or header.producer_id == NO_PRODUCER_ID:
             return
         fields: dict[str, object] = {
             "partition": str(partition.topic_partition),
@@ -445,22 +399,21 @@ class PendingAppends:
         """Append the batches at the head that need no job; start the job of the first that does."""
         queue, partition = self._queue, self._partition
         while queue:
-            log = partition.log
-            if log is None or not partition.is_leader:
-                self.fail(ErrorCode.kafka_storage_error if log is None else ErrorCode.not_leader_or_follower)
-                return
+            if partition.pending_appends is not self:
+                return  # the append before took the log directory offline, which failed all
             if partition.is_handed_over:
                 self._is_held = True
                 return
-            pending = queue[0]
-            codec = wanted_codec(log.config)
+            assert partition.log is not None
+            pending, config = queue[0], partition.log.config
+            codec = wanted_codec(config)
             if codec is None:
                 codec = pending.header.codec
-            needs_keys = log.config.is_compacted and not pending.keys_checked
+            needs_keys = config.is_compacted and not pending.keys_checked
             if needs_keys or codec != pending.header.codec:
                 self._convert(pending, codec, needs_keys=needs_keys)
                 return
-            self._append(pending, log)
+            self._append(pending)
             self._free(pending)
             queue.popleft()
         partition.pending_appends = None
@@ -499,16 +452,13 @@ class PendingAppends:
         words = f"the batch could not be recompressed ({name}); nothing was written"
         return PeerError(ErrorCode.unknown_server_error, words)
 
-    def _append(self, pending: PendingAppend, log: Log) -> None:
+    def _append(self, pending: PendingAppend) -> None:
         appends, partition = self._appends, self._partition
         try:
-            error = appends.fencing_error(partition, pending.acks)
+            log = appends.leadership.check_append(partition, pending.acks)
             if pending.is_outdated:
-                error = PeerError(ErrorCode.not_enough_replicas, "its transaction has ended; nothing was written")
-            if error is not None:
-                if error.error_code == ErrorCode.not_enough_replicas:
-                    partition.deferred_sequences.defer(pending.header, self._context.clock.now_ms)
-                raise error
+                partition.deferred_sequences.defer(pending.header, self._context.clock.now_ms)
+                raise PeerError(ErrorCode.not_enough_replicas, "its transaction has ended; nothing was written")
             if len(pending.records) > log.config.max_message_bytes:
                 raise PeerError(
                     ErrorCode.message_too_large,
