@@ -168,7 +168,7 @@ class Broker:
     def _begin(self) -> None:
         """Open the partitions of the image, and take part in the quorum."""
         self.local_replicas.open_all()
-        self.offline_replicas.ask()
+        self.offline_replicas.exits.send()
         self.listener_configs.apply()
         if self.quorum is not None:
             self.quorum.quorum.start()
@@ -269,7 +269,7 @@ class Broker:
         """The parts that repair, clean, shorten and read logs."""
         self.damaged_replicas = DamagedReplicas(
             self.context,
-            self.metadata.begin_own,
+            self.offline_replicas.exits,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
             self.offline_replicas.log_damaged,

@@ -103,7 +103,7 @@ class LocalReplicas:
                         self._leave_isr(partition)
 
     def _leave_isr(self, partition: Partition) -> None:
-        self._offline_replicas.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
+        self._offline_replicas.exits.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
     def missing_logs(
         self, records: Sequence[TailedRecord], image: Image, delta: Delta
