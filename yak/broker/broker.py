@@ -63,7 +63,6 @@ from yak.limits import (
     UNSENT_REPLY_BYTES_MAX,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.high_watermark_reports import HighWatermarkReports
 from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.leadership import Leadership
@@ -72,6 +71,7 @@ from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.log_moves import LogMoves
 from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
+from yak.partitions.moved_high_watermarks import MovedHighWatermarks
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
 from yak.partitions.transaction_markers import TransactionMarkers
@@ -204,7 +204,7 @@ class Broker:
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
-        self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
+        self.moved_high_watermarks = MovedHighWatermarks(self.context, lifecycle.high_watermarks, self.metadata.on_time)
         self.delegation_tokens = self.logins.delegation_tokens = self._make_delegation_tokens()
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
@@ -234,7 +234,7 @@ class Broker:
             self.isr_changes,
             self.partition_changed,
             self.advanced,
-            self.high_watermark_reports.mark,
+            self.moved_high_watermarks.mark,
         )
         self.isolation = Isolation(
             self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
@@ -368,7 +368,7 @@ class Broker:
             PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
-            PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
+            PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
@@ -379,12 +379,12 @@ class Broker:
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (
-                self.high_watermark_reports.forget,
+                self.moved_high_watermarks.forget,
                 *fail(ErrorCode.not_leader_or_follower),
                 *gone,
             ),
             PartitionEvent.DELETED: (
-                self.high_watermark_reports.forget,
+                self.moved_high_watermarks.forget,
                 *fail(ErrorCode.unknown_topic_or_partition),
                 *gone,
             ),
@@ -539,7 +539,7 @@ class Broker:
 
     def _on_store_connected(self, event: events.StoreConnected) -> None:
         self.metadata.on_store_connected(event)
-        self.high_watermark_reports.mark_all(self.partitions.values())
+        self.moved_high_watermarks.mark_all(self.partitions.values())
 
     def _take_store_events(self) -> None:
         """Handle what the metadata store in or behind the quorum's node reported in this step."""
@@ -621,7 +621,7 @@ class Broker:
         Each produce and most fetches call it, so it is written out instead of being a list of listeners.
         """
         self.purgatory.advanced[partition] = None
-        self.high_watermark_reports.mark(partition)
+        self.moved_high_watermarks.mark(partition)
         if partition.sessions:
             partition.mark_sessions()
         if partition.replica_sessions:

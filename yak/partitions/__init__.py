@@ -3,7 +3,7 @@ offline, repaired and removed.
 
 Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `leadership.Leadership`,
 `isolation.Isolation`, `leader_appends.LeaderAppends`, `transactional_appends.TransactionalAppends`,
-`transaction_markers.TransactionMarkers`, `flusher.Flusher`, `high_watermark_reports.HighWatermarkReports`,
+`transaction_markers.TransactionMarkers`, `flusher.Flusher`, `moved_high_watermarks.MovedHighWatermarks`,
 `maintenance.Maintenance`, `log_cleaner.LogCleaner`, `log_moves.LogMoves`, `record_deletions.RecordDeletions` and
 `offline_replicas.OfflineReplicas`. This package imports nothing of `yak.broker` and `yak.coordination`.
 """

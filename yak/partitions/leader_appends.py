@@ -203,7 +203,7 @@ class LeaderAppends:
         traffic.messages_in += header.records_count
         info = LogAppendInfo(partition, base_offset, end_offset, append_time_ms, log.log_start_offset)
         info.wants_isr = acks == ACKS_ALL
-        if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
+        if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_unflushed_closed_segments:
             self._want_flush(log, info)
         if partition.replica_sessions or not partition.is_alone:
             self._appended(partition)
@@ -233,7 +233,7 @@ class LeaderAppends:
             info.must_wait = info.wants_flush = True
         elif config.flush_ms != NEVER:
             self._flusher.want_within(partition, config.flush_ms)
-        if log.has_rolled:
+        if log.has_unflushed_closed_segments:
             self._flusher.want(partition, all_of_it=False)
 
     def _search_earlier(self, partition: Partition, log: Log) -> None:

@@ -203,7 +203,7 @@ class LocalReplicas:
         elif partition.is_leader and len(info.replicas) > 1:
             self._emit(partition, PartitionEvent.ISR_CHANGED)
         if log is not None and partition.is_leader:
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+            self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return partition
 
     def _log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
@@ -314,7 +314,7 @@ class LocalReplicas:
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush
-                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+                self._emit(partition, PartitionEvent.OFFSETS_MOVED)
 
 
 def _is_kept(before: Image, image: Image, topic_id: uuid.UUID) -> bool:
