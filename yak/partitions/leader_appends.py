@@ -26,15 +26,14 @@ from yak.partitions.batch_validation import (
     has_keys,
     needs_recompression,
     recompress,
-    record_errors_of,
     wanted_codec,
 )
 from yak.partitions.flusher import Flusher
 from yak.partitions.leadership import ACKS_ALL, Leadership
 from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.pending_append import PendingAppend
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
-from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -45,7 +44,7 @@ from yak.protocol.record_batch import (
     read_header,
     with_append_time,
 )
-from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
@@ -108,6 +107,7 @@ class LeaderAppends:
                 partition,
                 header,
                 records,
+                acks,
                 version,
                 transactional_id,
                 lambda kept: self._append_verified(partition, kept, version, acks),
@@ -316,31 +316,6 @@ class LeaderAppends:
 # ---------------------------------------------------------------------------------------- batches that need a job first
 
 
-class PendingAppend(LogAppendInfo):
-    """A validated batch that has no offset yet, and the request that waits for it."""
-
-    __slots__ = ("acks", "header", "is_outdated", "keys_checked", "records", "waiting")
-
-    def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
-        super().__init__(partition, -1, -1, -1, -1)
-        self.must_wait = True
-        self.header = header
-        self.records = records
-        self.acks = acks
-        self.keys_checked = False
-        self.is_outdated = False
-        """Whether its transaction has ended: behind the marker it would open another."""
-        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
-
-    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
-        """Keep the request until the batch is in the log."""
-        if self.end_offset < 0:
-            assert isinstance(answer, ProducePartitionAnswer)
-            self.waiting = waiting, answer
-        else:
-            super().wait_with(waiting, answer)
-
-
 @dataclass(frozen=True, slots=True)
 class BatchConversion:
     """What a batch needs before its append: a check of its keys, another codec, or both."""
@@ -381,7 +356,7 @@ class PendingAppends:
         self._partition.pending_appends = None
         for pending in self._queue:
             self._free(pending)
-            self._refuse(pending, PeerError(error_code))
+            pending.refuse(PeerError(error_code))
 
     def resume(self) -> None:
         """Append the batches that waited until the log was in another directory."""
@@ -433,7 +408,7 @@ class PendingAppends:
             else:
                 self._queue.popleft()
                 self._free(pending)
-                self._refuse(pending, self._conversion_error(error))
+                pending.refuse(self._conversion_error(error))
             self._go_on()
 
         self._context.jobs.run("recompress", plan, done)
@@ -470,34 +445,11 @@ class PendingAppends:
             )
         except PeerError as error:
             appends.note_refusal(partition, pending.records, error)
-            self._refuse(pending, error)
+            pending.refuse(error)
             return
-        pending.base_offset, pending.end_offset = info.base_offset, info.end_offset
-        pending.wants_flush, pending.wants_isr = info.wants_flush, info.wants_isr
-        if pending.waiting is None:
-            return
-        waiting, answer = pending.waiting
-        answer.base_offset = info.base_offset
-        answer.log_append_time_ms = info.log_append_time_ms
-        answer.log_start_offset = info.log_start_offset
-        if info.must_wait and pending.acks != 0:
-            pending.wait_with(waiting, answer)
-        else:
-            waiting.resolve()
+        pending.go_on(info)
 
     def _free(self, pending: PendingAppend) -> None:
         """Release the bytes of a batch that is appended or refused; a second call does nothing."""
         self._appends.held_bytes -= len(pending.records)
         pending.records = b""
-
-    def _refuse(self, pending: PendingAppend, error: PeerError) -> None:
-        # Once: a directory that fails under a batch fails all queued ones, then this one again.
-        entry, pending.waiting = pending.waiting, None
-        if entry is None:
-            return
-        waiting, answer = entry
-        answer.error_code = error.error_code
-        answer.error_message = error.message or None
-        answer.record_errors = record_errors_of(error)
-        answer.base_offset = -1
-        waiting.resolve()
