@@ -111,3 +111,17 @@ def test_replica_of_a_partition_without_a_replica_here_says_why(rig: Rig) -> Non
     with pytest.raises(PeerError) as elsewhere:
         leadership.leader_of(ORDERS)
     assert elsewhere.value.error_code == ErrorCode.not_leader_or_follower
+
+
+def test_append_of_a_broken_batch_below_min_isr_returns_not_enough_replicas(rig: Rig) -> None:
+    """Kafka's Partition.appendRecordsToLeader checks the ISR before the batch."""
+    broker = rig.node.broker
+    partition, batch = broker.partitions[ORDERS], bytearray(record_batch([b"x"], rig.world.now_ms))
+    batch[-1] ^= 1
+    codes = []
+    for fence in (lambda *_: None, shrink):
+        fence(rig, partition)
+        with pytest.raises(PeerError) as refused:
+            broker.leader_appends.append("orders", 0, bytes(batch), 9, ACKS_ALL, rig.world.now_ms)
+        codes.append(refused.value.error_code)
+    assert codes == [ErrorCode.corrupt_message, ErrorCode.not_enough_replicas]
