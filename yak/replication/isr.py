@@ -410,9 +410,9 @@ def _arguments(partition: Partition, proposal: IsrProposal) -> dict[str, object]
 class IsrExits:
     """The ISRs that this broker leaves by itself, because the log of its replica is offline, lost or damaged.
 
-    A replica whose log is offline leaves the ISR, so that others lead and commit; its records may be back after a restart.
-    A replica whose records are lost leaves the ELR too (`is_lost`): neither may count it with records that it does not
-    have. The store keeps the last replica that could lead.
+    A replica whose log is offline leaves the ISR, so that others lead and commit; its records may be back after a
+    restart. A replica whose records are lost leaves the ELR too (`is_lost`), which would count it with records that it
+    does not have. The store keeps the last replica that could lead.
     """
 
     def __init__(
