@@ -10,6 +10,7 @@ from yak.core import events
 from yak.core.context import Context
 from yak.ids import TopicPartition
 from yak.lifecycle.metadata import Metadata
+from yak.partitions.leadership import Leadership
 from yak.replication.partition import Partition
 from yak.storage.log_store import LogStore
 
@@ -27,6 +28,7 @@ class ControlledShutdown:
         context: Context,
         metadata: Metadata,
         partitions: Mapping[TopicPartition, Partition],
+        leadership: Leadership,
         log_store: LogStore,
         stop_leading: Callable[[], None],
         stop_following: Callable[[], None],
@@ -36,6 +38,7 @@ class ControlledShutdown:
         is_in_quorum: bool,
     ) -> None:
         self._context, self._metadata, self._partitions, self._log_store = context, metadata, partitions, log_store
+        self._leadership = leadership
         self._stop_leading, self._stop_following = stop_leading, stop_following
         self._finish_writes, self._advanced = finish_writes, advanced
         """`finish_writes` ends the work on files that the step does; `advanced` notes a moved high watermark."""
@@ -44,19 +47,17 @@ class ControlledShutdown:
         """Since when a draining broker knows no leader of the quorum."""
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
-        self.is_stopping = False
-        """This broker leads no partition."""
         self.is_closing = False
         """The logs are being closed: nothing may touch their files any more."""
 
     @property
     def is_draining(self) -> bool:
         """Whether a stop was requested, and leaderships are still moving away."""
-        return self._has_drain_begun and not self.is_stopping
+        return self._has_drain_begun and not self._leadership.is_stopping
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
         """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
-        if self.is_stopping or self._has_drain_begun:
+        if self._leadership.is_stopping or self._has_drain_begun:
             return
         context, lifecycle = self._context, self._metadata.lifecycle
         others = [each for each in context.image.active_brokers() if each.node_id != lifecycle.identity.node_id]
@@ -106,7 +107,6 @@ class ControlledShutdown:
         self._leave()
 
     def _leave(self) -> None:
-        self.is_stopping = True
         self._context.timers.disarm(self)
         self._context.timers.disarm((self, "quorum"))
         self._stop_leading()

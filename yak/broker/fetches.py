@@ -18,14 +18,13 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, Generic, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
-from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
@@ -37,6 +36,7 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
 from yak.partitions.isolation import Isolation
+from yak.partitions.leadership import Leadership
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
@@ -99,8 +99,7 @@ class Fetches:
         context: Context,
         node_id: NodeId,
         partitions: Mapping[TopicPartition, Partition],
-        leader_of: Callable[[TopicPartition], Partition],
-        shutdown: ControlledShutdown,
+        leadership: Leadership,
         isolation: Isolation,
         offline_replicas: OfflineReplicas,
         damaged_replicas: DamagedReplicas,
@@ -113,7 +112,7 @@ class Fetches:
     ) -> None:
         self.context, self.node_id, self.throttling = context, node_id, throttling
         self.authorization = authorization
-        self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
+        self.partitions, self.leadership, self.isolation = partitions, leadership, isolation
         self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
         self.purgatory, self.counters = purgatory, counters
@@ -390,7 +389,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if fetches.authorization.is_active:
             self._denied = self._topics_denied({item.name for item in items})
         takes_care = (
-            fetches.shutdown.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
+            fetches.leadership.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
         )
         for item in items:
             partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
@@ -454,9 +453,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             partition is None
             or partition.log is None
             or not (partition.is_leader or (self._takes_follower and partition.is_follower))
-            or fetches.shutdown.is_stopping
+            or fetches.leadership.is_stopping
         ):
-            partition = fetches.leader_of(TopicPartition(item.name, item.index))
+            partition = fetches.leadership.leader_of(TopicPartition(item.name, item.index))
         if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
             raise PeerError(ErrorCode.unknown_topic_id)
         if item.current_leader_epoch >= 0:
@@ -759,7 +758,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             raise PeerError(ErrorCode.unknown_topic_id)
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error)
-        if not partition.is_leader or fetches.shutdown.is_stopping:
+        if not partition.is_leader or fetches.leadership.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
         partition.check_leader_epoch(item.current_leader_epoch)
         return partition

@@ -14,8 +14,7 @@ back. Only a broker with neither an image nor a `meta.properties` creates a new 
 """
 
 import base64
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -25,7 +24,7 @@ from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.controller_election import ControllerElection
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
-from yak.cluster.high_watermarks import HighWatermarks
+from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.cluster.image import Image
 from yak.cluster.leader_elections import ElectionCounts
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
@@ -35,7 +34,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.cluster.store_restore import StoreRestore
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
-from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.ports.random_source import RandomSource
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
@@ -145,7 +144,7 @@ class BrokerLifecycle:
             on_takeover_failed=self._fast_fences.clear,
         )
         self._changes = Changes(session, self._freeze)
-        self._high_watermarks = HighWatermarks(session, settings.high_watermark_interval_ms)
+        self.high_watermarks = HighWatermarkSender(session, settings.high_watermark_interval_ms)
 
     # ------------------------------------------------------------------------------------------------- views
 
@@ -204,7 +203,7 @@ class BrokerLifecycle:
         """When to call `on_time`, in ms."""
         dues = [*self._dues.values(), self.heartbeats.due_ms, self._election.due_ms, self._controller.due_ms]
         if self.state is LifecycleState.ACTIVE:
-            dues.append(self._high_watermarks.due_ms())
+            dues.append(self.high_watermarks.due_ms())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     # ------------------------------------------------------------------------------------------------ inputs
@@ -310,9 +309,9 @@ class BrokerLifecycle:
                 # elections that it waits for may be settled
                 self._progress(now_ms)
         if self.state is LifecycleState.ACTIVE:
-            due_ms = self._high_watermarks.due_ms()
+            due_ms = self.high_watermarks.due_ms()
             if due_ms is not None and due_ms <= now_ms:
-                self._high_watermarks.report(now_ms)
+                self.high_watermarks.report(now_ms)
         return self._session.take_outputs()
 
     def on_worked(self, done: Callable[[object], None], result: object) -> list[Output]:
@@ -391,17 +390,6 @@ class BrokerLifecycle:
     def abandon(self, change_id: int) -> None:
         """Stop waiting for this change; it may still take effect."""
         self._changes.abandon(change_id)
-
-    def note_high_watermark(
-        self,
-        topic_id: uuid.UUID,
-        partition: int,
-        leader_epoch: LeaderEpoch,
-        high_watermark: Offset,
-        log_end_offsets: Mapping[NodeId, Offset],
-    ) -> None:
-        """Note that a high watermark or a replica's log end moved; the next report carries it."""
-        self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark, log_end_offsets)
 
     # ------------------------------------------------------------------------- verification and registration
 
@@ -605,7 +593,7 @@ class BrokerLifecycle:
         self._election.pause()
         self._controller.pause()
         self._fast_fences.clear()
-        self._high_watermarks.pause()
+        self.high_watermarks.pause()
         self._restore.pause()
         self._dues = {name: due_ms for name, due_ms in self._dues.items() if name == "leave"}
 

@@ -116,10 +116,10 @@ class Flusher:
                 self._emit(partition, PartitionEvent.CLOSED_SEGMENTS_FLUSHED)
             if partition.is_leader:
                 partition.advance_high_watermark()
-                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+                self._emit(partition, PartitionEvent.OFFSETS_MOVED)
             else:
                 self._emit(partition, PartitionEvent.FOLLOWER_FLUSHED)
-            if partition.flush_wanted or log.has_rolled:
+            if partition.flush_wanted or log.has_unflushed_closed_segments:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away
                 self._start(partition, all_of_it=partition.flush_wanted)
 

@@ -103,7 +103,7 @@ class LocalReplicas:
                         self._leave_isr(partition)
 
     def _leave_isr(self, partition: Partition) -> None:
-        self._offline_replicas.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
+        self._offline_replicas.exits.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
     def missing_logs(
         self, records: Sequence[TailedRecord], image: Image, delta: Delta
@@ -203,7 +203,7 @@ class LocalReplicas:
         elif partition.is_leader and len(info.replicas) > 1:
             self._emit(partition, PartitionEvent.ISR_CHANGED)
         if log is not None and partition.is_leader:
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+            self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return partition
 
     def _log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
@@ -314,7 +314,7 @@ class LocalReplicas:
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush
-                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+                self._emit(partition, PartitionEvent.OFFSETS_MOVED)
 
 
 def _is_kept(before: Image, image: Image, topic_id: uuid.UUID) -> bool:

@@ -123,7 +123,7 @@ class Maintenance:
             )
             if partition.high_watermark < log.log_start_offset:
                 partition.high_watermark = log.log_start_offset
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+            self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return True
 
     def _retain_slice(self) -> None:

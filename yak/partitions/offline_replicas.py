@@ -1,9 +1,8 @@
 """Full disks and offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
-When a log directory fails, the broker leaves the ISRs of its partitions, so that other replicas lead and commit.
-When a log is missing or damaged at the start, the metadata may count this broker as in the ISR or ELR with records that it
-does not have. So the broker first leaves both in the store (`leave_isr` with `lost`), and only then creates an empty log that
-it fills from the leader. The only replica, or the last one in sync, stays offline until an operator repairs it.
+A lost or damaged log is created again, empty, once the store has let its replica out of the ISR and the ELR
+(`yak.replication.isr.IsrExits`); it is filled from the leader. The only replica, or the last one in sync, stays offline
+until an operator repairs it.
 
 A log that could not be created because its directory was full is created once there is room.
 """
@@ -11,7 +10,6 @@ A log that could not be created because its directory was full is created once t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from yak.cluster.changes import BeginChange
@@ -19,25 +17,23 @@ from yak.cluster.image import TopicInfo
 from yak.config.log_config import LogConfig
 from yak.core.context import Context
 from yak.core.events import DisksLost
-from yak.errors import LogDirectoryFailure, PeerError
+from yak.errors import LogDirectoryFailure
 from yak.fail_stop import changes_state
 from yak.ids import TopicPartition
 from yak.ports.disk import DiskFull
-from yak.ports.metadata_store import StoreRequest
+from yak.replication.isr import IsrExits
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
 from yak.storage.log_creation import Created, CreationResult, CreationRunning, LogCreation, NewLog
 from yak.storage.log_store import LogStore
 
-BATCH_MAX = 200
-RETRY_MS = 500
 NO_ROOM_PAUSE_MS = 2_000
 """Pause between two attempts to create logs that found no room."""
 
 
 class OfflineReplicas:
-    """The replicas that leave their ISRs, and the logs that are created again."""
+    """The log directories that failed or are full, and the logs that are created again. `exits` leaves the ISRs."""
 
     def __init__(
         self,
@@ -49,10 +45,9 @@ class OfflineReplicas:
         report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._emit, self._begin_change, self._report_room = emit, begin_change, report_room
+        self._emit, self._report_room = emit, report_room
+        self.exits = IsrExits(context, begin_change, self._create_lost)
         self._is_stopped = False
-        self._to_leave: dict[Partition, bool] = {}
-        """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
         self.full_directories: dict[str, None] = {}
         """Online log directories that had no room for their last write."""
@@ -78,15 +73,6 @@ class OfflineReplicas:
             due_ms = self._context.clock.now_ms + NO_ROOM_PAUSE_MS
             self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
 
-    def leave(self, partition: Partition, *, is_lost: bool) -> None:
-        """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
-
-        If they are lost, leave the ELR too, then copy the log again from the leader.
-        """
-        if len(partition.replicas) > 1:
-            self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
-            self._ask_within(0)
-
     def stop(self) -> None:
         """Create no more logs: they are about to be closed."""
         self._is_stopped = True
@@ -99,7 +85,7 @@ class OfflineReplicas:
             partition = self._partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:
                 self._close(partition)
-                self.leave(partition, is_lost=False)
+                self.exits.leave(partition, is_lost=False)
         context.notice(
             "error",
             "log-directory-offline",
@@ -118,7 +104,7 @@ class OfflineReplicas:
         assert log is not None
         self._log_store.make_unavailable(log, reason)
         self._close(partition)
-        self.leave(partition, is_lost=True)
+        self.exits.leave(partition, is_lost=True)
 
     def _close(self, partition: Partition) -> None:
         partition.log = None
@@ -132,48 +118,13 @@ class OfflineReplicas:
         if wanted and not self._is_stopped:
             self.create_logs(wanted, self._take_all)
 
-    def ask(self) -> None:
-        """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
-        self._context.timers.disarm((self, "leave"))
-        waiting = [item for item in self._to_leave.items() if item[0].log is None]
-        self._to_leave.clear()
-        for start in range(0, len(waiting), BATCH_MAX):
-            batch = waiting[start : start + BATCH_MAX]
-            request = StoreRequest("leave_isr", {"partitions": [_arguments(*item) for item in batch]})
-            try:
-                self._begin_change((request,), partial(self._answered, batch), when_joined=True)
-            except PeerError:
-                self._again(batch)
-
-    def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
-        self._to_leave.update(batch)
-        self._ask_within(RETRY_MS)
-
-    def _ask_within(self, wait_ms: int) -> None:
-        self._context.timers.arm((self, "leave"), self._context.clock.now_ms + wait_ms, self.ask)
-
-    def _answered(
-        self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
-    ) -> None:
-        if error is not None:
-            self._again(batch)
-            return
-        gone = []
-        for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
-            if code == "LAST_MEMBER":
-                self._context.notice(
-                    "error",
-                    "last-replica-offline",
-                    partition=str(partition.topic_partition),
-                    what="no other replica is in the ISR: the partition stays offline until this log is back",
-                )
-            elif code == "OK" and is_lost and partition.log is None and not self._is_creating(partition):
-                gone.append(partition)
-        if gone:
-            self.create_logs(self._new_logs(gone), self._take_all, replaces_lost=True)
-
-    def _is_creating(self, partition: Partition) -> bool:
-        return self._log_store.is_creating(partition.topic_partition)
+    def _create_lost(self, partitions: list[Partition]) -> None:
+        """Create the logs of replicas that left their ISRs, unless another answer of the store did it before."""
+        lost = [
+            each for each in partitions if each.log is None and not self._log_store.is_creating(each.topic_partition)
+        ]
+        if lost:
+            self.create_logs(self._new_logs(lost), self._take_all, replaces_lost=True)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []
@@ -250,11 +201,3 @@ class OfflineReplicas:
                 self.directory_failed(failure)
                 return None
         return log
-
-
-def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
-    return {
-        "topic_id": str(partition.topic_id),
-        "partition": partition.topic_partition.partition,
-        "lost": is_lost,
-    }

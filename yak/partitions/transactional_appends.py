@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.ids import ProducerId, TopicPartition
-from yak.partitions.batch_validation import record_errors_of
-from yak.protocol.hot import ProducePartitionAnswer
+from yak.partitions.pending_append import PendingAppend
 from yak.protocol.record_batch import BatchHeader, Buffer
-from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -39,52 +38,6 @@ class BatchVerifier(Protocol):
         """Call `then` with NONE if a batch of this producer may be appended, else with the client's error."""
 
 
-class VerifiedAppend(LogAppendInfo):
-    """A batch that has no offset yet, and the request that waits for it."""
-
-    __slots__ = ("append", "appended", "records", "waiting")
-
-    def __init__(self, partition: Partition, records: bytes, append: Callable[[bytes], LogAppendInfo]) -> None:
-        super().__init__(partition, -1, -1, -1, -1)
-        self.must_wait = True
-        self.records, self.append = records, append
-        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
-        self.appended: LogAppendInfo | None = None
-
-    def may_acknowledge(self) -> bool:
-        """Whether the batch was appended, and may be acknowledged."""
-        return self.appended is not None and self.appended.may_acknowledge()
-
-    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
-        """Keep the request until the batch is in the log."""
-        assert isinstance(answer, ProducePartitionAnswer)
-        self.waiting = waiting, answer
-
-    def go_on(self, code: ErrorCode) -> None:
-        """Append the batch, or fail it with this error."""
-        if self.waiting is None:
-            return
-        waiting, answer = self.waiting
-        try:
-            if code != ErrorCode.none:
-                raise _refused(code)
-            self.appended = info = self.append(self.records)
-        except PeerError as error:
-            answer.error_code = error.error_code
-            answer.error_message = error.message or None
-            answer.record_errors = record_errors_of(error)
-            answer.base_offset = -1
-            waiting.resolve()
-            return
-        answer.base_offset = info.base_offset
-        answer.log_append_time_ms = info.log_append_time_ms
-        answer.log_start_offset = info.log_start_offset
-        if info.must_wait:
-            info.wait_with(waiting, answer)
-        else:
-            waiting.resolve()
-
-
 class TransactionalAppends:
     """What waits for the coordinator's answer, by partition and producer."""
 
@@ -101,6 +54,7 @@ class TransactionalAppends:
         partition: Partition,
         header: BatchHeader,
         records: Buffer,
+        acks: int,
         version: int,
         transactional_id: str | None,
         append: Callable[[Buffer], LogAppendInfo],
@@ -120,13 +74,18 @@ class TransactionalAppends:
         if code is not None:
             self._defer(partition, header, code)
             raise _refused(code)
-        held = VerifiedAppend(partition, bytes(records), append)
+        held = PendingAppend(partition, header, bytes(records), acks)
         self.held_bytes += len(held.records)
 
         def verified(code: ErrorCode) -> None:
             self.held_bytes -= len(held.records)
             self._defer(partition, header, code)
-            held.go_on(code)
+            try:
+                if code != ErrorCode.none:
+                    raise _refused(code)
+                held.go_on(append(held.records))
+            except PeerError as error:
+                held.refuse(error)
 
         self.wait(partition, header.producer_id, verified)
         return held

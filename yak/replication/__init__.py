@@ -1,6 +1,6 @@
 """One partition's replicas: roles, epochs, ISR, high watermark, fetch sessions; how a follower fetches and truncates.
 
-Other packages call `partition.Partition`, `partition_events.PartitionEvent`, `isr.IsrChanges`, `isr.may_join`,
+Other packages call `partition.Partition`, `partition_events.PartitionEvent`, `isr.IsrChanges`, `isr.IsrExits`,
 `fetch_sessions.ConsumerSessions`, `fetch_sessions.FollowerSessions`,
 `damaged_replicas.DamagedReplicas`, `replica_fetchers.ReplicaFetchers`, `follower_logs.FollowerLogs`,
 `truncation.Truncations`, `throttle.Throttle`, `recent_reads.RecentReads`, `replica_bound.ReplicaBound`,

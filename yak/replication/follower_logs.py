@@ -60,7 +60,7 @@ class FollowerLogs:
             self._replicated.bytes_in += count
             if log.config.flush_ms != NEVER:
                 self._flushes.want_within(partition, log.config.flush_ms)
-            if log.has_rolled:
+            if log.has_unflushed_closed_segments:
                 self._flushes.want(partition, all_of_it=False)
         return start_moved
 

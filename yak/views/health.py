@@ -152,7 +152,7 @@ class HealthView:
         """A lost metadata store is no reason: the data path works without it."""
         broker = self._broker
         reasons = []
-        if broker.shutdown.is_stopping:
+        if broker.leadership.is_stopping:
             reasons.append("this broker is stopping")
         elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.store != "lost":
             why = broker.metadata.lifecycle.reason

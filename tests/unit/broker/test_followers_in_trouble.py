@@ -138,9 +138,9 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
 
     monkeypatch.setattr(LogStore, "creation_plan", plan)
     offline_replicas.log_damaged(partition, "damaged")
-    offline_replicas.ask()
-    offline_replicas.leave(partition, is_lost=True)
-    offline_replicas.ask()
+    offline_replicas.exits.send()
+    offline_replicas.exits.leave(partition, is_lost=True)
+    offline_replicas.exits.send()
     node._arm_timer()
     rig.run_until(lambda: partition.log is not None)
     rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 1)

@@ -64,7 +64,7 @@ def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list
         broker.authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic)
         if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
-        partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
+        partition = broker.leadership.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log
         assert log is not None
         if log.config.is_compacted and "delete" not in log.config.cleanup_policy:
@@ -136,7 +136,7 @@ class DelayedDeleteRecords(DelayedOperation):
 def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:
     """Record the result of a deletion; False while it is not complete."""
     try:
-        if broker.leader_of(partition.topic_partition) is not partition:
+        if broker.leadership.leader_of(partition.topic_partition) is not partition:
             raise PeerError(ErrorCode.unknown_topic_or_partition)
     except PeerError as error:
         answer["error_code"], answer["low_watermark"] = error.error_code, NO_LOW_WATERMARK
