@@ -86,6 +86,7 @@ from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
@@ -141,7 +142,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
-            self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
+            self.context, self.shutdown, self.leader_appends, self.log_failures, self.damaged_replicas
         )
         self.transaction_markers = TransactionMarkers(
             self.context, self.leader_of, self.leader_appends, self.coordinator_partitions.when_acknowledged
@@ -216,16 +217,25 @@ class Broker:
     def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""
         lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
+        self.log_failures = failures = LogFailures(
+            self.context, self.partitions, self.log_store, self.partition_changed, self._report_room
+        )
         self.offline_replicas = OfflineReplicas(
-            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
+            self.context, self.partitions, self.log_store, failures, self.partition_changed, begin_change
         )
         self.local_replicas = LocalReplicas(
-            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
+            self.context,
+            lifecycle,
+            self.partitions,
+            self.log_store,
+            self.offline_replicas,
+            failures,
+            self.partition_changed,
         )
         self.metadata_loader = MetadataLoader(
-            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
+            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, failures, self
         )
-        self.flusher = Flusher(self.context, self.partitions, self.offline_replicas, self.partition_changed)
+        self.flusher = Flusher(self.context, self.partitions, failures, self.partition_changed)
         self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
         self.follower_sessions = FollowerSessions(
             self.context,
@@ -243,18 +253,18 @@ class Broker:
             self.partitions,
             self.leader_of,
             self.isolation,
-            self.offline_replicas,
+            failures,
             self.flusher,
             self.follower_sessions.appended,
             self.advanced,
         )
         self.truncations = Truncations(
-            self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
+            self.context, self.log_store, failures, self.flusher.want, self.partition_changed
         )
         follower_logs = FollowerLogs(
             self.context,
             self.flusher,
-            self.offline_replicas,
+            failures,
             self.partition_changed,
             self.advanced,
             self.counters.replicated,
@@ -271,19 +281,19 @@ class Broker:
             self.metadata.begin_own,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
-            self.offline_replicas.log_damaged,
+            self.log_failures.log_damaged,
         )
         self.maintenance = Maintenance(
             self.context,
             self.partitions,
             self.log_store,
-            self.offline_replicas,
+            self.log_failures,
             self.partition_changed,
             self._report_room,
         )
         self.log_cleaner = LogCleaner(
             self.context,
-            self.offline_replicas,
+            self.log_failures,
             self.damaged_replicas,
             self.maintenance.delete_later,
             self.maintenance.checkpoint_soon,
@@ -292,7 +302,7 @@ class Broker:
             self.context,
             self.partitions,
             self.log_store,
-            self.offline_replicas,
+            self.log_failures,
             self.flusher,
             self.maintenance,
             self.partition_changed,
@@ -316,7 +326,7 @@ class Broker:
             self.leader_of,
             self.shutdown,
             self.isolation,
-            self.offline_replicas,
+            self.log_failures,
             self.damaged_replicas,
             self.sessions,
             self.follower_sessions,
@@ -375,7 +385,7 @@ class Broker:
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
-            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
+            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (
                 self.high_watermark_reports.forget,

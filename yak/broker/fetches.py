@@ -37,7 +37,6 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
 from yak.partitions.isolation import Isolation
-from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
     AbortedTransaction,
@@ -60,6 +59,7 @@ from yak.replication.fetch_sessions import (
     FollowerSession,
     FollowerSessions,
 )
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.read_replicas import LEADER_ONLY, chooses_by_rack, preferred_replica
 from yak.replication.recent_reads import RecentReads
@@ -102,7 +102,7 @@ class Fetches:
         leader_of: Callable[[TopicPartition], Partition],
         shutdown: ControlledShutdown,
         isolation: Isolation,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         sessions: ConsumerSessions,
         follower_sessions: FollowerSessions,
@@ -114,7 +114,7 @@ class Fetches:
         self.context, self.node_id, self.throttling = context, node_id, throttling
         self.authorization = authorization
         self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
-        self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
+        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
         self.purgatory, self.counters = purgatory, counters
         self.throttle = Throttle(context, node_id, "leader.replication.throttled.rate")
@@ -218,7 +218,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         except PeerError as error:
             error_code = error.error_code
         except LogDirectoryFailure as failure:
-            self._fetches.offline_replicas.directory_failed(failure)
+            self._fetches.log_failures.directory_failed(failure)
             error_code = ErrorCode.kafka_storage_error
         return FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")
 
@@ -236,7 +236,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         self._reading.found, self._reading.error = found or [], error
         for each in self._reading.found:
             if isinstance(each, LogDirectoryFailure):
-                self._fetches.offline_replicas.directory_failed(each)
+                self._fetches.log_failures.directory_failed(each)
         self.complete()
 
     def complete(self) -> None:

@@ -7,7 +7,6 @@ that computes without pauses would delay every request by milliseconds.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,8 +15,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
-from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.damaged_replicas import DamagedReplicas
+from yak.replication.log_failures import COMPACTION, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.compaction import (
     Cleanable,
@@ -36,10 +35,8 @@ from yak.storage.segment import FilesRemoval
 
 PIECE_GAP_MS = 1
 """Pause after each piece of the cleaner. A piece takes about half as long, so the cleaner has a third of a core."""
-NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000
 """Long, since a round may read a whole log before it meets the unreadable batch again."""
-_NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Round:
@@ -60,12 +57,12 @@ class LogCleaner:
     def __init__(
         self,
         context: Context,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         delete_later: Callable[[FilesRemoval, int], None],
         checkpoint_soon: Callable[[], None],
     ) -> None:
-        self._context, self._offline_replicas, self._damaged_replicas = context, offline_replicas, damaged_replicas
+        self._context, self._log_failures, self._damaged_replicas = context, log_failures, damaged_replicas
         self._delete_later, self._checkpoint_soon = delete_later, checkpoint_soon
         self._is_stopped = False
         self._due: dict[Partition, int] = {}
@@ -148,7 +145,7 @@ class LogCleaner:
         try:
             scope = cleanable(log, partition.last_stable_offset, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return None
         if scope.is_worth(log.config):
             self._due[partition] = now_ms
@@ -164,6 +161,12 @@ class LogCleaner:
     def _wait(self, partition: Partition, log: Log, until_ms: int) -> None:
         self._put_off[log] = until_ms
         self._look_at(partition, until_ms)
+
+    def _wait_for_room(self, round_: _Round, error: NoRoom | OSError) -> None:
+        partition, context = round_.partition, self._context
+        self._wait(partition, round_.log, context.clock.now_ms + COMPACTION.retry_ms)
+        reason = f"the disk is full: {error}"
+        context.notice("warning", "compaction-delayed", partition=str(partition.topic_partition), reason=reason)
 
     # ----------------------------------------------------------------------------------------------------- a round
 
@@ -199,7 +202,7 @@ class LogCleaner:
         try:
             removal = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return False
         self._delete_later(removal, log.config.file_delete_delay_ms)
         return True
@@ -252,9 +255,11 @@ class LogCleaner:
         context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
         if round_.is_over():
             self.consider(partition)
-        elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
-            self._wait(partition, round_.log, context.clock.now_ms + NO_ROOM_PAUSE_MS)
-            context.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
+        elif isinstance(error, NoRoom):
+            self._wait_for_room(round_, error)
+        elif isinstance(error, OSError):
+            if self._log_failures.write_failed(COMPACTION, LogDirectoryFailure(round_.log.directory, error)):
+                self._wait_for_room(round_, error)
         elif isinstance(error, Unreadable):
             self._wait(partition, round_.log, context.clock.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:
@@ -262,8 +267,6 @@ class LogCleaner:
         elif isinstance(error, Uncleanable):
             self._uncleanable.add(round_.log)
             context.notice("error", "log-not-compacted", partition=name, reason=str(error))
-        elif isinstance(error, OSError):
-            self._offline_replicas.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
             # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)

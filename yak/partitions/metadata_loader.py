@@ -24,15 +24,14 @@ from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
-from yak.ports.disk import Disk, DiskFull
+from yak.ports.disk import Disk
 from yak.ports.metadata_store import TailedRecord
+from yak.replication.log_failures import CLUSTER_ID, METADATA_LOG, LogFailures
 from yak.storage.log_creation import Created, NewLog
 from yak.storage.log_store import ClusterIdPlan, LogStore
 
 PARTITIONS_A_SLICE = 100
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
-NO_ROOM_PAUSE_MS = 1_000
-"""Pause between two attempts to write the copy of the metadata log to a full disk."""
 ROUND_WEIGHT_MAX = 400
 """Weight at which a round of records ends: one for each record and one for each changed partition."""
 
@@ -84,10 +83,12 @@ class MetadataLoader:
         log_store: LogStore,
         local_replicas: LocalReplicas,
         offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         publisher: MetadataPublisher,
     ) -> None:
         self._context, self._image_log, self._log_store = context, image_log, log_store
         self._local_replicas, self._offline_replicas = local_replicas, offline_replicas
+        self._log_failures = log_failures
         self._publisher = publisher
         self._queue: deque[TailedRecord] = deque()
         self._busy = False
@@ -99,8 +100,6 @@ class MetadataLoader:
         """The weight of the round under way."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """The simulator lowers it, because its topics are small."""
-        self._has_no_room = False
-        """Whether a round found no room on the disk; a timer writes it again."""
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
         """Called with (previous, new, delta) when an image is acted on. Must only take note; an exception in it is
         logged (`observer-failed`)."""
@@ -155,19 +154,13 @@ class MetadataLoader:
     def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
         try:
             sync = self._image_log.append(records)
-        except DiskFull as error:
-            if not self._has_no_room:
-                self._context.notice(
-                    "error", "metadata-log-full", error=str(error), what="the write is retried until the disk has room"
-                )
-            self._has_no_room = True
-            self._arm("persist", NO_ROOM_PAUSE_MS, partial(self._persist, records, step))
-            return
         except OSError as error:
-            self._fail(error)
+            if self._log_failures.write_failed(METADATA_LOG, LogDirectoryFailure(self._image_log.directory, error)):
+                self._arm("persist", METADATA_LOG.retry_ms, partial(self._persist, records, step))
+            else:
+                self._fail(error)
             return
-        self._has_no_room = False
-
+        self._log_failures.write_succeeded(self._image_log.directory)
         marks = self._log_store.cluster_id_plan(step.image.cluster_id)
 
         def done(failures: Any, error: BaseException | None) -> None:
@@ -176,8 +169,7 @@ class MetadataLoader:
                 return
             self._log_store.cluster_id_written(marks, failures)
             for failure in failures:
-                if not self._offline_replicas.is_full(failure):
-                    self._offline_replicas.directory_failed(failure)
+                self._log_failures.write_failed(CLUSTER_ID, failure)
             self._replace(step)
 
         self._context.jobs.run("image", _PersistPlan(sync, marks), done)

@@ -1,4 +1,4 @@
-"""Full disks and offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
+"""Offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
 When a log directory fails, the broker leaves the ISRs of its partitions, so that other replicas lead and commit.
 When a log is missing or damaged at the start, the metadata may count this broker as in the ISR or ELR with records that it
@@ -18,12 +18,11 @@ from yak.cluster.changes import BeginChange
 from yak.cluster.image import TopicInfo
 from yak.config.log_config import LogConfig
 from yak.core.context import Context
-from yak.core.events import DisksLost
 from yak.errors import LogDirectoryFailure, PeerError
-from yak.fail_stop import changes_state
 from yak.ids import TopicPartition
 from yak.ports.disk import DiskFull
 from yak.ports.metadata_store import StoreRequest
+from yak.replication.log_failures import CREATION, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -32,8 +31,6 @@ from yak.storage.log_store import LogStore
 
 BATCH_MAX = 200
 RETRY_MS = 500
-NO_ROOM_PAUSE_MS = 2_000
-"""Pause between two attempts to create logs that found no room."""
 
 
 class OfflineReplicas:
@@ -44,85 +41,37 @@ class OfflineReplicas:
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         log_store: LogStore,
+        log_failures: LogFailures,
         emit: EmitPartitionEvent,
         begin_change: BeginChange,
-        report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._emit, self._begin_change, self._report_room = emit, begin_change, report_room
+        self._log_failures, self._emit, self._begin_change = log_failures, emit, begin_change
         self._is_stopped = False
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
-        self.full_directories: dict[str, None] = {}
-        """Online log directories that had no room for their last write."""
-
-    def is_full(self, failure: LogDirectoryFailure) -> bool:
-        """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
-
-        Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
-        """
-        if not isinstance(failure.error, DiskFull):
-            return False
-        if failure.directory not in self.full_directories:
-            self.full_directories[failure.directory] = None
-            path = str(failure.error.filename or "")
-            self._context.notice("error", "log-directory-full", directory=failure.directory, path=path)
-            self._report_room()
-        return True
 
     def retry_creation(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
         """Schedule another attempt for a creation that failed because the disk was full, or another one was running."""
         if isinstance(created, LogDirectoryFailure) and isinstance(created.error, (DiskFull, CreationRunning)):
             self._without_room[topic_partition] = None
-            due_ms = self._context.clock.now_ms + NO_ROOM_PAUSE_MS
+            due_ms = self._context.clock.now_ms + CREATION.retry_ms
             self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
 
-    def leave(self, partition: Partition, *, is_lost: bool) -> None:
+    def leave(self, partition: Partition) -> None:
         """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
 
         If they are lost, leave the ELR too, then copy the log again from the leader.
         """
         if len(partition.replicas) > 1:
+            is_lost = self._log_store.is_lost(partition.topic_partition)
             self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
             self._ask_within(0)
 
     def stop(self) -> None:
         """Create no more logs: they are about to be closed."""
         self._is_stopped = True
-
-    @changes_state
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        context = self._context
-        for log in self._log_store.directory_failed(failure.directory, failure.error):
-            partition = self._partitions.get(log.topic_partition)
-            if partition is not None and partition.log is log:
-                self._close(partition)
-                self.leave(partition, is_lost=False)
-        context.notice(
-            "error",
-            "log-directory-offline",
-            directory=failure.directory,
-            error=str(failure.error.strerror or failure.error),
-        )
-        if not self._log_store.online():
-            context.emit(DisksLost(failure.directory, str(failure.error)))
-
-    def log_damaged(self, partition: Partition, reason: str) -> None:
-        """Take one damaged log offline, as a start that finds it damaged does. Other logs of the directory continue.
-
-        It is replicated again once this broker has left the partition's ISR.
-        """
-        log = partition.log
-        assert log is not None
-        self._log_store.make_unavailable(log, reason)
-        self._close(partition)
-        self.leave(partition, is_lost=True)
-
-    def _close(self, partition: Partition) -> None:
-        partition.log = None
-        self._emit(partition, PartitionEvent.LOG_OFFLINE)
 
     def _create(self) -> None:
         """Repeat the creations that found no room."""
@@ -198,8 +147,7 @@ class OfflineReplicas:
             if error is not None:
                 raise error
             for failure in result.unmovable:
-                if not self.is_full(failure):
-                    self.directory_failed(failure)
+                self._log_failures.write_failed(CREATION, failure)
             then(decided | self._log_store.adopt_created(plan, result))
 
         self._context.jobs.run("image", plan, created)
@@ -243,7 +191,7 @@ class OfflineReplicas:
             try:
                 log.flushed(plan, plan.run(self._log_store.disk), self._context.clock.now_ms)
             except LogDirectoryFailure as failure:
-                self.directory_failed(failure)
+                self._log_failures.directory_failed(failure)
                 return None
         return log
 

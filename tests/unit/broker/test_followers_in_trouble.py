@@ -137,9 +137,9 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
         return creation_plan(self, wanted, **options)
 
     monkeypatch.setattr(LogStore, "creation_plan", plan)
-    offline_replicas.log_damaged(partition, "damaged")
+    node.broker.log_failures.log_damaged(partition, "damaged")
     offline_replicas.ask()
-    offline_replicas.leave(partition, is_lost=True)
+    offline_replicas.leave(partition)
     offline_replicas.ask()
     node._arm_timer()
     rig.run_until(lambda: partition.log is not None)

@@ -37,7 +37,7 @@ def test_append_without_room_is_refused_and_works_again_without_a_restart(rig):
     assert not said(rig, "log-directory-offline")
     assert said(rig, "log-directory-full") == 1
     assert rig.produce("orders", [b"second"]).base_offset == 1
-    assert rig.node.broker.offline_replicas.full_directories == {}
+    assert rig.node.broker.log_failures.full_directories == {}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -303,4 +303,4 @@ def test_each_time_without_room_is_said_by_a_broker_that_only_follows():
         rig.produce("orders", [b"x"])
         rig.run_until(lambda count=count: rig.replica(follower, "orders").log_end_offset == count)
         assert rig.events(follower).count("log-directory-full") == count
-        assert rig.nodes[follower - 1].broker.offline_replicas.full_directories == {}
+        assert rig.nodes[follower - 1].broker.log_failures.full_directories == {}
