@@ -64,7 +64,6 @@ from yak.limits import (
 )
 from yak.partitions.flusher import Flusher
 from yak.partitions.high_watermark_reports import HighWatermarkReports
-from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
@@ -73,6 +72,7 @@ from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transaction_markers import TransactionMarkers
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
@@ -200,7 +200,7 @@ class Broker:
         self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
         self._store_handlers: dict[type, Callable[[Any], None]] = {
             events.StoreConnected: self._on_store_connected,
-            events.StoreLost: self.metadata.on_store_lost,
+            events.StoreLost: self._on_store_lost,
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
@@ -216,102 +216,63 @@ class Broker:
 
     def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""
-        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
-        self.log_failures = failures = LogFailures(
-            self.context, self.partitions, self.log_store, self.partition_changed, self._report_room
+        context, lifecycle, begin_change = self.context, self.metadata.lifecycle, self.metadata.begin_own
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
+        self.log_failures = failures = LogFailures(context, partitions, log_store, changed, self._report_room)
+        self.offline_replicas = offline = OfflineReplicas(
+            context, partitions, log_store, failures, changed, begin_change
         )
-        self.offline_replicas = OfflineReplicas(
-            self.context, self.partitions, self.log_store, failures, self.partition_changed, begin_change
-        )
-        self.local_replicas = LocalReplicas(
-            self.context,
-            lifecycle,
-            self.partitions,
-            self.log_store,
-            self.offline_replicas,
-            failures,
-            self.partition_changed,
-        )
+        self.local_replicas = LocalReplicas(context, lifecycle, partitions, log_store, offline, failures, changed)
         self.metadata_loader = MetadataLoader(
-            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, failures, self
+            context, image_log, log_store, self.local_replicas, offline, failures, self
         )
-        self.flusher = Flusher(self.context, self.partitions, failures, self.partition_changed)
-        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        self.flusher = Flusher(context, partitions, failures, changed)
+        self.isr_changes = IsrChanges(context, partitions, lifecycle, begin_change, self.advanced)
         self.follower_sessions = FollowerSessions(
-            self.context,
-            self.partitions,
-            self.isr_changes,
-            self.partition_changed,
-            self.advanced,
-            self.high_watermark_reports.mark,
+            context, partitions, self.isr_changes, changed, self.advanced, self.high_watermark_reports.mark
         )
-        self.isolation = Isolation(
-            self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
+        self.store_outage = StoreOutage(
+            context, self.metadata, session_timeout_ms, partitions, self.follower_sessions.heard_ms
         )
         self.leader_appends = LeaderAppends(
-            self.context,
-            self.partitions,
+            context,
+            partitions,
             self.leader_of,
-            self.isolation,
+            self.store_outage,
             failures,
             self.flusher,
             self.follower_sessions.appended,
             self.advanced,
         )
-        self.truncations = Truncations(
-            self.context, self.log_store, failures, self.flusher.want, self.partition_changed
-        )
-        follower_logs = FollowerLogs(
-            self.context,
-            self.flusher,
-            failures,
-            self.partition_changed,
-            self.advanced,
-            self.counters.replicated,
-        )
+        self.truncations = Truncations(context, log_store, failures, self.flusher.want, changed)
+        follower_logs = FollowerLogs(context, self.flusher, failures, changed, self.advanced, self.counters.replicated)
         self.replica_fetchers = ReplicaFetchers(
-            self.context, lifecycle, self.partitions, self.peers, follower_logs, self.truncations
+            context, lifecycle, partitions, self.peers, follower_logs, self.truncations
         )
         self._make_upkeep_parts()
 
     def _make_upkeep_parts(self) -> None:
         """The parts that repair, clean, shorten and read logs."""
+        context, failures = self.context, self.log_failures
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
         self.damaged_replicas = DamagedReplicas(
-            self.context,
+            context,
             self.metadata.begin_own,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
-            self.log_failures.log_damaged,
+            failures.log_damaged,
         )
-        self.maintenance = Maintenance(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.log_failures,
-            self.partition_changed,
-            self._report_room,
-        )
+        self.maintenance = maintenance = Maintenance(context, partitions, log_store, failures, changed)
         self.log_cleaner = LogCleaner(
-            self.context,
-            self.log_failures,
-            self.damaged_replicas,
-            self.maintenance.delete_later,
-            self.maintenance.checkpoint_soon,
+            context, failures, self.damaged_replicas, maintenance.delete_later, maintenance.checkpoint_soon
         )
-        self.log_moves = LogMoves(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.log_failures,
-            self.flusher,
-            self.maintenance,
-            self.partition_changed,
-        )
+        self.log_moves = LogMoves(context, partitions, log_store, failures, self.flusher, maintenance, changed)
         self.shutdown = ControlledShutdown(
             self.context,
             self.metadata,
             self.partitions,
             self.log_store,
+            self.store_outage,
             self._stop_leading,
             self._stop_following,
             self._finish_writes,
@@ -325,7 +286,7 @@ class Broker:
             self.partitions,
             self.leader_of,
             self.shutdown,
-            self.isolation,
+            self.store_outage,
             self.log_failures,
             self.damaged_replicas,
             self.sessions,
@@ -546,7 +507,12 @@ class Broker:
         self._effects = []
         return effects
 
+    def _on_store_lost(self, event: events.StoreLost) -> None:
+        self.store_outage.began()
+        self.metadata.on_store_lost(event)
+
     def _on_store_connected(self, event: events.StoreConnected) -> None:
+        self.store_outage.ended()
         self.metadata.on_store_connected(event)
         self.high_watermark_reports.mark_all(self.partitions.values())
 

@@ -36,7 +36,7 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
-from yak.partitions.isolation import Isolation
+from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
     AbortedTransaction,
@@ -101,7 +101,7 @@ class Fetches:
         partitions: Mapping[TopicPartition, Partition],
         leader_of: Callable[[TopicPartition], Partition],
         shutdown: ControlledShutdown,
-        isolation: Isolation,
+        store_outage: StoreOutage,
         log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         sessions: ConsumerSessions,
@@ -113,8 +113,8 @@ class Fetches:
     ) -> None:
         self.context, self.node_id, self.throttling = context, node_id, throttling
         self.authorization = authorization
-        self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
-        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
+        self.partitions, self.leader_of, self.shutdown = partitions, leader_of, shutdown
+        self.store_outage, self.log_failures, self.damaged_replicas = store_outage, log_failures, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
         self.purgatory, self.counters = purgatory, counters
         self.throttle = Throttle(context, node_id, "leader.replication.throttled.rate")
@@ -531,13 +531,13 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def _may_be_elsewhere(self, partition: Partition, log: Log, item: ConsumerItem) -> bool:
         """Whether a consumer with an offset outside of the log must look for the leader first."""
-        isolation = self._fetches.isolation
+        store_outage = self._fetches.store_outage
         if partition.is_follower:
             # A client without a leader epoch takes this follower for the leader.
             return item.current_leader_epoch < 0
         if item.fetch_offset < log.log_start_offset:
-            return item.current_leader_epoch < 0 and isolation.may_be_fenced(partition)
-        return bool(partition.replica_states) and not isolation.still_leads(partition)
+            return item.current_leader_epoch < 0 and store_outage.may_be_fenced(partition)
+        return bool(partition.replica_states) and not store_outage.still_leads(partition)
 
     # ------------------------------------------------------------------------------------------------- the answer
 

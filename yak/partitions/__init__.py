@@ -2,6 +2,6 @@
 and removed.
 
 Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `offline_replicas.OfflineReplicas`,
-`flusher.Flusher`, `log_cleaner.LogCleaner`, `maintenance.Maintenance`, `record_deletions.RecordDeletions`, `isolation.Isolation` and
+`flusher.Flusher`, `log_cleaner.LogCleaner`, `maintenance.Maintenance`, `record_deletions.RecordDeletions`, `store_outage.StoreOutage` and
 `high_watermark_reports.HighWatermarkReports`. This package imports nothing of `yak.broker` and `yak.coordination`.
 """

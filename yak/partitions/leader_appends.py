@@ -30,7 +30,7 @@ from yak.partitions.batch_validation import (
     wanted_codec,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.isolation import Isolation
+from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
 from yak.protocol.hot import ProducePartitionAnswer
@@ -67,15 +67,15 @@ class LeaderAppends:
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         leader_of: Callable[[TopicPartition], Partition],
-        isolation: Isolation,
+        store_outage: StoreOutage,
         log_failures: LogFailures,
         flusher: Flusher,
         appended: Callable[[Partition], None],
         advanced: Callable[[Partition], None],
     ) -> None:
         """`appended` is called for a partition with followers, `advanced` when the high watermark moved."""
-        self._context, self._partitions, self._leader_of, self._isolation = context, partitions, leader_of, isolation
-        self._log_failures, self._flusher = log_failures, flusher
+        self._context, self._partitions, self._leader_of = context, partitions, leader_of
+        self._store_outage, self._log_failures, self._flusher = store_outage, log_failures, flusher
         self._appended, self._advanced = appended, advanced
         self._is_stopping = False
         self.transactional: TransactionalAppends
@@ -176,7 +176,7 @@ class LeaderAppends:
 
     def fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
         """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
-        if self._isolation.is_isolated(partition):
+        if self._store_outage.is_isolated(partition):
             return PeerError(
                 ErrorCode.not_leader_or_follower,
                 "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",

@@ -162,12 +162,6 @@ class LogCleaner:
         self._put_off[log] = until_ms
         self._look_at(partition, until_ms)
 
-    def _wait_for_room(self, round_: _Round, error: NoRoom | OSError) -> None:
-        partition, context = round_.partition, self._context
-        self._wait(partition, round_.log, context.clock.now_ms + COMPACTION.retry_ms)
-        reason = f"the disk is full: {error}"
-        context.notice("warning", "compaction-delayed", partition=str(partition.topic_partition), reason=reason)
-
     # ----------------------------------------------------------------------------------------------------- a round
 
     def _run_piece(self, round_: _Round) -> None:
@@ -255,11 +249,11 @@ class LogCleaner:
         context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
         if round_.is_over():
             self.consider(partition)
-        elif isinstance(error, NoRoom):
-            self._wait_for_room(round_, error)
         elif isinstance(error, OSError):
-            if self._log_failures.write_failed(COMPACTION, LogDirectoryFailure(round_.log.directory, error)):
-                self._wait_for_room(round_, error)
+            failure = LogDirectoryFailure(round_.log.directory, error)
+            if isinstance(error, NoRoom) or self._log_failures.write_failed(COMPACTION, failure):
+                self._wait(partition, round_.log, context.clock.now_ms + COMPACTION.retry_ms)
+                context.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
             self._wait(partition, round_.log, context.clock.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:

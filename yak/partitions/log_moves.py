@@ -257,8 +257,7 @@ class LogMoves:
                 removal = self._log_store.set_aside(move.log)
             except LogDirectoryFailure as failure:
                 # the copy stays: should the rename have happened, the next start finds no other
-                self._log_failures.directory_failed(failure)
-                self._end(move, "warning", "replica-move-failed", failure=str(failure), keeps_copy=True)
+                self._failed(move, failure, keeps_copy=True)
                 return
             move.is_aside = True
             self._context.jobs.run("move", removal, partial(self._switch, move))
@@ -272,9 +271,7 @@ class LogMoves:
             self._end(move, "info", "replica-move-cancelled", reason=_GONE, keeps_copy=is_offline)
             return
         if error is not None:
-            assert isinstance(error, LogDirectoryFailure)
-            self._log_failures.directory_failed(error)
-            self._end(move, "warning", "replica-move-failed", failure=str(error), keeps_copy=True)
+            self._failed(move, error, keeps_copy=True)
             return
         old = FolderRemoval(log.directory, log.path, is_kept=False)
         try:
@@ -310,13 +307,13 @@ class LogMoves:
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    def _failed(self, move: _Move, error: BaseException) -> None:
+    def _failed(self, move: _Move, error: BaseException, *, keeps_copy: bool = False) -> None:
         if isinstance(error, FileNotFoundError) and not self._has_log(move):
             self._cancel(move)
             return
         if isinstance(error, LogDirectoryFailure):
             self._log_failures.write_failed(MOVE, error)
-        self._end(move, "warning", "replica-move-failed", failure=str(error))
+        self._end(move, "warning", "replica-move-failed", failure=str(error), keeps_copy=keeps_copy)
 
     def _cancel(self, move: _Move) -> None:
         reason = _GONE if not self._has_log(move) else "another request or the stop of the broker ended it"

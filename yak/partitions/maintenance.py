@@ -7,7 +7,7 @@ removes one segment. So ten thousand partitions never delay a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -38,10 +38,9 @@ class Maintenance:
         log_store: LogStore,
         log_failures: LogFailures,
         emit: EmitPartitionEvent,
-        report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._log_failures, self._emit, self._report_room = log_failures, emit, report_room
+        self._log_failures, self._emit = log_failures, emit
         self._timers, config, now_ms = context.timers, context.config, context.clock.now_ms
         self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
@@ -196,7 +195,7 @@ class Maintenance:
             return
         results: list[CheckpointResult] = result
         self._log_store.checkpointed(plan, results)
-        self._report_room()
+        self._log_failures.report_room()
         for each in results:
             if each.failure is not None:
                 self._log_failures.write_failed(CHECKPOINT, each.failure)

@@ -1,12 +1,11 @@
 """What happens when a disk is full, or fails.
 
 A write that finds a full disk changes nothing (`DiskFull`), and its log directory stays online. The kinds of writes below
-say what becomes of such a write: it is refused, the broker repeats it after a pause, or a later write replaces it. So the
-broker needs no restart when there is room again.
+say what becomes of the write: it is refused, the broker repeats it, or a later one replaces it.
 
 Any other failure of a read, write or sync takes the log directory offline until a restart; a failed sync does so even for
 want of room, because its data may be gone. The broker leaves the ISRs of the directory's partitions
-(`yak/partitions/offline_replicas.py`), and halts with its last log directory (Kafka's ReplicaManager.handleLogDirFailure).
+(`OfflineReplicas.leave`), and halts with its last directory (Kafka's ReplicaManager.handleLogDirFailure).
 
 A voter of the metadata quorum halts if it cannot write its vote or sync its log (`yak/quorum/election_state.py`).
 """
@@ -40,27 +39,22 @@ class WriteKind:
 
 
 APPEND: Final = WriteKind("appends are refused with KAFKA_STORAGE_ERROR, which clients retry")
-"""A leader's, with the roll of a segment. The later batches of the producer are refused too, so that its order holds."""
+"""A leader's, or the roll before it. The producer's later batches are refused until it comes again, to keep their order."""
 REPLICATION: Final = WriteKind("the follower fetches the records again")
-"""A follower's append, after `replica.fetch.backoff.ms`. Meanwhile it may leave the ISR."""
-FLUSH: Final = WriteKind("the leader epoch file is written with another flush", 1_000)
-"""The records are synced, but count as flushed only with that file."""
-TRUNCATION: Final = WriteKind("the truncation of the replica is repeated", 1_000)
-"""Of a follower, which fetches nothing for the partition until then."""
-CREATION: Final = WriteKind("the log is created once there is room", 2_000)
-"""The partition is offline on this broker until then."""
+"""A follower's append. Meanwhile it leaves the ISR, after `replica.lag.time.max.ms`."""
+FLUSH: Final = WriteKind("the leader epoch file is written by another flush", 1_000)
+"""The records are synced by then, but without that file they do not count as flushed."""
+TRUNCATION: Final = WriteKind("the follower's truncation is repeated, before it fetches on", 1_000)
+CREATION: Final = WriteKind("the log is created when there is room; until then its partition is offline here", 2_000)
 RETENTION: Final = WriteKind("the next round of retention removes the segment")
-"""To remove the active segment takes a new one. There may be no room for it until other segments are gone."""
+"""The active segment, in whose place a new one must be created."""
 COMPACTION: Final = WriteKind("the log is compacted later", 60_000)
-"""The log stays as it is."""
-CHECKPOINT: Final = WriteKind("the next checkpoint has the offsets too")
-"""After `log.flush.offset.checkpoint.interval.ms`. A crash before it makes the next start read more of the logs."""
-MOVE: Final = WriteKind("the replica stays in its log directory, until it is moved again")
-"""Of a replica to another log directory (AlterReplicaLogDirs)."""
+CHECKPOINT: Final = WriteKind("the next checkpoint has these offsets too")
+MOVE: Final = WriteKind("the move ends: the replica stays in its log directory")
 CLUSTER_ID: Final = WriteKind("meta.properties is written with the next metadata records")
 METADATA_LOG: Final = WriteKind("metadata changes wait until the disk has room", 1_000, "metadata-log-full")
-"""This broker's copy of the metadata log. Any other failure of it ends metadata changes on this broker until a restart
-(`metadata-log-failed`), and no log directory goes offline: the data path continues."""
+"""This broker's copy of the metadata log. After any other failure of it (`metadata-log-failed`) this broker makes no more
+metadata changes until a restart; no log directory goes offline."""
 
 
 class LogFailures:
@@ -75,7 +69,7 @@ class LogFailures:
         report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._emit, self._report_room = emit, report_room
+        self._emit, self.report_room = emit, report_room
         """`report_room` reports to the controller whether this broker has room for another log."""
         self.full_directories: dict[str, None] = {}
         """Directories that had no room for their last write."""
@@ -93,7 +87,7 @@ class LogFailures:
             self.full_directories[failure.directory] = None
             path = str(failure.error.filename or "")
             self._context.notice("error", kind.event, directory=failure.directory, path=path, what=kind.when_full)
-            self._report_room()
+            self.report_room()
         return True
 
     def write_succeeded(self, directory: str) -> None:

@@ -415,7 +415,7 @@ def test_a_batch_that_waits_for_a_job_is_fenced_when_it_is_appended(rig, monkeyp
     pending = rig.begin(0, 9, **produce_fields("packed", batch, acks=acks))
     partition = rig.node.broker.partitions["packed", 0]
     rig.world.run(lambda: partition.pending_appends is not None, check=lambda: None, events_max=5_000)
-    monkeypatch.setattr(appends._isolation, "is_isolated", lambda of: of is partition)
+    monkeypatch.setattr(appends._store_outage, "is_isolated", lambda of: of is partition)
     rig.run_for(100)
     (answer,) = pending.answer.responses[0].partition_responses
     assert answer.error_code == ErrorCode.not_leader_or_follower
