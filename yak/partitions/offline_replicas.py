@@ -146,8 +146,9 @@ class OfflineReplicas:
         def created(result: Any, error: BaseException | None) -> None:
             if error is not None:
                 raise error
-            for failure in result.unmovable:
-                self._log_failures.write_failed(CREATION, failure)
+            for failure in result.folders.values():
+                if isinstance(failure, LogDirectoryFailure):
+                    self._log_failures.write_failed(CREATION, failure)
             then(decided | self._log_store.adopt_created(plan, result))
 
         self._context.jobs.run("image", plan, created)

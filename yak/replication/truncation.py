@@ -146,12 +146,11 @@ class Truncations:
         """Repeat the truncations that found no room."""
         waiting, self._without_room = self._without_room, {}
         for truncation, must_lower in waiting.items():
-            if not truncation.is_wanted:
-                self._end(truncation)
-            elif must_lower:
+            if must_lower and truncation.partition.log is truncation.log:
+                # Also one that is not wanted any more: in memory the recovery point is lower than on the disk.
                 self._to_lower.setdefault(truncation.log.directory, []).append(truncation)
             else:
-                self._go_on(truncation)
+                self._go_on_or_end(truncation)
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
@@ -163,6 +162,12 @@ class Truncations:
         assert truncation.partition.truncation is None
         truncation.partition.truncation = truncation
         self._go_on(truncation)
+
+    def _go_on_or_end(self, truncation: Truncation) -> None:
+        if truncation.is_wanted:
+            self._go_on(truncation)
+        else:
+            self._end(truncation)
 
     def _go_on(self, truncation: Truncation) -> None:
         log = truncation.log
@@ -249,12 +254,10 @@ class Truncations:
             else:
                 self._log_store.lowered(plan)
             for truncation in truncations:
-                if not truncation.is_wanted:
-                    self._end(truncation)
-                elif must_wait:
+                if must_wait:
                     self._repeat_later(truncation, must_lower=True)
                 else:
-                    self._go_on(truncation)
+                    self._go_on_or_end(truncation)
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])

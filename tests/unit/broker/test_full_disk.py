@@ -203,6 +203,20 @@ def test_log_that_finds_no_room_repeatedly_leaves_no_folders_behind(rig, operati
     assert not said(rig, "stray-log-kept")
 
 
+@pytest.mark.parametrize(
+    ("operation", "error_number", "name"), [("open", errno.EIO, "half-0"), ("sync", errno.ENOSPC, "")]
+)
+def test_creation_of_a_log_that_fails_takes_its_directory_offline(operation, error_number, name):
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("orders", partitions=2)
+    rig.node.disk.fail_next(operation, error_number, path_contains=name)
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    assert said(rig, "log-directory-offline") == 1
+    assert len(rig.node.broker.log_store.online()) == 1
+    codes = {rig.produce("orders", [b"a"], partition=index).error_code for index in range(2)}
+    assert codes == {NONE, ErrorCode.kafka_storage_error}
+
+
 @pytest.mark.parametrize("operation", ["sync", "append"])
 def test_last_directory_that_fails_ends_the_broker(rig, monkeypatch, operation):
     rig.create_topic("durable", flush_messages="1")
