@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
@@ -162,8 +161,6 @@ class LocalReplicas:
                     if topic_partition in created:
                         config = config or self._log_config(topic)
                         log = self._offline_replicas.usable(topic_partition, created[topic_partition], config)
-                        if log is None:
-                            self._offline_replicas.retry_creation(topic_partition, created[topic_partition])
                     partition = self._assign(topic, info, log)
                     if partition.log is None and (partition is not held or self._node_id in info.isr):
                         # The log could not be created, or the partition is offline and this broker is in its ISR.
@@ -224,8 +221,7 @@ class LocalReplicas:
         try:
             created = self._log_store.create(topic_partition, topic.topic_id, self._log_config(topic), is_new=False)
         except LogDirectoryFailure as error:
-            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(error))
-            self._offline_replicas.retry_creation(topic_partition, error)
+            self._offline_replicas.not_created(topic_partition, error)
             return None
         return self._offline_replicas.flushed(created)
 
@@ -288,11 +284,7 @@ class LocalReplicas:
         except LogDirectoryFailure as failure:
             self._log_failures.directory_failed(failure)
             return
-        self._context.jobs.run("delete", removal, self._deleted)
-
-    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
+        self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
     def apply_configs(self, delta: Delta) -> Iterator[None]:
         """Apply changed configurations to the local logs, in slices."""

@@ -210,10 +210,9 @@ class LogCleaner:
         replacement = done if isinstance(done, Replacement) else None
         self._context.jobs.run("delete", CompactionDiscard(round_.compaction, replacement), self._cleaned_up)
 
-    def _cleaned_up(self, _result: object, error: BaseException | None) -> None:
+    def _cleaned_up(self, result: object, error: BaseException | None) -> None:
         self._end_round()
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
+        self._log_failures.deleted(result, error)
 
     def _finished(self, round_: _Round, result: CompactionResult) -> None:
         context, log = self._context, round_.log

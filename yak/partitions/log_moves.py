@@ -293,9 +293,8 @@ class LogMoves:
     def _put_back(self, move: _Move, reason: LogDirectoryFailure) -> None:
         """The copy could not be renamed: give the log its name back, durably, before it is written again."""
 
-        def done(_result: object, error: BaseException | None) -> None:
-            if isinstance(error, LogDirectoryFailure):
-                self._log_failures.directory_failed(error)
+        def done(result: object, error: BaseException | None) -> None:
+            self._synced(result, error)
             self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=True)
 
         try:
@@ -328,7 +327,7 @@ class LogMoves:
             del self._wanted[move.partition]
         self._move = None
         if not keeps_copy and not self._is_stopped:
-            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._removed)
+            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._log_failures.deleted)
         self._release(move)
         self._begin_soon()
 
@@ -345,10 +344,6 @@ class LogMoves:
         self._flusher.want(partition)
         self._maintenance.retain(partition)
         self._emit(partition, PartitionEvent.LOG_MOVED)
-
-    def _removed(self, _result: object, error: BaseException | None) -> None:
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
 
     def _notice(self, move: _Move, level: Literal["info", "warning"], event: str, **fields: object) -> None:
         folders = move.folders

@@ -67,7 +67,7 @@ class Maintenance:
 
         def delete() -> None:
             if not self._is_stopped:
-                self._context.jobs.run("delete", removal, self._deleted)
+                self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
         self._timers.arm((self, removal), self._context.clock.now_ms + delay_ms, delete)
 
@@ -199,7 +199,3 @@ class Maintenance:
         for each in results:
             if each.failure is not None:
                 self._log_failures.write_failed(CHECKPOINT, each.failure)
-
-    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))

@@ -51,13 +51,18 @@ class OfflineReplicas:
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
+        """Partitions whose logs are created again later."""
 
-    def retry_creation(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
-        """Schedule another attempt for a creation that failed because the disk was full, or another one was running."""
-        if isinstance(created, LogDirectoryFailure) and isinstance(created.error, (DiskFull, CreationRunning)):
+    def not_created(self, topic_partition: TopicPartition, failure: LogDirectoryFailure) -> None:
+        """A log was not created. Repeat that if the disk was full, or another creation was under way."""
+        if topic_partition not in self._without_room:
+            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(failure))
+        if isinstance(failure.error, (DiskFull, CreationRunning)):
             self._without_room[topic_partition] = None
             due_ms = self._context.clock.now_ms + CREATION.retry_ms
             self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
+        else:
+            self._without_room.pop(topic_partition, None)
 
     def leave(self, partition: Partition) -> None:
         """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
@@ -75,9 +80,9 @@ class OfflineReplicas:
 
     def _create(self) -> None:
         """Repeat the creations that found no room."""
-        waiting, self._without_room = self._without_room, {}
-        partitions = [self._partitions.get(each) for each in waiting]
+        partitions = [self._partitions.get(each) for each in self._without_room]
         wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
+        self._without_room = dict.fromkeys(topic_partition for topic_partition, _topic_id, _config in wanted)
         if wanted and not self._is_stopped:
             self.create_logs(wanted, self._take_all)
 
@@ -107,7 +112,7 @@ class OfflineReplicas:
         if error is not None:
             self._again(batch)
             return
-        gone = []
+        gone, is_creating = [], self._log_store.is_creating
         for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
             if code == "LAST_MEMBER":
                 self._context.notice(
@@ -116,13 +121,10 @@ class OfflineReplicas:
                     partition=str(partition.topic_partition),
                     what="no other replica is in the ISR: the partition stays offline until this log is back",
                 )
-            elif code == "OK" and is_lost and partition.log is None and not self._is_creating(partition):
+            elif code == "OK" and is_lost and partition.log is None and not is_creating(partition.topic_partition):
                 gone.append(partition)
         if gone:
             self.create_logs(self._new_logs(gone), self._take_all, replaces_lost=True)
-
-    def _is_creating(self, partition: Partition) -> bool:
-        return self._log_store.is_creating(partition.topic_partition)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []
@@ -162,11 +164,9 @@ class OfflineReplicas:
         topic = self._context.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
-        self.retry_creation(topic_partition, created)
-        if topic_partition in self._without_room:
-            return
         log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:
+            self._without_room.pop(topic_partition, None)
             partition.log = log
             partition.high_watermark = log.log_start_offset
             self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
@@ -177,7 +177,7 @@ class OfflineReplicas:
     ) -> Log | None:
         """The log that a job created or found on disk; None when it cannot be used."""
         if isinstance(created, LogDirectoryFailure):
-            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            self.not_created(topic_partition, created)
             return None
         if not self._log_store.settle(created):
             return None

@@ -120,6 +120,11 @@ class LogFailures:
         self._log_store.make_unavailable(log, reason)
         self._close(partition)
 
+    def deleted(self, _result: object, error: BaseException | None) -> None:
+        """A job that deletes files without readers ended. What it left, the next start deletes."""
+        if error is not None:
+            self._context.notice("warning", "files-not-deleted", error=str(error))
+
     def _close(self, partition: Partition) -> None:
         partition.log = None
         self._emit(partition, PartitionEvent.LOG_OFFLINE)
