@@ -122,6 +122,10 @@ class ImageLog:
         self._records = self._bytes = 0
         return Compaction(f"{self.directory}/{_SNAPSHOT}", image, tuple(old_files))
 
+    def not_compacted(self, plan: Compaction) -> None:
+        """A plan failed: the next one removes its old files too."""
+        self._old_files += plan.old_files
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:

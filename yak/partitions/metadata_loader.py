@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from yak.cluster.image import ChainBroken, Delta, Image
-from yak.cluster.image_log import AppendSync, ImageLog
+from yak.cluster.image_log import AppendSync, Compaction, ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.core.context import Context
@@ -265,7 +265,7 @@ class MetadataLoader:
         self._show_image(before, step.image, step.delta)
         compact = self._image_log.compaction(step.image)
         if compact is not None:
-            self._context.jobs.run("image", compact, self._compacted)
+            self._context.jobs.run("image", compact, partial(self._compacted, compact))
         self._busy = False
         if self._is_heavy_round():
             self._arm("next", 1, self._persist_next)
@@ -281,8 +281,9 @@ class MetadataLoader:
         except Exception as error:  # noqa: BLE001 - the observer changes no replicated state
             self._context.emit(Notice("error", "observer-failed", {"observed": "image"}, error=error))
 
-    def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+    def _compacted(self, plan: Compaction, _result: object, error: BaseException | None) -> None:
         if error is not None:
+            self._image_log.not_compacted(plan)
             self._context.notice("warning", "metadata-log-not-compacted", error=str(error))
 
 

@@ -22,7 +22,7 @@ from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.ports.disk import DiskFull
 from yak.ports.metadata_store import StoreRequest
-from yak.replication.log_failures import CREATION, LogFailures
+from yak.replication.log_failures import CREATION, FLUSH, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -186,14 +186,15 @@ class OfflineReplicas:
         return self.flushed(created)
 
     def flushed(self, log: Log) -> Log | None:
-        """Flush a recovered log with `flush.messages=1` before it serves: only flushed records count there."""
+        """Flush a recovered log with `flush.messages=1` before it serves, if the disk has room: only flushed records count."""
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
                 log.flushed(plan, plan.run(self._log_store.disk), self._context.clock.now_ms)
             except LogDirectoryFailure as failure:
-                self._log_failures.directory_failed(failure)
-                return None
+                if not self._log_failures.write_failed(FLUSH, failure):
+                    return None
+                log.epochs.dirty = log.names_changed = True
         return log
 
 

@@ -150,7 +150,7 @@ class Truncations:
                 # Also one that is not wanted any more: in memory the recovery point is lower than on the disk.
                 self._to_lower.setdefault(truncation.log.directory, []).append(truncation)
             else:
-                self._go_on_or_end(truncation)
+                self._go_on(truncation)
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
@@ -163,13 +163,10 @@ class Truncations:
         truncation.partition.truncation = truncation
         self._go_on(truncation)
 
-    def _go_on_or_end(self, truncation: Truncation) -> None:
-        if truncation.is_wanted:
-            self._go_on(truncation)
-        else:
-            self._end(truncation)
-
     def _go_on(self, truncation: Truncation) -> None:
+        if not truncation.is_wanted:
+            self._end(truncation)
+            return
         log = truncation.log
         try:
             if truncation.is_of_copies:
@@ -257,7 +254,7 @@ class Truncations:
                 if must_wait:
                     self._repeat_later(truncation, must_lower=True)
                 else:
-                    self._go_on_or_end(truncation)
+                    self._go_on(truncation)
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.cluster import image_log
 from yak.core import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -79,6 +80,27 @@ def test_flush_whose_epochs_find_no_room_is_repeated_without_another_record(rig)
     assert pending.answer.responses[0].partition_responses[0].error_code == NONE
 
 
+def test_flush_at_a_start_whose_epochs_find_no_room_is_repeated_by_the_next_append(rig, monkeypatch):
+    rig.create_topic("durable", flush_messages="1")
+    rig.node.jobs.delays_us = {"flush": 5_000_000}
+    rig.begin(0, 9, client=rig.new_client(), **produce_fields("durable", record_batch([b"a"], rig.world.now_ms)))
+    rig.run_for(50)
+    rig.node.jobs.delays_us = {}
+    start = rig.node.start
+
+    def start_without_room() -> None:
+        rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="durable-0/leader-epoch")
+        start()
+
+    monkeypatch.setattr(rig.node, "start", start_without_room)
+    rig.restart()
+    assert said(rig, "log-directory-full") == 1
+    assert not said(rig, "log-directory-offline")
+    assert rig.produce("durable", [b"b"]).base_offset == 1
+    log = rig.node.broker.partitions[TopicPartition("durable", 0)].log
+    assert (log.recovery_point, log.epochs.dirty) == (2, False)
+
+
 def test_flush_requested_for_a_log_that_replaced_another_one_is_started_when_that_ones_flush_ends(rig):
     for topic in ("durable", "other"):
         rig.create_topic(topic, flush_messages="1")
@@ -110,6 +132,17 @@ def test_metadata_without_room_are_written_when_there_is(rig):
     assert said(rig, "metadata-log-full") == 1
     assert not said(rig, "metadata-log-failed")
     assert rig.produce("late", [b"a"]).error_code == NONE
+
+
+def test_metadata_snapshot_without_room_is_written_later_and_no_old_file_remains(rig, monkeypatch):
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
+    rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="__yak_metadata/snapshot")
+    for number in range(8):
+        rig.create_topic(f"topic{number}")
+    assert said(rig, "metadata-log-not-compacted") == 1
+    names = rig.node.disk.names("/data/__yak_metadata")
+    assert "snapshot" in names
+    assert len([name for name in names if name.endswith(".log")]) <= 1
 
 
 def test_create_topics_without_room_is_refused_and_nothing_is_made(rig, monkeypatch):
