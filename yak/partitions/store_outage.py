@@ -108,8 +108,7 @@ class StoreOutage:
         )
 
     def is_isolated_leader(self, topic: str, info: PartitionInfo) -> bool:
-        """Whether this broker leads in its image, but is isolated: it refuses writes, so Metadata must not name it as
-        leader."""
+        """Whether this broker leads in its image, but is isolated: Metadata must not name it as leader."""
         if self.since_ms is None or info.leader != self._metadata.lifecycle.identity.node_id:
             return False
         partition = self._partitions.get(TopicPartition(topic, info.partition))

@@ -101,12 +101,8 @@ class LogFailures:
             partition = self._partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:
                 self._close(partition)
-        self._context.notice(
-            "error",
-            "log-directory-offline",
-            directory=failure.directory,
-            error=str(failure.error.strerror or failure.error),
-        )
+        error = str(failure.error.strerror or failure.error)
+        self._context.notice("error", "log-directory-offline", directory=failure.directory, error=error)
         if not self._log_store.online():
             self._context.emit(DisksLost(failure.directory, str(failure.error)))
 
