@@ -63,7 +63,6 @@ from yak.limits import (
     UNSENT_REPLY_BYTES_MAX,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.leadership import Leadership
 from yak.partitions.local_replicas import LocalReplicas
@@ -74,6 +73,7 @@ from yak.partitions.metadata_loader import MetadataLoader
 from yak.partitions.moved_high_watermarks import MovedHighWatermarks
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transaction_markers import TransactionMarkers
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
@@ -87,6 +87,7 @@ from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
@@ -142,7 +143,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
-            self.context, self.leadership, self.leader_appends, self.offline_replicas, self.damaged_replicas
+            self.context, self.leadership, self.leader_appends, self.log_failures, self.damaged_replicas
         )
         self.transaction_markers = TransactionMarkers(
             self.context, self.leader_appends, self.coordinator_partitions.when_acknowledged
@@ -200,7 +201,7 @@ class Broker:
         self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
         self._store_handlers: dict[type, Callable[[Any], None]] = {
             events.StoreConnected: self._on_store_connected,
-            events.StoreLost: self.metadata.on_store_lost,
+            events.StoreLost: self._on_store_lost,
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
@@ -216,94 +217,64 @@ class Broker:
 
     def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""
-        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
-        self.offline_replicas = OfflineReplicas(
-            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
+        context, lifecycle, begin_change = self.context, self.metadata.lifecycle, self.metadata.begin_own
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
+        self.log_failures = failures = LogFailures(context, partitions, log_store, changed, self._report_room)
+        self.offline_replicas = offline = OfflineReplicas(
+            context, partitions, log_store, failures, changed, begin_change
         )
-        self.local_replicas = LocalReplicas(
-            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
-        )
+        self.local_replicas = LocalReplicas(context, lifecycle, partitions, log_store, offline, failures, changed)
         self.metadata_loader = MetadataLoader(
-            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
+            context, image_log, log_store, self.local_replicas, offline, failures, self
         )
-        self.flusher = Flusher(self.context, self.partitions, self.offline_replicas, self.partition_changed)
-        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        self.flusher = Flusher(context, partitions, failures, changed)
+        self.isr_changes = IsrChanges(context, partitions, lifecycle, begin_change, self.advanced)
         self.follower_sessions = FollowerSessions(
-            self.context,
-            self.partitions,
-            self.isr_changes,
-            self.partition_changed,
-            self.advanced,
-            self.moved_high_watermarks.mark,
+            context, partitions, self.isr_changes, changed, self.advanced, self.moved_high_watermarks.mark
         )
-        self.isolation = Isolation(
-            self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
+        self.store_outage = StoreOutage(
+            context, self.metadata, session_timeout_ms, partitions, self.follower_sessions.heard_ms
         )
-        self.leadership = Leadership(self.context, self.partitions, self.isolation.is_isolated)
+        self.leadership = Leadership(context, partitions, self.store_outage.is_isolated)
         self.leader_appends = LeaderAppends(
-            self.context,
-            self.partitions,
+            context,
+            partitions,
             self.leadership,
-            self.offline_replicas,
+            failures,
             self.flusher,
             self.follower_sessions.appended,
             self.advanced,
         )
-        self.truncations = Truncations(
-            self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
-        )
-        follower_logs = FollowerLogs(
-            self.context,
-            self.flusher,
-            self.offline_replicas,
-            self.partition_changed,
-            self.advanced,
-            self.counters.replicated,
-        )
+        self.truncations = Truncations(context, log_store, failures, self.flusher.want, changed)
+        follower_logs = FollowerLogs(context, self.flusher, failures, changed, self.advanced, self.counters.replicated)
         self.replica_fetchers = ReplicaFetchers(
-            self.context, lifecycle, self.partitions, self.peers, follower_logs, self.truncations
+            context, lifecycle, partitions, self.peers, follower_logs, self.truncations
         )
         self._make_upkeep_parts()
 
     def _make_upkeep_parts(self) -> None:
         """The parts that repair, clean, shorten and read logs."""
+        context, failures = self.context, self.log_failures
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
         self.damaged_replicas = DamagedReplicas(
-            self.context,
+            context,
             self.offline_replicas.exits,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
-            self.offline_replicas.log_damaged,
+            failures.log_damaged,
         )
-        self.maintenance = Maintenance(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.offline_replicas,
-            self.partition_changed,
-            self._report_room,
-        )
+        self.maintenance = maintenance = Maintenance(context, partitions, log_store, failures, changed)
         self.log_cleaner = LogCleaner(
-            self.context,
-            self.offline_replicas,
-            self.damaged_replicas,
-            self.maintenance.delete_later,
-            self.maintenance.checkpoint_soon,
+            context, failures, self.damaged_replicas, maintenance.delete_later, maintenance.checkpoint_soon
         )
-        self.log_moves = LogMoves(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.offline_replicas,
-            self.flusher,
-            self.maintenance,
-            self.partition_changed,
-        )
+        self.log_moves = LogMoves(context, partitions, log_store, failures, self.flusher, maintenance, changed)
         self.shutdown = ControlledShutdown(
             self.context,
             self.metadata,
             self.partitions,
             self.leadership,
             self.log_store,
+            self.store_outage,
             self._stop_leading,
             self._stop_following,
             self._finish_writes,
@@ -316,8 +287,8 @@ class Broker:
             self.node_id,
             self.partitions,
             self.leadership,
-            self.isolation,
-            self.offline_replicas,
+            self.store_outage,
+            self.log_failures,
             self.damaged_replicas,
             self.sessions,
             self.follower_sessions,
@@ -376,7 +347,7 @@ class Broker:
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
-            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
+            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (
                 self.moved_high_watermarks.forget,
@@ -537,7 +508,12 @@ class Broker:
         self._effects = []
         return effects
 
+    def _on_store_lost(self, event: events.StoreLost) -> None:
+        self.store_outage.began()
+        self.metadata.on_store_lost(event)
+
     def _on_store_connected(self, event: events.StoreConnected) -> None:
+        self.store_outage.ended()
         self.metadata.on_store_connected(event)
         self.moved_high_watermarks.mark_all(self.partitions.values())
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.core.context import Context
 from yak.ids import TopicPartition
 from yak.lifecycle.metadata import Metadata
 from yak.partitions.leadership import Leadership
+from yak.partitions.store_outage import StoreOutage
 from yak.replication.partition import Partition
 from yak.storage.log_store import LogStore
 
@@ -30,6 +30,7 @@ class ControlledShutdown:
         partitions: Mapping[TopicPartition, Partition],
         leadership: Leadership,
         log_store: LogStore,
+        store_outage: StoreOutage,
         stop_leading: Callable[[], None],
         stop_following: Callable[[], None],
         finish_writes: Callable[[], None],
@@ -38,13 +39,11 @@ class ControlledShutdown:
         is_in_quorum: bool,
     ) -> None:
         self._context, self._metadata, self._partitions, self._log_store = context, metadata, partitions, log_store
-        self._leadership = leadership
+        self._leadership, self._store_outage = leadership, store_outage
         self._stop_leading, self._stop_following = stop_leading, stop_following
         self._finish_writes, self._advanced = finish_writes, advanced
         """`finish_writes` ends the work on files that the step does; `advanced` notes a moved high watermark."""
         self._is_in_quorum = is_in_quorum
-        self._quorum_lost_ms: int | None = None
-        """Since when a draining broker knows no leader of the quorum."""
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
         self.is_closing = False
@@ -89,14 +88,10 @@ class ControlledShutdown:
         if not self.is_draining:
             return
         now_ms = self._context.clock.now_ms
-        if self._metadata.lifecycle.state is not LifecycleState.DISCONNECTED:
-            self._quorum_lost_ms = None
-        elif self._quorum_lost_ms is None:
-            self._quorum_lost_ms = now_ms
-        elif now_ms - self._quorum_lost_ms >= QUORUM_LOST_MS_MAX:
+        if (self._store_outage.present_ms(now_ms) or 0) >= QUORUM_LOST_MS_MAX:
             self._drain_timed_out()
-            return
-        self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
+        else:
+            self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
 
     def _drain_timed_out(self) -> None:
         self._context.notice(

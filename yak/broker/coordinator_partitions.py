@@ -11,11 +11,11 @@ from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.leadership import Leadership
-from yak.partitions.offline_replicas import OfflineReplicas
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch
 
@@ -48,11 +48,11 @@ class CoordinatorPartitions:
         context: Context,
         leadership: Leadership,
         leader_appends: LeaderAppends,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
     ) -> None:
         self._context, self.may_coordinate, self._leader_appends = context, leadership.leads, leader_appends
-        self._offline_replicas, self._damaged_replicas = offline_replicas, damaged_replicas
+        self._log_failures, self._damaged_replicas = log_failures, damaged_replicas
 
     def append(
         self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
@@ -89,7 +89,7 @@ class CoordinatorPartitions:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""
-        self._offline_replicas.directory_failed(failure)
+        self._log_failures.directory_failed(failure)
 
     def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
         """Report a damaged batch: a leader resigns to a replica that has it whole."""

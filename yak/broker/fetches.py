@@ -35,9 +35,8 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
-from yak.partitions.isolation import Isolation
 from yak.partitions.leadership import Leadership
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
     AbortedTransaction,
@@ -60,6 +59,7 @@ from yak.replication.fetch_sessions import (
     FollowerSession,
     FollowerSessions,
 )
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.read_replicas import LEADER_ONLY, chooses_by_rack, preferred_replica
 from yak.replication.recent_reads import RecentReads
@@ -100,8 +100,8 @@ class Fetches:
         node_id: NodeId,
         partitions: Mapping[TopicPartition, Partition],
         leadership: Leadership,
-        isolation: Isolation,
-        offline_replicas: OfflineReplicas,
+        store_outage: StoreOutage,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         sessions: ConsumerSessions,
         follower_sessions: FollowerSessions,
@@ -112,8 +112,8 @@ class Fetches:
     ) -> None:
         self.context, self.node_id, self.throttling = context, node_id, throttling
         self.authorization = authorization
-        self.partitions, self.leadership, self.isolation = partitions, leadership, isolation
-        self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
+        self.partitions, self.leadership, self.store_outage = partitions, leadership, store_outage
+        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
         self.purgatory, self.counters = purgatory, counters
         self.throttle = Throttle(context, node_id, "leader.replication.throttled.rate")
@@ -217,7 +217,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         except PeerError as error:
             error_code = error.error_code
         except LogDirectoryFailure as failure:
-            self._fetches.offline_replicas.directory_failed(failure)
+            self._fetches.log_failures.directory_failed(failure)
             error_code = ErrorCode.kafka_storage_error
         return FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")
 
@@ -235,7 +235,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         self._reading.found, self._reading.error = found or [], error
         for each in self._reading.found:
             if isinstance(each, LogDirectoryFailure):
-                self._fetches.offline_replicas.directory_failed(each)
+                self._fetches.log_failures.directory_failed(each)
         self.complete()
 
     def complete(self) -> None:
@@ -530,13 +530,13 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def _may_be_elsewhere(self, partition: Partition, log: Log, item: ConsumerItem) -> bool:
         """Whether a consumer with an offset outside of the log must look for the leader first."""
-        isolation = self._fetches.isolation
+        store_outage = self._fetches.store_outage
         if partition.is_follower:
             # A client without a leader epoch takes this follower for the leader.
             return item.current_leader_epoch < 0
         if item.fetch_offset < log.log_start_offset:
-            return item.current_leader_epoch < 0 and isolation.may_be_fenced(partition)
-        return bool(partition.replica_states) and not isolation.still_leads(partition)
+            return item.current_leader_epoch < 0 and store_outage.may_be_fenced(partition)
+        return bool(partition.replica_states) and not store_outage.still_leads(partition)
 
     # ------------------------------------------------------------------------------------------------- the answer
 

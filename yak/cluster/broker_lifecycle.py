@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Literal
 
 from yak.cluster import refusals
-from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.changes import Changes
 from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.controller_election import ControllerElection
 from yak.cluster.hash_chain import HashChainTail
@@ -104,7 +104,7 @@ class BrokerLifecycle:
         """The event that a restore waits for while the metadata are frozen, as text."""
         self._dues: dict[str, int] = {}
         """Due times in ms, by name: `recheck`, `register`, `leave`."""
-        self._is_ready = False
+        self.is_ready = False
         """Whether the broker became ready once, and so serves clients."""
         self._is_stopping = False
         self._is_leaving = False
@@ -177,8 +177,9 @@ class BrokerLifecycle:
         if self.state is LifecycleState.ACTIVE:
             return None
         if self.state is LifecycleState.DISCONNECTED:
-            return PeerError(ErrorCode.request_timed_out, STORE_AWAY)
-        words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
+            words = "The metadata store cannot be reached. Nothing was changed; try again."
+        else:
+            words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
         return PeerError(ErrorCode.request_timed_out, words)
 
     def describe(self) -> dict[str, object]:
@@ -351,7 +352,7 @@ class BrokerLifecycle:
 
     def on_unreadable(self, reason: str) -> list[Output]:
         """A record of the metadata cannot be read. A broker that serves goes on with what it knows, another one ends."""
-        if not self._is_ready and not self._is_over:
+        if not self.is_ready and not self._is_over:
             self._refuse(refusals.unreadable(reason))
         return self._session.take_outputs()
 
@@ -403,7 +404,7 @@ class BrokerLifecycle:
         session, registration = self._session, self._registration
         if outcome.code == "NO_CLUSTER" and session.image.offset == 0 and not session.cluster_id:
             self._bootstrap()
-        elif outcome.code == "WRONG_CLUSTER" and not self._is_ready:
+        elif outcome.code == "WRONG_CLUSTER" and not self.is_ready:
             self._refuse(refusals.wrong_cluster(session.cluster_id, outcome.value.get("cluster_id")))
         elif outcome.code != "OK":
             self._freeze(outcome, now_ms)
@@ -530,10 +531,10 @@ class BrokerLifecycle:
                 self._move(LifecycleState.CATCHING_UP, "waiting for the controller to unfence this broker")
         elif is_in and self._election.is_settled and (self._controller.is_settled() or not self._controller.is_active):
             self._move(LifecycleState.ACTIVE)
-            if self._is_ready:
+            if self.is_ready:
                 self._session.say("info", "metadata-caught-up", metadata_offset=self._session.image.offset)
             else:
-                self._is_ready = True
+                self.is_ready = True
                 self._session.put(BecameReady())
         elif is_in:
             self._reason = "waiting for leaders to be elected"
@@ -605,7 +606,7 @@ class BrokerLifecycle:
         is_new = self.state is not LifecycleState.FROZEN
         is_soon = is_new or outcome.code == "MIGRATING"
         self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_soon else self._settings.recheck_ms)
-        reason = refusals.frozen(outcome, self._session.image, is_serving=self._is_ready)
+        reason = refusals.frozen(outcome, self._session.image, is_serving=self.is_ready)
         if is_new:
             self._move(LifecycleState.FROZEN, reason)
             # a migration ends by itself

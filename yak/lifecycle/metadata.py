@@ -53,26 +53,15 @@ class Metadata:
         self._failed = False
         self._changes: dict[int, OnChanged] = {}
         self.on_left: Callable[[], None] | None = None
-        self.store_lost_ms: int | None = None
-        """When the store stopped answering; None while it answers."""
-        self.store_outages = 0
-        self.store_outage_ms = 0
-        """Duration of past outages."""
 
     # ------------------------------------------------------------------------------------------------- events
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store is connected."""
-        if self.store_lost_ms is not None:
-            self.store_outage_ms += self._context.clock.now_ms - self.store_lost_ms
-        self.store_lost_ms = None
         self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe, self._context.clock.now_ms))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
         """The store connection is lost: the data path continues, metadata changes wait."""
-        if self.store_lost_ms is None:
-            self.store_lost_ms = self._context.clock.now_ms
-            self.store_outages += 1
         self._carry_out(self.lifecycle.on_lost(event.reason, self._context.clock.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:

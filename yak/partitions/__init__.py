@@ -2,7 +2,7 @@
 offline, repaired and removed.
 
 Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `leadership.Leadership`,
-`isolation.Isolation`, `leader_appends.LeaderAppends`, `transactional_appends.TransactionalAppends`,
+`store_outage.StoreOutage`, `leader_appends.LeaderAppends`, `transactional_appends.TransactionalAppends`,
 `transaction_markers.TransactionMarkers`, `flusher.Flusher`, `moved_high_watermarks.MovedHighWatermarks`,
 `maintenance.Maintenance`, `log_cleaner.LogCleaner`, `log_moves.LogMoves`, `record_deletions.RecordDeletions` and
 `offline_replicas.OfflineReplicas`. This package imports nothing of `yak.broker` and `yak.coordination`.

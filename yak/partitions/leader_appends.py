@@ -30,7 +30,6 @@ from yak.partitions.batch_validation import (
 )
 from yak.partitions.flusher import Flusher
 from yak.partitions.leadership import ACKS_ALL, Leadership
-from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.pending_append import PendingAppend
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
@@ -45,6 +44,7 @@ from yak.protocol.record_batch import (
     with_append_time,
 )
 from yak.replication.log_append_info import LogAppendInfo
+from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
@@ -65,14 +65,14 @@ class LeaderAppends:
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         leadership: Leadership,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         flusher: Flusher,
         appended: Callable[[Partition], None],
         advanced: Callable[[Partition], None],
     ) -> None:
         """`appended` is called for a partition with followers, `advanced` when the high watermark moved."""
         self._context, self._partitions, self.leadership = context, partitions, leadership
-        self._offline_replicas, self._flusher = offline_replicas, flusher
+        self._log_failures, self._flusher = log_failures, flusher
         self._appended, self._advanced = appended, advanced
         self.transactional: TransactionalAppends
         """Set by the broker, since verification needs the coordinator, which appends here."""
@@ -186,15 +186,13 @@ class LeaderAppends:
         try:
             base_offset = log.append(header, records, partition.leader_epoch, now_ms)
         except LogDirectoryFailure as failure:
-            if self._offline_replicas.is_full(failure):
+            if self._log_failures.write_failed(APPEND, failure):
                 partition.deferred_sequences.defer(header, now_ms)
-            else:
-                self._offline_replicas.directory_failed(failure)
             raise PeerError(
                 ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
             ) from failure
-        if self._offline_replicas.full_directories:
-            self._offline_replicas.full_directories.pop(log.directory, None)
+        if self._log_failures.full_directories:
+            self._log_failures.write_succeeded(log.directory)
         end_offset = log.log_end_offset
         size_bytes = len(records)
         partition.appended_bytes += size_bytes

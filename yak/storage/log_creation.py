@@ -60,8 +60,6 @@ class CreationResult:
     folders: dict[TopicPartition, CreatedFolder | LogDirectoryFailure | None]
     strays: dict[TopicPartition, str]
     """The new paths of the folders that were in the way."""
-    unmovable: list[LogDirectoryFailure]
-    """The failures to rename such a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class _Creating:
         self._plan, self._disk = plan, disk
         self._counts = dict(plan.counts)
         self._is_durable = len(plan.logs) <= FEW_LOGS
-        self._result = CreationResult({}, {}, [])
+        self._result = CreationResult({}, {})
 
     def run(self) -> CreationResult:
         folders = self._result.folders
@@ -146,9 +144,7 @@ class _Creating:
                 return
             self._disk.rename(path, aside)
         except OSError as error:
-            failure = LogDirectoryFailure(directory, error)
-            self._result.unmovable.append(failure)
-            raise failure from error
+            raise LogDirectoryFailure(directory, error) from error
         self._result.strays[topic_partition] = aside
 
     def _emptiest(self) -> str:

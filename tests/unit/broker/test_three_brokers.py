@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
-from yak.partitions.isolation import HEARTBEAT_WAIT_MS
+from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -80,15 +80,11 @@ def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list
             held.append((partition, offset, answer))
     except PeerError as error:
         answer["error_code"] = error.error_code
-    except LogDirectoryFailure as failure:
-        broker.offline_replicas.directory_failed(failure)
-        answer["error_code"] = ErrorCode.kafka_storage_error
     return answer
 
 
 @changes_state
 def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> None:
-    """Raises LogDirectoryFailure."""
     assert partition.log is not None
     partition.log.advance_log_start(offset)
     broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)

@@ -159,7 +159,7 @@ class OffsetSearch(DelayedOperation):
             self._found, self._error = result or [], error
             for found in self._found:
                 if isinstance(found, LogDirectoryFailure):
-                    broker.offline_replicas.directory_failed(found)
+                    broker.log_failures.directory_failed(found)
             broker.purgatory.complete(self)
 
         broker.jobs.run("read", Together(tuple(search for _answer, _partition, search in searches)), done)
