@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.core import events
 from yak.core.placement import partition_of
 from yak.ids import TopicPartition
+from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
 from yak.sim.rig import Rig, fetch_fields
@@ -158,6 +159,17 @@ def test_refusals_before_a_producer_is_known(rig):
     assert add(rig, producer, index=9) == ErrorCode.unknown_topic_or_partition
     assert add(rig, producer, topic="none") == ErrorCode.unknown_topic_or_partition
     assert state(rig) is EMPTY
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_init_of_a_transactional_id_that_no_record_can_hold_is_refused(rig, version):
+    fields = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
+    timeout = dt.timedelta(minutes=1)
+    # versions that are not flexible cannot carry a longer one
+    size = GROUP_STRING_BYTES_MAX + 1 if version == 1 else 2**15
+    answer = rig.ask(22, version, transactional_id="t" * size, transaction_timeout=timeout, **fields)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.invalid_request, -1)
+    assert init(rig, version=version).error_code == NONE, "the broker goes on"
 
 
 def test_verify_only_answers_for_the_open_transaction(rig):

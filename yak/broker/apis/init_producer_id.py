@@ -13,6 +13,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
+from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.transactions.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     is_new = producer_id == NO_PRODUCER_ID
     if transactional_id == "" or is_new != (epoch == NO_PRODUCER_EPOCH) or producer_id < -1 or epoch < -1:
+        return Now(_refused(ErrorCode.invalid_request))
+    # The records of `__transaction_state` have 16-bit lengths, and compact strings (v2) are not bounded by them.
+    if transactional_id is not None and len(transactional_id.encode()) > GROUP_STRING_BYTES_MAX:
         return Now(_refused(ErrorCode.invalid_request))
     if code := _denied(broker, call, transactional_id):
         return Now(_refused(code))
