@@ -89,6 +89,26 @@ def test_init_while_a_transaction_is_open_aborts_it_under_the_next_epoch():
     assert refusal(lambda: end(fenced.complete(10), 3)) == ErrorCode.producer_fenced
 
 
+def test_init_does_not_take_back_a_producer_whose_transaction_another_one_aborted():
+    aborted = opened().initialize(1, None, 9).complete(10)
+    assert refusal(lambda: aborted.initialize(1, ProducerIdAndEpoch(7, 3), 11)) == ErrorCode.producer_fenced
+    assert aborted.initialize(1, None, 11).producer_epoch == 5
+
+
+def test_init_by_the_producer_of_the_open_transaction_aborts_it_and_may_be_repeated():
+    me = ProducerIdAndEpoch(7, 3)
+    aborted = opened().initialize(1, me, 9).complete(10)
+    assert aborted.initialize(1, me, 11).producer_epoch == 4
+    timed_out = opened().fence(9).complete(10)
+    assert timed_out.initialize(1, me, 11).producer_epoch == 4
+
+
+@pytest.mark.parametrize("zombie", [ProducerIdAndEpoch(7, 2), ProducerIdAndEpoch(6, LAST)])
+def test_init_by_a_zombie_does_not_abort_the_open_transaction(zombie):
+    transaction = opened()._replace(previous_producer_id=6, last_producer_epoch=2)
+    assert refusal(lambda: transaction.initialize(1, zombie, 9)) == ErrorCode.producer_fenced
+
+
 def test_add_partitions_begins_a_transaction_and_is_idempotent():
     transaction = opened()
     assert (transaction.state, transaction.started_ms, transaction.partitions) == (ONGOING, 1_000, {PLACE})
