@@ -198,9 +198,12 @@ class Transaction(NamedTuple):
         if self.state in PREPARED:
             raise self._refusal_while_prepared(is_commit=is_commit)
         if is_retry:
-            if self.state is wanted:
-                return self
-            raise PeerError(ErrorCode.invalid_txn_state)
+            if self.state is not wanted:
+                raise PeerError(ErrorCode.invalid_txn_state)
+            if self.producer_epoch > _LAST_USED_EPOCH:
+                # Its transaction timed out in the last epoch, and the epoch of the fence is for no client.
+                raise PeerError(ErrorCode.producer_fenced)
+            return self
         if self.state is not ONGOING and is_commit:
             raise PeerError(ErrorCode.invalid_txn_state)
         next_producer_id = NO_PRODUCER_ID

@@ -204,6 +204,15 @@ def test_protocol_2_moves_to_a_new_producer_id_after_the_last_epoch():
     assert end(done, LAST, version=PROTOCOL_2) is done
 
 
+def test_no_client_gets_the_epoch_of_a_fence_after_the_last_one():
+    """The end of a transaction in that epoch could bump it no more, and leaders would refuse its markers for ever."""
+    timed_out = opened(LAST, PROTOCOL_2).fence(5)
+    again = {"is_commit": False, "version": PROTOCOL_2}
+    assert refusal(lambda: end(timed_out, LAST, **again)) == ErrorCode.concurrent_transactions
+    assert refusal(lambda: end(timed_out.complete(6), LAST, **again)) == ErrorCode.producer_fenced
+    assert timed_out.complete(6).initialize(1, ProducerIdAndEpoch(7, LAST), 7, 8).producer_id == 8
+
+
 def test_a_fence_never_exceeds_the_greatest_epoch():
     fenced = opened(LAST + 1).fence(5)
     assert fenced.producer_epoch == LAST + 1
