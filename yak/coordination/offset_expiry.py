@@ -10,7 +10,7 @@ the partition, and no group while it has one at all (OffsetMetadataManager.clean
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from yak.core.context import Context
@@ -63,8 +63,9 @@ class OffsetExpiry:
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [
             (topic, index)
-            for topic, index, committed in group.offsets
-            if self._is_expired(group, topic, committed) and not group.offsets.has_pending(topic, index)
+            for topic, partitions in group.offsets.topics.items()
+            for index in self._expired(group, topic, partitions)
+            if not group.offsets.has_pending(topic, index)
         ]
         is_over = not (group.has_members or group.members.pending or group.offsets.pending)
         if is_over and len(expired) == sum(1 for _ in group.offsets):
@@ -72,12 +73,16 @@ class OffsetExpiry:
         elif expired:
             self._remove(coordinated, group, expired)
 
-    def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
+    def _expired(self, group: Group, topic: str, partitions: Mapping[int, Committed]) -> Iterable[int]:
+        """The partitions of a topic whose offsets have expired."""
         image = self._context.image
         if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
             # the topic was deleted while tombstones could not be written, or while the group was being loaded
-            return True
-        return group.is_expired(topic, committed, self._context.clock.wall_ms, self._retention_ms)
+            return partitions
+        if group.keeps_offsets(topic):
+            return ()
+        now_ms, retention_ms = self._context.clock.wall_ms, self._retention_ms
+        return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
 
     def _remove(self, coordinated: GroupsPartition, group: Group, places: list[tuple[str, int]]) -> None:
         for start in range(0, len(places), RECORDS_AT_ONCE):
