@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from yak.coordination.runtime import tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.groups.group import Group
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupCoordinator, GroupsPartition
 
 _SLICE_GAP_MS: Final = 10
-RECORDS_AT_ONCE: Final = 1_000
-"""Tombstones per batch: with ordinary group ids far below `max.message.bytes`."""
 
 
 class OffsetExpiry:
@@ -85,8 +84,8 @@ class OffsetExpiry:
         return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
 
     def _remove(self, coordinated: GroupsPartition, group: Group, places: list[tuple[str, int]]) -> None:
-        for start in range(0, len(places), RECORDS_AT_ONCE):
-            some = places[start : start + RECORDS_AT_ONCE]
+        keyed = ((place, offset_record(group.group_id, *place, None).key) for place in places)
+        for some in tombstone_batches(keyed, coordinated.partition):
 
             def replay(some: list[tuple[str, int]] = some) -> None:
                 for topic, index in some:
@@ -102,11 +101,9 @@ class OffsetExpiry:
         if not records:
             coordinated.shard.drop_if_void(group)
             return
-        for start in range(0, len(records), RECORDS_AT_ONCE):
-            some = records[start : start + RECORDS_AT_ONCE]
-            is_last = start + RECORDS_AT_ONCE >= len(records)
+        for some in tombstone_batches(((record, record.key) for record in records), coordinated.partition):
 
-            def replay(is_last: bool = is_last) -> None:
+            def replay(is_last: bool = some[-1] is records[-1]) -> None:
                 if is_last:
                     self._coordinator.deleted(coordinated, group, ErrorCode.unknown_member_id)
                     self._context.notice("info", "group-expired", group=group.group_id, records=len(records))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
 from yak.coordination.producer_ids import ProducerIds
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -41,7 +40,6 @@ Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 RETRY_MS: Final = 100
 WAIT_MS: Final = 100
 """How long a request that adds partitions waits for changes under way, until its client has to repeat it."""
-TOMBSTONES_AT_ONCE: Final = 1_000
 NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 _NONE: Final = ErrorCode.none
 
@@ -409,13 +407,13 @@ class TransactionCoordinator:
         now_ms, expiration_ms = self._context.clock.wall_ms, self._context.config.transactional_id_expiration_ms
         for coordinated in self.runtime.loaded_partitions():
             expired = (
-                entry
+                (entry, transaction_key(entry.transaction.transactional_id))
                 for entry in list(coordinated.shard.ids.values())
                 if coordinated.shard.is_committed
                 and entry.pending is None
                 and entry.transaction.is_expired(now_ms, expiration_ms)
             )
-            while some := list(islice(expired, TOMBSTONES_AT_ONCE)):
+            for some in tombstone_batches(expired, coordinated.partition):
                 self._remove(coordinated, some)
 
     @changes_state

@@ -242,6 +242,21 @@ def test_an_idle_transactional_id_expires_with_a_tombstone():
     assert list(rig.node.broker.transaction_coordinator.transactions()) == []
 
 
+def test_long_transactional_ids_expire_in_batches_that_the_log_takes():
+    interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
+    settings = {"transactional.id.expiration.ms": "5000", interval: "1000", "transaction.state.log.num.partitions": "1"}
+    rig = Rig(settings=settings)
+    rig.create_topic("orders", 2)
+    find(rig)
+    rig.run_for(100)
+    fields = {"transaction_timeout": dt.timedelta(minutes=1), "producer_id": -1, "producer_epoch": -1}
+    for number in range(34):
+        name = f"{number}-".ljust(GROUP_STRING_BYTES_MAX, "t")
+        assert rig.ask(22, 4, transactional_id=name, **fields).error_code == NONE
+    rig.run_for(10_000)
+    assert list(rig.node.broker.transaction_coordinator.transactions()) == []
+
+
 def test_a_late_request_over_a_replaced_connection_cannot_end_the_next_transaction(rig):
     producer = init(rig)
     old, new = rig.new_client(), rig.new_client()
