@@ -136,6 +136,10 @@ class CoordinatorRuntime(Generic[S]):
         """Whether a partition is still being read."""
         return any(coordinated.is_loading for coordinated in self.coordinated.values())
 
+    def is_coordinated(self, coordinated: Coordinated[S]) -> bool:
+        """Whether this broker has not resigned from it."""
+        return self.coordinated.get(coordinated.partition.topic_partition.partition) is coordinated
+
     def loaded_partitions(self) -> list[Coordinated[S]]:
         """The partitions whose state is complete."""
         return [coordinated for coordinated in self.coordinated.values() if not coordinated.is_loading]
@@ -169,7 +173,7 @@ class CoordinatorRuntime(Generic[S]):
         `replay` is not called.
         """
         partition = coordinated.partition
-        if self.coordinated.get(partition.topic_partition.partition) is not coordinated:
+        if not self.is_coordinated(coordinated):
             then(ErrorCode.not_coordinator)
             return
         try:

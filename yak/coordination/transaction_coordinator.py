@@ -227,11 +227,12 @@ class TransactionCoordinator:
         self._sender.send(entry.markers)
 
     def _complete(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
-        """All markers are written: append the last record, again after an error."""
+        """All markers are written: append the last record, again after an error until this broker resigns."""
         entry.markers = None
 
         def appended(code: ErrorCode) -> None:
-            if code not in (_NONE, ErrorCode.not_coordinator):
+            # An isolated leader gets NOT_COORDINATOR too, and its leadership may go on.
+            if code != _NONE and self.runtime.is_coordinated(coordinated):
                 due_ms = self._context.clock.now_ms + RETRY_MS
                 self._context.timers.arm(entry, due_ms, partial(self._complete, coordinated, entry))
 

@@ -357,6 +357,24 @@ def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
     assert state(rig) is COMPLETE_COMMIT
 
 
+def test_a_transaction_completes_after_its_coordinator_was_isolated(rig, monkeypatch):
+    producer = init(rig)
+    add(rig, producer)
+    broker, held = rig.node.broker, []
+    send_now = broker.marker_sender.send
+    monkeypatch.setattr(broker.marker_sender, "send", held.append)
+    assert end(rig, producer).error_code == NONE
+    # The markers are written while no follower of `__transaction_state` answers, and the leadership goes on.
+    state_partition = broker.transaction_coordinator.runtime.find(TX).partition
+    monkeypatch.setattr(broker.isolation, "is_isolated", lambda partition: partition is state_partition)
+    send_now(held.pop())
+    rig.run_for(500)
+    assert state(rig) is PREPARE_COMMIT
+    monkeypatch.undo()
+    rig.run_for(500)
+    assert state(rig) is COMPLETE_COMMIT
+
+
 def test_partitions_that_leaders_add_at_once_wait_for_each_other(rig):
     answer = init(rig)
     producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
