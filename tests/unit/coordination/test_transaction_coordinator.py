@@ -375,16 +375,21 @@ def test_a_transaction_completes_after_its_coordinator_was_isolated(rig, monkeyp
     assert state(rig) is COMPLETE_COMMIT
 
 
-def test_partitions_that_leaders_add_at_once_wait_for_each_other(rig):
+def test_partitions_that_leaders_add_at_once_wait_for_the_first_and_share_a_record(rig):
+    rig.create_topic("payments", 9)
     answer = init(rig)
     producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    zombie = producer._replace(epoch=7)
     coordinator = rig.node.broker.transaction_coordinator
     append, held, codes = coordinator.runtime.append, [], []
     coordinator.runtime.append = lambda *arguments: held.append(arguments)
-    for index in range(3):
-        coordinator.add_partitions(TX, producer, (TopicPartition("orders", index),), 2, codes.append)
+    for index in range(9):
+        coordinator.add_partitions(TX, producer, (TopicPartition("payments", index),), 2, codes.append)
+    coordinator.add_partitions(TX, zombie, (TopicPartition("orders", 0),), 2, codes.append)
     assert (len(held), codes) == (1, [])
-    while held:
-        append(*held.pop())
-    assert codes == [NONE] * 3
-    assert len(coordinator.describe(TX).partitions) == 3
+    append(*held.pop())
+    assert (len(held), codes) == (1, [NONE]), "with one record each, their number would be squared"
+    append(*held.pop())
+    assert (held, codes) == ([], [NONE] * 9 + [ErrorCode.producer_fenced])
+    assert {place.topic for place in coordinator.describe(TX).partitions} == {"payments"}
+    assert len(coordinator.describe(TX).partitions) == 9
