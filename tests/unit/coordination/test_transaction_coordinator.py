@@ -172,6 +172,11 @@ def test_init_of_a_transactional_id_that_no_record_can_hold_is_refused(rig, vers
     assert init(rig, version=version).error_code == NONE, "the broker goes on"
 
 
+def test_a_transaction_timeout_is_taken_to_the_millisecond(rig):
+    assert init(rig, timeout_ms=1_001).error_code == NONE
+    assert rig.node.broker.transaction_coordinator.describe(TX).timeout_ms == 1_001
+
+
 def test_verify_only_answers_for_the_open_transaction(rig):
     producer = init(rig)
     assert add_for_leader(rig, producer, verify_only=True) == ErrorCode.transaction_abortable

@@ -7,6 +7,7 @@ reused.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from yak.ids import ProducerId
 
 KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
+_MS = dt.timedelta(milliseconds=1)
 _TIMEOUT_MS = 10_000
 _FENCED_VERSION = 4
 ABSENT = ("version 6 (two-phase commit, KIP-939): unstable in Kafka, which does not advertise it",)
@@ -59,7 +61,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if transactional_id is None:
         broker.producer_ids.take(taken)
     else:
-        timeout_ms = int(request.transaction_timeout.total_seconds() * 1000)
+        timeout_ms = request.transaction_timeout // _MS
         expected = None if is_new else ProducerIdAndEpoch(producer_id, epoch)
         broker.transaction_coordinator.init_producer_id(transactional_id, timeout_ms, expected, answered)
     return Later(waiting)
