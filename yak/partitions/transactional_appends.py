@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
-from yak.ids import ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, ProducerId, TopicPartition
 from yak.partitions.batch_validation import record_errors_of
 from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import BatchHeader, Buffer
@@ -88,10 +88,10 @@ class VerifiedAppend(LogAppendInfo):
 class _Question:
     """A question to the coordinator without an answer yet, and what waits for the answer."""
 
-    __slots__ = ("epoch", "is_outdated", "transactional_id", "waiting")
+    __slots__ = ("epoch", "is_outdated", "leader_epoch", "transactional_id", "waiting")
 
-    def __init__(self, transactional_id: str, epoch: int) -> None:
-        self.transactional_id, self.epoch = transactional_id, epoch
+    def __init__(self, transactional_id: str, epoch: int, leader_epoch: LeaderEpoch) -> None:
+        self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
         self.waiting: list[Callable[[ErrorCode], None]] = []
         self.is_outdated = False
         """Whether a marker of the producer was written since the coordinator was asked."""
@@ -179,7 +179,7 @@ class TransactionalAppends:
         self._verifier.verify(partition.topic_partition, transactional_id, producer, version, answered)
         if codes:
             return codes[0]
-        self._questions[key] = _Question(transactional_id, producer[1])
+        self._questions[key] = _Question(transactional_id, producer[1], partition.leader_epoch)
         return None
 
     def wait(self, partition: Partition, producer_id: ProducerId, then: Callable[[ErrorCode], None]) -> None:
@@ -188,7 +188,10 @@ class TransactionalAppends:
 
     def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
         question = self._questions.pop(key)
-        if question.is_outdated:
+        partition = key[0]
+        # Another leader may have written a marker in between. What this broker no longer leads is refused as such.
+        is_led_again = partition.is_leader and partition.leader_epoch != question.leader_epoch
+        if question.is_outdated or is_led_again:
             # retried by the client, and verified again
             code = ErrorCode.not_enough_replicas
         for then in question.waiting:

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import add_broker, set_partition
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
@@ -133,6 +134,17 @@ def test_the_answer_about_a_transactional_id_counts_for_no_other(rig, coordinato
     assert result(foreign) == (ErrorCode.not_enough_replicas, -1), "verified by itself, when it is sent again"
     answered(rig, coordinator, NONE)
     assert result(producer) == (NONE, 0)
+
+
+def test_an_answer_from_before_another_leader_is_outdated(rig, coordinator):
+    """The other leader may have written the marker: behind it the batch would open a transaction that nothing ends."""
+    add_broker(rig, 2)
+    pending = produce(rig, 0)
+    set_partition(rig, "orders", leader=2, replicas=(1,), isr=(1,))
+    set_partition(rig, "orders", leader=1, replicas=(1,), isr=(1,))
+    answered(rig, coordinator, NONE)
+    assert result(pending) == (ErrorCode.not_enough_replicas, -1), "retried, and verified again"
+    assert log_of(rig) == []
 
 
 def test_a_transactional_batch_needs_a_transactional_id(rig, coordinator):
