@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
-from yak.ids import ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, ProducerId, TopicPartition
 from yak.partitions.pending_append import PendingAppend
 from yak.protocol.record_batch import BatchHeader, Buffer
 from yak.replication.log_append_info import LogAppendInfo
@@ -38,14 +38,35 @@ class BatchVerifier(Protocol):
         """Call `then` with NONE if a batch of this producer may be appended, else with the client's error."""
 
 
+class _Question:
+    """A question to the coordinator without an answer yet, and what waits for the answer."""
+
+    __slots__ = ("epoch", "is_outdated", "leader_epoch", "transactional_id", "waiting")
+
+    def __init__(self, transactional_id: str, epoch: int, leader_epoch: LeaderEpoch) -> None:
+        self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
+        self.waiting: list[Callable[[ErrorCode], None]] = []
+        self.is_outdated = False
+        """Whether a marker of the producer was written since the coordinator was asked."""
+
+    def refusal(self, transactional_id: str, epoch: int) -> ErrorCode | None:
+        """None if the answer counts for this producer too, else its error (AddPartitionsToTxnManager.addTxnData).
+
+        The answer about one epoch says nothing about another. A producer with a higher one, or one that names another
+        transactional id, is verified by itself when it sends the batch again.
+        """
+        if (transactional_id, epoch) == (self.transactional_id, self.epoch):
+            return None
+        is_fenced = transactional_id == self.transactional_id and epoch < self.epoch
+        return ErrorCode.invalid_producer_epoch if is_fenced else ErrorCode.not_enough_replicas
+
+
 class TransactionalAppends:
     """What waits for the coordinator's answer, by partition and producer."""
 
     def __init__(self, context: Context, verifier: BatchVerifier) -> None:
         self._context, self._verifier = context, verifier
-        self._waiting: dict[tuple[Partition, ProducerId], list[Callable[[ErrorCode], None]]] = {}
-        self._outdated: set[tuple[Partition, ProducerId]] = set()
-        """Those of `_waiting` for which a marker was written since the coordinator was asked."""
+        self._questions: dict[tuple[Partition, ProducerId], _Question] = {}
         self.held_bytes = 0
         """Bytes of the batches that wait."""
 
@@ -101,8 +122,9 @@ class TransactionalAppends:
         """Whether the producer's transaction has the partition; None if the answer comes later: `wait` for it."""
         assert partition.log is not None
         key = partition, producer[0]
-        if key in self._waiting:
-            return None
+        question = self._questions.get(key)
+        if question is not None:
+            return question.refusal(transactional_id, producer[1])
         is_needed = version >= PRODUCE_ADDS_PARTITIONS or self._context.config.transaction_partition_verification_enable
         if not is_needed or partition.log.producers.has_open_transaction(*producer):
             return ErrorCode.none
@@ -110,33 +132,35 @@ class TransactionalAppends:
 
         def answered(code: ErrorCode) -> None:
             codes.append(code)
-            if key in self._waiting:
+            if key in self._questions:
                 self._go_on(key, code)
 
         self._verifier.verify(partition.topic_partition, transactional_id, producer, version, answered)
         if codes:
             return codes[0]
-        self._waiting[key] = []
+        self._questions[key] = _Question(transactional_id, producer[1], partition.leader_epoch)
         return None
 
     def wait(self, partition: Partition, producer_id: ProducerId, then: Callable[[ErrorCode], None]) -> None:
         """Call `then` with the answer that `verify` could not give."""
-        self._waiting[partition, producer_id].append(then)
+        self._questions[partition, producer_id].waiting.append(then)
 
     def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
-        waiting = self._waiting.pop(key)
-        if key in self._outdated:
-            self._outdated.discard(key)
+        question = self._questions.pop(key)
+        partition = key[0]
+        # Another leader may have written a marker in between. What this broker no longer leads is refused as such.
+        is_led_again = partition.is_leader and partition.leader_epoch != question.leader_epoch
+        if question.is_outdated or is_led_again:
             # retried by the client, and verified again
             code = ErrorCode.not_enough_replicas
-        for then in waiting:
+        for then in question.waiting:
             then(code)
 
     def on_marker(self, partition: Partition, marker: TxnMarker) -> None:
         """A marker was written: an answer about its producer, and batches that it let pass, are outdated."""
-        key = partition, marker.producer_id
-        if key in self._waiting:
-            self._outdated.add(key)
+        question = self._questions.get((partition, marker.producer_id))
+        if question is not None:
+            question.is_outdated = True
         if partition.pending_appends is not None:
             partition.pending_appends.on_marker(marker.producer_id)
 
