@@ -18,7 +18,7 @@ ABSENT = ("configs of client metrics and broker loggers: a value for one is refu
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Change each resource's configs."""
-    return change_configs(broker, call, _changed)
+    return change_configs(broker, call, _changed, replaces=False)
 
 
 def _changed(resource: Resource, asked: Any) -> dict[str, str]:
