@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Addition:
-    """A voter to be added, once its log has everything below `target`."""
+    """A voter to be added, once its log has everything below `target`, and it has fetched since `since_ms`."""
 
     voter: Voter
     target: Offset
+    since_ms: int
     due_ms: int
     respond: Respond
 
@@ -61,7 +62,10 @@ class VoterChanges:
     # ------------------------------------------------------------------------------------------------- requests
 
     def add(self, request: Any, respond: Respond) -> None:
-        """Add a voter when it has caught up, so that it does not slow down commits. Answers in time, even if it has not."""
+        """Add a voter when it has caught up and fetches. Answers in time, even if it has not.
+
+        One that is behind would slow down commits. One that does not run may leave the voters without a majority.
+        """
         refusal = self._refusal(request.cluster_id)
         if refusal is None and self._quorum.voters.get(request.voter_id) is not None:
             refusal = ErrorCode.duplicate_voter, f"node {request.voter_id} is a voter already"
@@ -70,20 +74,25 @@ class VoterChanges:
         if refusal is not None:
             self._quorum.respond(respond, result(*refusal))
             return
+        leader = self._quorum.leader
+        assert leader is not None, "else it is refused"
         listener = request.listeners[0]
         voter = Voter(request.voter_id, listener.host, listener.port, request.voter_directory_id)
-        due_ms = self._context.clock.now_ms + max(0, int(request.timeout.total_seconds() * 1000))
-        self._addition = _Addition(voter, self._quorum.log.end_offset, due_ms, respond)
+        now_ms = self._context.clock.now_ms
+        due_ms = now_ms + max(0, int(request.timeout.total_seconds() * 1000))
+        self._addition = _Addition(voter, self._quorum.log.end_offset, now_ms, due_ms, respond)
         self._context.timers.arm((self, "addition"), due_ms, self.try_addition)
+        # a fetch that waits here says nothing of its sender; the next one does
+        leader.wake((voter.node_id,))
         self.try_addition()
 
     def try_addition(self) -> None:
         """Complete the addition that waits, if its voter has caught up, or refuse it if it is overdue."""
-        addition = self._addition
-        if addition is None:
+        addition, leader = self._addition, self._quorum.leader
+        if addition is None or leader is None:
             return
         voter = addition.voter
-        has_caught_up = self._quorum.end_offset_of(voter.node_id, voter.directory_id) >= addition.target
+        has_caught_up = leader.has_caught_up(voter, addition.target, addition.since_ms)
         if not has_caught_up and self._context.clock.now_ms < addition.due_ms:
             return
         self._addition = None
