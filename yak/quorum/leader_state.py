@@ -130,13 +130,9 @@ class LeaderState:
     def has_majority_since(self, voters: VoterSet, node_id: NodeId, since_ms: int) -> bool:
         """Whether a majority of the voters fetched since then, this node among them."""
         fetched = sum(
-            voter.node_id == node_id or self._fetched_ms(voter.node_id) >= since_ms for voter in voters.voters
+            voter.node_id == node_id or self._state(voter).last_fetch_ms >= since_ms for voter in voters.voters
         )
         return fetched >= voters.majority
-
-    def _fetched_ms(self, node_id: NodeId) -> int:
-        follower = self.followers.get(node_id)
-        return -1 if follower is None else follower.last_fetch_ms
 
     def take_confirmed(self, confirmed_round: int, applied: Offset) -> list[Read]:
         """Remove and return the reads that may be executed now, in order."""

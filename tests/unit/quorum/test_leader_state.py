@@ -90,6 +90,14 @@ def test_majority_since_counts_this_node():
     assert not leader.has_majority_since(THREE, 4, 50)
 
 
+def test_replica_with_another_directory_than_the_voter_is_no_part_of_a_majority():
+    leader = LeaderState(1, 0, 0)
+    leader.follower(2, directory_id(20)).last_fetch_ms = 50
+    assert not leader.has_majority_since(THREE, 1, 50)
+    leader.follower(3, directory_id(3)).last_fetch_ms = 50
+    assert leader.has_majority_since(THREE, 1, 50)
+
+
 def test_wake_answers_each_parked_fetch_once():
     leader, answered = state(n2=0, n3=0), []
     for node_id in (2, 3):
