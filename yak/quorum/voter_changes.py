@@ -6,7 +6,6 @@ record is in the log; the change is done when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,25 +38,26 @@ class VoterChanges:
         self._context, self._quorum = context, quorum
         self._uncommitted: Offset | None = None
         """The offset of the change that is under way."""
-        self._on_committed: Callable[[], None] | None = None
+        self._respond: Respond | None = None
+        """Answers the request for that change."""
         self._addition: _Addition | None = None
         self._reported_epoch: LeaderEpoch = -1
 
     def resign(self) -> None:
         """This node leads no longer: changes under way may still happen."""
-        self._uncommitted = self._on_committed = None
+        waiting, self._respond, self._uncommitted = self._respond, None, None
         addition, self._addition = self._addition, None
         self._context.timers.disarm((self, "addition"))
-        if addition is not None:
-            self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, "the quorum's leader resigned"))
+        for respond in (waiting, None if addition is None else addition.respond):
+            if respond is not None:
+                self._quorum.respond(respond, result(ErrorCode.request_timed_out, "the quorum's leader resigned"))
 
     def committed(self, offset: Offset) -> None:
         """A control record is committed."""
         if offset == self._uncommitted:
-            self._uncommitted = None
-            on_committed, self._on_committed = self._on_committed, None
-            if on_committed is not None:
-                on_committed()
+            respond, self._respond, self._uncommitted = self._respond, None, None
+            if respond is not None:
+                self._quorum.respond(respond, result(ErrorCode.none))
 
     # ------------------------------------------------------------------------------------------------- requests
 
@@ -155,8 +155,7 @@ class VoterChanges:
         elif voters == self._quorum.voters:
             self._quorum.respond(respond, result(ErrorCode.none))
         else:
-            self._on_committed = lambda: self._quorum.respond(respond, result(ErrorCode.none))
-            self._uncommitted = self._quorum.log.end_offset
+            self._respond, self._uncommitted = respond, self._quorum.log.end_offset
             self._context.notice("info", "quorum-voters-changed", voters=list(voters.node_ids))
             self._quorum.append_voters(voters)
 

@@ -152,6 +152,16 @@ def test_leader_that_resigns_answers_the_addition_under_way(leader):
     assert answers[0].error_code == ErrorCode.request_timed_out
 
 
+@pytest.mark.parametrize("change", [lambda node: node.remove(3), lambda node: update(node, 2, 7000)])
+def test_leader_that_resigns_answers_the_change_under_way(leader, change):
+    answers = change(leader)
+    leader.run_jobs()
+    assert answers == [], "the change is not committed"
+    leader.vote(3, leader.quorum.epoch + 1)
+    leader.run_jobs()
+    assert answers[0].error_code == ErrorCode.request_timed_out
+
+
 def test_update_takes_the_address_of_a_voter(leader):
     answers = update(leader, 2, 7000)
     leader.commit(2, 3)
