@@ -191,6 +191,9 @@ class Migration:
         """Do the last step of a move in Redis. A refusal settles it too: Redis has something newer, or nothing."""
 
         def done(outcome: StoreOutcome) -> None:
+            if outcome.code == "STORE_ERROR":  # out of memory, read only: the next check asks again
+                self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
+                return
             self._settled = (script, migration_id)
             self._context.notice("info", "metadata-migration-settled", script=script, code=outcome.code)
 
@@ -229,7 +232,7 @@ class Migration:
         if outcome is None:
             return
         done(outcome)
-        if not self._is_busy:
+        if not self._is_busy and outcome.code == "OK":  # after a refusal the next check is soon enough
             self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms, self._check)
 
     def _warn_once(self, event: str, **fields: object) -> None:

@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.config.broker_config_table import METADATA_STORE_TARGET
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -147,6 +148,49 @@ def test_move_to_redis_is_given_up_while_redis_is_away_and_done_later(rig):
     rig.cluster.start_store()
     run_until_all_use(rig, "redis")
     assert "meanwhile" in {topic["name"] for topic in rig.cluster.store.redis.state.topics.values()}
+
+
+def refuse(rig: ClusterRig, monkeypatch: pytest.MonkeyPatch, script: str, times: int = 1) -> list[StoreRequest]:
+    """Redis has an error of its own for the next calls of a script: it is out of memory, or cannot write to its disk.
+
+    The list gets the refused calls.
+    """
+    redis = rig.cluster.store.redis
+    call, refused = redis.call, []
+
+    def answer(request, now_ms):
+        if request.script != script or len(refused) >= times:
+            return call(request, now_ms)
+        refused.append(request)
+        return StoreOutcome("STORE_ERROR", value={"message": "OOM command not allowed"})
+
+    monkeypatch.setattr(redis, "call", answer)
+    return refused
+
+
+def test_redis_that_cannot_open_what_it_got_is_asked_again(rig, monkeypatch):
+    rig.create_topic("orders")
+    move(rig, "raft")
+    refuse(rig, monkeypatch, "open_imported")
+    move(rig, "redis")
+    assert rig.cluster.store.redis.state.cluster["state"] == "LIVE"
+    rig.create_topic("later")
+
+
+def test_redis_that_cannot_delete_what_it_had_is_asked_again(rig, monkeypatch):
+    rig.create_topic("orders")
+    refuse(rig, monkeypatch, "close_exported")
+    move(rig, "raft")
+    rig.run_until(lambda: rig.cluster.store.redis.state.cluster["state"] == "MOVED")
+
+
+def test_redis_that_refuses_a_step_is_asked_five_times_a_second(rig, monkeypatch):
+    refused = refuse(rig, monkeypatch, "export_metadata", times=1_000)
+    set_target(rig, "raft")
+    rig.run_until(lambda: bool(refused))
+    before = len(refused)
+    rig.run_for(1_000)
+    assert 3 <= len(refused) - before <= 6
 
 
 def test_move_to_the_quorum_waits_for_a_live_broker_that_does_not_follow_it(rig):
