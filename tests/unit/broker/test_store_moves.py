@@ -193,6 +193,25 @@ def test_redis_that_refuses_a_step_is_asked_five_times_a_second(rig, monkeypatch
     assert 3 <= len(refused) - before <= 6
 
 
+def test_metadata_that_the_quorum_cannot_read_stay_in_redis(rig, monkeypatch):
+    rig.create_topic("orders")
+
+    def unreadable(_rows):
+        raise ValueError("a field of a newer version")
+
+    monkeypatch.setattr("yak.metadata_store.migration.state_of", unreadable)
+    set_target(rig, "raft")
+    redis = rig.cluster.store.redis.state
+    rig.run_until(lambda: redis.cluster["state"] == "EXPORTED")
+    rig.run_until(lambda: redis.cluster["state"] == "LIVE")
+    rig.run_until(lambda: rig.alive().broker.metadata.lifecycle.state == "ACTIVE")
+    assert "metadata-migration-given-up" in rig.events(leader_of_quorum(rig).node_id)
+    rig.create_topic("meanwhile")
+    monkeypatch.undo()
+    run_until_all_use(rig, "raft")
+    assert "meanwhile" in {topic["name"] for topic in rig.cluster.store.committed.state.topics.values()}
+
+
 def test_move_to_the_quorum_waits_for_a_live_broker_that_does_not_follow_it(rig):
     rig.create_topic("orders")
     leader = leader_of_quorum(rig)
