@@ -148,20 +148,23 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
         else:
             patterns[index] = pattern
     for pattern, entries in changes.items():
-        if entries:
-            waiting.change(pattern, plan_alter_acls(pattern, entries))
+        waiting.change(pattern, plan_alter_acls(pattern, entries))
     return waiting.outcome()
 
 
 def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
-    """Add an ACL to those that are new to its pattern. Raises PeerError when the pattern has too many."""
-    present, added = broker.image.acls.get(pattern, {}), changes.setdefault(pattern, {})
+    """Add an ACL to those of its pattern, also one that the image has: another broker may have acknowledged its deletion.
+
+    Raises PeerError when the pattern has too many.
+    """
+    present, added = broker.image.acls.get(pattern, {}), changes.get(pattern, {})
     entry = encode_entry(binding.entry)
-    if entry not in present and entry not in added:
-        if len(present) + len(added) >= ACLS_PER_RESOURCE_MAX:
-            words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
-            raise PeerError(ErrorCode.policy_violation, words)
-        added[entry] = True
+    is_new = entry not in present and entry not in added
+    may_be_full = len(present) + len(added) >= ACLS_PER_RESOURCE_MAX  # it counts entries in both twice
+    if is_new and may_be_full and len(present.keys() | added.keys()) >= ACLS_PER_RESOURCE_MAX:
+        words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
+        raise PeerError(ErrorCode.policy_violation, words)
+    changes.setdefault(pattern, {})[entry] = True
 
 
 def _new_binding(asked: Any) -> AclBinding:

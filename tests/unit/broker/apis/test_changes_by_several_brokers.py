@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Pending
 
-ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
+ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
 TOPIC = 2
 SET, DELETE = 0, 1
 RETENTION, SEGMENT = "retention.ms", "segment.ms"
@@ -97,3 +97,52 @@ def test_change_without_effect_writes_no_record(rig):
     before = rig.cluster.store.state.cluster["mo"]
     alter(rig, 1, RETENTION, "4000")
     assert rig.cluster.store.state.cluster["mo"] == before
+
+
+# ---------------------------------------------------------------------------------------------------- quotas and ACLs
+
+
+def test_quota_that_an_older_image_has_already_is_set_again(rig):
+    def set_quota(node_id: int, value: float) -> Pending:
+        op = {"key": "producer_byte_rate", "value": value, "remove": value == 0}
+        entry = {"entity": [{"entity_type": "user", "entity_name": "ann"}], "ops": [op]}
+        return rig.begin(node_id, ALTER_CLIENT_QUOTAS, 1, entries=[entry], validate_only=False)
+
+    def finish(pending: Pending) -> None:
+        rig.run_until(lambda: pending.is_done)
+        assert pending.answer.entries[0].error_code == ErrorCode.none
+
+    finish(set_quota(1, 1000.0))
+    rig.run_for(100)
+    rig.nodes[1].store_line.is_deaf = True
+    finish(set_quota(1, 2000.0))
+    behind = set_quota(2, 1000.0)
+    rig.run_for(100)
+    hear(rig, 2)
+    finish(behind)
+    assert rig.cluster.store.state.configs["quota:user=ann"] == {"producer_byte_rate": "1000.0"}
+
+
+def test_acl_that_an_older_image_has_already_is_added_again():
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    rig = ClusterRig(settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
+    pattern = {"resource_type": 2, "resource_name": "orders", "resource_pattern_type": 3}
+    entry = {"principal": "User:ann", "host": "*", "operation": 3, "permission_type": 3}
+    wanted = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
+    wanted |= {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+
+    def finish(pending: Pending) -> None:
+        rig.run_until(lambda: pending.is_done)
+        answer = pending.answer
+        rows = answer.results if hasattr(answer, "results") else answer.filter_results
+        assert rows[0].error_code == ErrorCode.none
+
+    finish(rig.begin(1, CREATE_ACLS, 3, creations=[pattern | entry]))
+    rig.run_for(100)
+    rig.nodes[1].store_line.is_deaf = True
+    finish(rig.begin(1, DELETE_ACLS, 3, filters=[wanted]))
+    behind = rig.begin(2, CREATE_ACLS, 3, creations=[pattern | entry])
+    rig.run_for(100)
+    hear(rig, 2)
+    finish(behind)
+    assert list(rig.cluster.store.state.configs["acl:TOPIC,LITERAL,orders"]) == ["ALLOW,READ,*,User:ann"]
