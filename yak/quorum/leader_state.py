@@ -14,6 +14,8 @@ from yak.quorum.voters import Voter, VoterSet
 
 ROUND_MASK: Final = 0x7FFFFFFF
 """The bits of a read round that a fetch and its answer carry in `session_id`, which a fetch of the quorum has no use for."""
+OBSERVER_SESSION_MS: Final = 300_000
+"""An observer that has not fetched for so long is not described any more (LeaderState's OBSERVER_SESSION_TIMEOUT_MS)."""
 OnOutcome: TypeAlias = Callable[[StoreOutcome | None], None]
 """Called with the outcome of a request; None when this node resigned first, and the request may or may not take effect."""
 Respond: TypeAlias = Callable[[dict[str, Any]], None]
@@ -133,6 +135,14 @@ class LeaderState:
             voter.node_id == node_id or self._state(voter).last_fetch_ms >= since_ms for voter in voters.voters
         )
         return fetched >= voters.majority
+
+    def observers(self, voters: VoterSet, now_ms: int) -> list[tuple[NodeId, Follower]]:
+        """The replicas that do not vote, without those that have not fetched for `OBSERVER_SESSION_MS`."""
+        return [
+            (node_id, follower)
+            for node_id, follower in self.followers.items()
+            if not voters.has(node_id, follower.directory_id) and now_ms - follower.last_fetch_ms < OBSERVER_SESSION_MS
+        ]
 
     def take_confirmed(self, confirmed_round: int, applied: Offset) -> list[Read]:
         """Remove and return the reads that may be executed now, in order."""

@@ -218,3 +218,12 @@ def test_broker_that_has_not_joined_answers_no_client(rig):
     rig.nodes[1].start()
     rig.run_until(lambda: rig.nodes[0].is_ready)
     assert rig.ask(1, METADATA, 12, **ALL_TOPICS) is not None
+
+
+def test_observer_that_was_removed_is_not_described_for_ever():
+    rig = ClusterRig(size=4, metadata="raft")
+    leader = quorum_of(rig, leader_id(rig))
+    assert [each.replica_id for each in describe(rig, leader.config.node_id)[0].observers] == [4]
+    rig.nodes[3].kill()
+    leader.leader.followers[4].last_fetch_ms -= 300_000
+    assert describe(rig, leader.config.node_id)[0].observers == ()
