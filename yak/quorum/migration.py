@@ -210,8 +210,10 @@ class Migration:
             self._newest_id = max(self._newest_id, int(str(outcome.value["migration_id"])))
 
     def _next_id(self) -> int:
+        """An id above all that either store has."""
         self._attempts += 1
-        return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1)
+        held: int = self._quorum.machine.state.cluster.get("migration_id", 0)
+        return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1, held + 1)
 
     def _call(
         self,

@@ -13,10 +13,14 @@ BROKER = 4
 IDS = ("cluster_id", "incarnation_id", "incarnation")
 
 
+def is_leader(node) -> bool:
+    return node.broker.quorum.quorum.is_ready_leader
+
+
 def leader_of_quorum(rig: ClusterRig):
     """The node that leads the quorum and serves."""
     nodes = [node for node in rig.nodes if node.broker is not None and not node.is_paused]
-    return next(node for node in nodes if node.broker.quorum.quorum.is_ready_leader)
+    return next(node for node in nodes if is_leader(node))
 
 
 def set_target(rig: ClusterRig, target: str, node_id: int = 1):
@@ -210,6 +214,17 @@ def test_metadata_that_the_quorum_cannot_read_stay_in_redis(rig, monkeypatch):
     monkeypatch.undo()
     run_until_all_use(rig, "raft")
     assert "meanwhile" in {topic["name"] for topic in rig.cluster.store.committed.state.topics.values()}
+
+
+def test_metadata_move_back_under_a_later_leader_after_a_redis_that_knew_an_earlier_quorum(rig):
+    rig.cluster.store.redis.state.cluster["migration_id"] = 1 << 50
+    rig.create_topic("orders")
+    move(rig, "raft")
+    leader_of_quorum(rig).kill()
+    rig.run_for(1_000)
+    assert rig.alive().broker.metadata.lifecycle.state == "ACTIVE"
+    move(rig, "redis")
+    rig.create_topic("later", replication_factor=2)
 
 
 def test_move_to_the_quorum_waits_for_a_live_broker_that_does_not_follow_it(rig):
