@@ -21,7 +21,7 @@ from yak.errors import ErrorCode, PeerError
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-_TIMEOUT_MS = 10_000
+TIMEOUT_MS = 10_000
 
 
 def change_configs(
@@ -37,7 +37,7 @@ def change_configs(
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:

@@ -10,8 +10,8 @@ from yak.sim.rig import Pending
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
 TOPIC = 2
-SET, DELETE = 0, 1
-RETENTION, SEGMENT = "retention.ms", "segment.ms"
+SET, DELETE, APPEND = 0, 1, 2
+RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
 
 
 @pytest.fixture
@@ -21,22 +21,22 @@ def rig() -> ClusterRig:
     return made
 
 
-def begin(rig: ClusterRig, node_id: int, name: str, value: str | None) -> Pending:
+def begin(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> Pending:
     """Set a config of the topic by one broker, or remove it."""
-    config = {"name": name, "config_operation": DELETE if value is None else SET, "value": value}
+    config = {"name": name, "config_operation": DELETE if value is None else operation, "value": value}
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [config]}
     return rig.begin(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
 
 
-def alter(rig: ClusterRig, node_id: int, name: str, value: str | None) -> None:
-    pending = begin(rig, node_id, name, value)
+def alter(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
+    pending = begin(rig, node_id, name, value, operation)
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.responses[0].error_code == ErrorCode.none
 
 
-def alter_behind(rig: ClusterRig, node_id: int, name: str, value: str | None) -> None:
+def alter_behind(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
     """Do it by a broker that gets newer records only after it has taken the request."""
-    pending = begin(rig, node_id, name, value)
+    pending = begin(rig, node_id, name, value, operation)
     rig.run_for(100)
     hear(rig, node_id)
     rig.run_until(lambda: pending.is_done)
@@ -93,6 +93,28 @@ def test_alter_configs_by_a_broker_with_an_older_image_removes_what_another_brok
     assert configs(rig) == {RETENTION: "4000"}
 
 
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_list_is_extended_from_the_newest_one(metadata):
+    rig = ClusterRig(metadata=metadata)
+    rig.create_topic("orders")
+    if metadata == "redis":
+        rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, THROTTLED, "0:1", APPEND)
+    if metadata == "redis":
+        alter_behind(rig, 2, THROTTLED, "0:2", APPEND)
+    else:
+        alter(rig, 2, THROTTLED, "0:2", APPEND)
+    assert configs(rig) == {THROTTLED: "0:1,0:2"}
+
+
+def test_list_is_not_extended_while_the_store_is_away(rig):
+    rig.cluster.stop_store()
+    rig.run_for(100)
+    pending = begin(rig, 1, THROTTLED, "0:1", APPEND)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.request_timed_out
+
+
 def test_change_without_effect_writes_no_record(rig):
     before = rig.cluster.store.state.cluster["mo"]
     alter(rig, 1, RETENTION, "4000")
@@ -123,26 +145,43 @@ def test_quota_that_an_older_image_has_already_is_set_again(rig):
     assert rig.cluster.store.state.configs["quota:user=ann"] == {"producer_byte_rate": "1000.0"}
 
 
-def test_acl_that_an_older_image_has_already_is_added_again():
+PATTERN = {"resource_type": 2, "resource_name": "orders", "resource_pattern_type": 3}
+ENTRY = {"principal": "User:ann", "host": "*", "operation": 3, "permission_type": 3}
+FILTER = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
+FILTER |= {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+
+
+@pytest.fixture
+def acl_rig() -> ClusterRig:
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    rig = ClusterRig(settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
-    pattern = {"resource_type": 2, "resource_name": "orders", "resource_pattern_type": 3}
-    entry = {"principal": "User:ann", "host": "*", "operation": 3, "permission_type": 3}
-    wanted = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
-    wanted |= {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+    return ClusterRig(settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
 
-    def finish(pending: Pending) -> None:
-        rig.run_until(lambda: pending.is_done)
-        answer = pending.answer
-        rows = answer.results if hasattr(answer, "results") else answer.filter_results
-        assert rows[0].error_code == ErrorCode.none
 
-    finish(rig.begin(1, CREATE_ACLS, 3, creations=[pattern | entry]))
-    rig.run_for(100)
+def begin_acl(rig: ClusterRig, node_id: int, *, delete: bool = False) -> Pending:
+    if delete:
+        return rig.begin(node_id, DELETE_ACLS, 3, filters=[FILTER])
+    return rig.begin(node_id, CREATE_ACLS, 3, creations=[PATTERN | ENTRY])
+
+
+def finish_acl(rig: ClusterRig, pending: Pending) -> None:
+    rig.run_until(lambda: pending.is_done)
+    rows = pending.answer.results if hasattr(pending.answer, "results") else pending.answer.filter_results
+    assert rows[0].error_code == ErrorCode.none
+
+
+@pytest.mark.parametrize("delete_last", [False, True])
+def test_acls_are_as_the_last_of_two_brokers_acknowledged(acl_rig, delete_last):
+    rig = acl_rig
+    if not delete_last:
+        finish_acl(rig, begin_acl(rig, 1))
+        rig.run_for(100)
     rig.nodes[1].store_line.is_deaf = True
-    finish(rig.begin(1, DELETE_ACLS, 3, filters=[wanted]))
-    behind = rig.begin(2, CREATE_ACLS, 3, creations=[pattern | entry])
+    finish_acl(rig, begin_acl(rig, 1, delete=not delete_last))
+    behind = begin_acl(rig, 2, delete=delete_last)
     rig.run_for(100)
     hear(rig, 2)
-    finish(behind)
-    assert list(rig.cluster.store.state.configs["acl:TOPIC,LITERAL,orders"]) == ["ALLOW,READ,*,User:ann"]
+    finish_acl(rig, behind)
+    left = list(rig.cluster.store.state.configs.get("acl:TOPIC,LITERAL,orders", ()))
+    assert left == ([] if delete_last else ["ALLOW,READ,*,User:ann"])
+    if delete_last:
+        assert len(behind.answer.filter_results[0].matching_acls) == 1
