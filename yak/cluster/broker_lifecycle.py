@@ -278,7 +278,7 @@ class BrokerLifecycle:
         return good, self._session.take_outputs()
 
     def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
-        """Use the new image, with the admitted records applied. `has_leaderless`: some left a partition leaderless."""
+        """Use the new image, with the admitted records applied. `has_leaderless`: some partitions in them have no live leader."""
         if has_leaderless:
             self._controller.check_elections()
         if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:

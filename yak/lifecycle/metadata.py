@@ -10,6 +10,7 @@ from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import OnChanged
 from yak.cluster.image import Delta
+from yak.cluster.leader_elections import has_leader
 from yak.cluster.payload import BadRecord
 from yak.core import events
 from yak.core.context import Context
@@ -172,8 +173,11 @@ class Metadata:
     def image_changed(self, delta: Delta) -> None:
         """All partitions match a new image: confirm the changes that it has, and control the cluster by it."""
         image = self._context.image
+        # a topic whose creation takes several calls may name leaders that died before it was complete
         leaderless = any(
-            info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
+            not has_leader(info, image.brokers)
+            for name in delta.topics_changed
+            for info in delta.changed_partitions(image.topics[name])
         )
         self._carry_out(self.lifecycle.on_image(image, self._context.clock.now_ms, has_leaderless=leaderless))
 
