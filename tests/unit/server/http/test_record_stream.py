@@ -12,7 +12,7 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
-from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions
+from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions, read_event_id
 
 
 def batch_at(offset, count=10):
@@ -135,3 +135,11 @@ def test_a_stream_has_so_many_partitions_and_no_more():
             await first_positions(context, ["t"], {}, False)
 
     run(main)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", ["a:" + "1=1111111111" * 60 + "x", "a:" + "1=111" * 60, "a:0=1;", "a:0=1,,1=2", "a:"])
+def test_event_id_that_no_stream_sent_is_refused_at_once(text):
+    with pytest.raises(Problem) as refused:
+        read_event_id(text)
+    assert (refused.value.status, refused.value.error) == (400, "bad-event-id")

@@ -41,7 +41,9 @@ _TROUBLE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
 _NO_BOUND: Final = 2**31
 RETRY_MS: Final = 2_000
-_POSITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249}):((?:[0-9]{1,10}=[0-9]{1,19},?)+)", re.ASCII)
+_OFFSET: Final = "[0-9]{1,10}=[0-9]{1,19}"
+_POSITION: Final = re.compile(f"([a-zA-Z0-9._-]{{1,249}}):({_OFFSET}(?:,{_OFFSET})*)", re.ASCII)
+"""With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
 
 
 async def stream(context: Context, request: Request) -> Response:
@@ -140,7 +142,7 @@ def read_event_id(text: str) -> dict[TopicPartition, int]:
             raise Problem(
                 400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
             )
-        for pair in found[2].strip(",").split(","):
+        for pair in found[2].split(","):
             number, _, offset = pair.partition("=")
             positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
     return positions
