@@ -13,6 +13,7 @@ from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
 from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions, read_event_id
+from yak.server.http.topic_partitions import LATEST, LIST_OFFSETS
 
 
 def batch_at(offset, count=10):
@@ -143,3 +144,33 @@ def test_event_id_that_no_stream_sent_is_refused_at_once(text):
     with pytest.raises(Problem) as refused:
         read_event_id(text)
     assert (refused.value.status, refused.value.error) == (400, "bad-event-id")
+
+
+def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
+    """They were added after the event was sent, and the client has none of their records."""
+
+    def answer(key, fields, _node):
+        if key == LIST_OFFSETS:
+            return listed(fields)
+        raise Problem(503, "broker-unreachable", "sizes are not asked here")
+
+    def listed(fields):
+        topics = [
+            SimpleNamespace(
+                name=topic["name"],
+                partitions=[
+                    SimpleNamespace(
+                        partition_index=each["partition_index"],
+                        error_code=ErrorCode.none,
+                        offset=100 if each["timestamp"] == LATEST else 3,
+                    )
+                    for each in topic["partitions"]
+                ],
+            )
+            for topic in fields["topics"]
+        ]
+        return SimpleNamespace(topics=topics)
+
+    context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
+    found = trio.run(first_positions, context, ["t", "new"], {TopicPartition("t", 0): 7}, False)
+    assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}

@@ -113,12 +113,14 @@ async def first_positions(
         if all(place in resumed for place in places):
             positions.update((place, resumed[place]) for place in places)
             continue
+        # partitions that the event id lacks were added after the event: the client has none of their records
+        is_earliest = from_start or any(place in resumed for place in places)
         for place, facts in zip(places, await facts_of(context, topic), strict=True):
-            at = facts.log_start_offset if from_start else facts.high_watermark
+            at = facts.log_start_offset if is_earliest else facts.high_watermark
             if place in resumed:
                 at = resumed[place]
             elif at is None:
-                at = await list_offset(context, place, EARLIEST if from_start else LATEST)
+                at = await list_offset(context, place, EARLIEST if is_earliest else LATEST)
             positions[place] = at
     return positions
 
