@@ -174,3 +174,27 @@ def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_star
     context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
     found = trio.run(first_positions, context, ["t", "new"], {TopicPartition("t", 0): 7}, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
+
+
+def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
+    """A leader fills its answer with the first partitions of the request (KIP-74)."""
+
+    def first_with_records(_key, fields, _node):
+        first = fields["topics"][0]["partitions"][0]
+        return fetch_answer(batch_at(first["fetch_offset"]), first["partition"])
+
+    context = context_of(image_of({"t": [1, 1, 1]}), first_with_records)
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 4:
+            await trio.sleep_forever()
+
+    async def main():
+        with trio.move_on_after(100):
+            await RecordStream(context, {TopicPartition("t", each): 0 for each in range(3)}, "json").run(write)
+
+    run(main)
+    assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
+    assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}

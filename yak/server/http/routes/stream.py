@@ -292,6 +292,8 @@ class RecordStream:
             chunk = show() if is_quick(data) else await trio.to_thread.run_sync(show)
         except Problem as problem:  # an unreadable batch
             chunk = self._gap(place, int(problem.more["next_offset"]), problem.message)
+        # to the end of the order: the leader fills its next answer with the first partitions of the request (KIP-74)
+        del self._fetch_at[place]
         self._fetch_at[place] = chunk.next_offset
         await self._to_listener.send(chunk)
 
