@@ -49,6 +49,8 @@ class HttpLimits:
     """How long a request is retried during a leadership change."""
     csv_row_chars_max: int = 1024 * 1024
     csv_rows_per_batch: int = 500
+    csv_batch_chars_max: int = 1024 * 1024
+    """A batch ends with the row that reaches this: 500 rows of `csv_row_chars_max` would be held at once."""
     failed_rows_named_max: int = 20
     streams_max: int = 256
     stream_partitions_max: int = 256
