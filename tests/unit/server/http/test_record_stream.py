@@ -198,3 +198,25 @@ def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
     run(main)
     assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
     assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reason(elsewhere):
+    def answer(_key, _fields, _node):
+        if elsewhere:  # this broker checks the rights before it asks another one
+            raise Problem(403, "not-allowed", "User:ann may not READ topic 't'")
+        return fetch_answer(b"", error=ErrorCode.topic_authorization_failed)
+
+    context = context_of(image_of({"t": [2 if elsewhere else 1]}), answer)
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    async def main():
+        with trio.move_on_after(100):
+            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    run(main)
+    error = b"not-allowed" if elsewhere else b"topic-authorization-failed"
+    assert written[-1].startswith(b'event: end\ndata: {"error":"%b"' % error)

@@ -243,12 +243,14 @@ class RecordStream:
             self._pump_ended.set()
 
     async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
-        """Fetch once; False after an error that may be transient."""
+        """Fetch once; False after an error that may be transient. Raises _Over for a client that may not read."""
         try:
             answer = await self._context.broker_client.ask(
                 FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
-        except Problem:
+        except Problem as problem:
+            if problem.status == 403:
+                raise _Over(problem) from None
             return False
         is_well = answer.error_code is ErrorCode.none
         for topic in answer.responses:
@@ -259,6 +261,8 @@ class RecordStream:
                         await self._give(place, found.records)
                 elif found.error_code is ErrorCode.offset_out_of_range:
                     is_well = await self._skip_to_what_there_is(place) and is_well
+                elif found.error_code is ErrorCode.topic_authorization_failed:
+                    raise _Over(kafka_problem(found.error_code, f"topic {place.topic!r}"))
                 else:
                     is_well = False
         return is_well
