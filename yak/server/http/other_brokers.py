@@ -64,7 +64,9 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
     try:
         with trio.fail_after(ANSWER_SECONDS):
             async with stream:
-                return await _exchange(stream, h11.Request(method=method, target=target, headers=list(fields.items())))
+                # Latin-1, as Starlette decoded the client's Authorization header; h11 would encode text as ASCII
+                headers = [(name, value.encode("latin-1")) for name, value in fields.items()]
+                return await _exchange(stream, h11.Request(method=method, target=target, headers=headers))
     except trio.TooSlowError:
         raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError) as error:
