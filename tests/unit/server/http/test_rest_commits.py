@@ -68,3 +68,12 @@ def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer: Kafka
     handle.error = None
     consumer.commit(None, waits=True)
     assert handle.commits == [({ZERO: 5}, True), ({ZERO: 5}, True)]
+
+
+def test_commit_of_positions_after_an_asynchronous_rewind_commits_them_again(
+    consumer: KafkaConsumer, handle: Handle
+) -> None:
+    consumer.commit(None, waits=True)
+    consumer.commit({ZERO: Mark(2, "")}, waits=False)
+    consumer.commit(None, waits=True)
+    assert handle.commits == [({ZERO: 5}, True), ({ZERO: 2}, False), ({ZERO: 5}, True)]

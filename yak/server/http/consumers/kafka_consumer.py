@@ -281,6 +281,8 @@ class KafkaConsumer:
             raise kafka_failure(refused[1], f"committing the offset of {refused[0]} failed")
         if waits:
             self._inbox.committed(offsets)
+        else:
+            self._inbox.forget_committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
         """The group's committed offsets of these partitions, or of the current ones, without those that have none."""
