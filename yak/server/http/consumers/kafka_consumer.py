@@ -125,8 +125,9 @@ class KafkaConsumer:
         self._store_given()
         with explained("unsubscribing failed"):
             if self._shares:
-                self._open.close()
-                self._handle = make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+                # replaced first: a read-only call that waited for the closed handle finds the new one
+                left, self._handle = self._open, make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+                left.close()
             else:
                 self._open.consumer.unassign()
         self._shares = False
@@ -290,7 +291,13 @@ class KafkaConsumer:
         if not wanted:
             return {}
         with explained("the committed offsets are unavailable"):
-            answers = self._open.committed(wanted, _ASK_S)
+            handle = self._open
+            try:
+                answers = handle.committed(wanted, _ASK_S)
+            except RuntimeError:  # `unsubscribe` closed it while this call waited for it
+                if self._open is handle:
+                    raise
+                answers = self._open.committed(wanted, _ASK_S)
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"the committed offset of {refused[0]} is unavailable")
         return {each: Mark(found.offset, found.metadata or "") for each, found in answers.items() if found.offset >= 0}
