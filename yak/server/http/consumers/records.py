@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from yak.server.http.consumers.bodies import DataFormat
 from yak.server.http.consumers.failures import refusal, unknown_instance
-from yak.server.http.consumers.instances import Instance, Instances
+from yak.server.http.consumers.instances import Instance, Instances, Matchable
 from yak.server.http.consumers.kafka_consumer import Fetched
 from yak.server.http.problems import Problem
 
@@ -35,7 +35,8 @@ async def read(instances: Instances, instance: Instance, request: Request, wait_
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.watch)
         try:
-            body, given, kept = await instances.move(_read_in_thread, instances, instance, wait_s, bytes_max)
+            how = (instances.matchable(instance), wait_s, bytes_max)
+            body, given, kept = await instances.move(_read_in_thread, instances, instance, *how)
         except Problem as problem:  # kept out of the nursery, which would wrap it
             failure = problem
         instance.polled_at = trio.current_time()
@@ -52,9 +53,9 @@ async def read(instances: Instances, instance: Instance, request: Request, wait_
 
 
 def _read_in_thread(
-    instances: Instances, instance: Instance, wait_s: float, bytes_max: int
+    instances: Instances, instance: Instance, found: Matchable | None, wait_s: float, bytes_max: int
 ) -> tuple[bytes, list[Fetched], list[Fetched]]:
-    instances.follow_pattern(instance)
+    instances.follow_pattern(instance, found)
     taken = instance.consumer.read(wait_s, bytes_max)
     try:
         body, count = render(taken, instance.settings.data_format)

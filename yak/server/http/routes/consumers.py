@@ -114,6 +114,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = await _body(context, request, bodies.SUBSCRIPTION_BODY, bodies.subscription_of)
+    instances.check_topics(wanted.topics)
     source = "topics" if wanted.pattern is None else "pattern"
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", source):
@@ -121,7 +122,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
         instance.pattern, instance.topics_seen = wanted.pattern, None
         if wanted.pattern is not None:
             instance.source = "pattern"
-            await instances.move(instances.follow_pattern, instance)
+            await instances.move(instances.follow_pattern, instance, instances.matchable(instance))
         else:
             await instances.move(instance.consumer.subscribe, wanted.topics)
             instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
@@ -150,6 +151,7 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", "partitions"):
             raise _exclusive(instance)
+        instances.check_topics({each.topic: None for each in wanted})
         bodies.require_known(wanted, partition_counts(context))
         if wanted:
             await instances.move(instance.consumer.assign, wanted)
