@@ -108,3 +108,8 @@ def test_pattern_matches_topics_that_the_owner_may_read(monkeypatch: pytest.Monk
         assert consumer.taken == [["a", "c"]]
 
     run(test, monkeypatch)
+
+
+def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
+    """A GET keeps an instance alive."""
+    assert {route.guard for route in routes.ROUTES} == {"change"}

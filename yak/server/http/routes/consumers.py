@@ -305,8 +305,7 @@ def _route(
     parameters: tuple[Parameter, ...] = (),
     description: str = "",
 ) -> Route:
-    """One route. Reading records counts as a change, because it moves the instance; other GETs only keep it alive."""
-    only_looks = method == "GET" and not path.endswith("/records")
+    """One route. A GET counts as a change too: it keeps the instance alive, and a read of records moves it."""
     places = (_GROUP_PARAMETER,) if path == _GROUP else (_GROUP_PARAMETER, _INSTANCE_PARAMETER)
     return Route(
         method,
@@ -314,7 +313,7 @@ def _route(
         _as_the_proxy(work, [each.name for each in parameters]),
         summary,
         _TAG,
-        guard="read" if only_looks else "change",
+        guard="change",
         operation=Operation.READ,
         parameters=(*places, *parameters),
         body=body,
