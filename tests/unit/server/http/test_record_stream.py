@@ -1,5 +1,6 @@
 """A stream's bounds and its signs of life, with a broker_client that a test answers."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,14 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
-from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions, read_event_id
+from yak.server.http.routes.stream import (
+    CHUNK_BYTES,
+    EVENTS_MAX,
+    IDS_BYTES_MAX,
+    RecordStream,
+    first_positions,
+    read_event_id,
+)
 from yak.server.http.topic_partitions import LATEST, LIST_OFFSETS
 
 
@@ -174,6 +182,62 @@ def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_star
     context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
     found = trio.run(first_positions, context, ["t", "new"], {TopicPartition("t", 0): 7}, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
+
+
+def test_many_small_records_are_written_a_few_at_a_time():
+    """Rendering and sending them at once held the event loop; the records of one read are bounded in number."""
+    context = context_of(
+        image_of({"t": [1]}),
+        lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000) if asked_offset(fields) < 3_000 else b""),
+        records_per_request_max=2_000,
+    )
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    async def main():
+        with trio.move_on_after(1):
+            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    context.broker_client.answer = one_batch(context.broker_client.answer)
+    run(main)
+    counts = [data.count(b"data: ") for data in written[1:]]
+    assert max(counts) <= EVENTS_MAX
+    assert re.findall(rb"id: t:0=(\d+)\n", b"".join(written[1:])) == [b"%d" % (offset + 1) for offset in range(3_000)]
+    assert [asked_offset(fields) for _, fields, _ in context.broker_client.asked] == [0, 2_000, 3_000]
+
+
+def one_batch(answer):
+    """The answer to the fetches of a batch; a later one waits for ever."""
+
+    async def waiting(key, fields, node):
+        if asked_offset(fields) >= 3_000:
+            await trio.sleep_forever()
+        return answer(key, fields, node)
+
+    return waiting
+
+
+def test_ids_of_many_partitions_are_written_within_a_bound():
+    context = context_of(image_of({"t": [1] * 200}), lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000)))
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 4:
+            await trio.sleep_forever()
+
+    async def main():
+        positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
+        with trio.move_on_after(1):
+            await RecordStream(context, positions, "json").run(write)
+
+    run(main)
+    assert len(written) == 4
+    for data in written[1:]:
+        assert 1 < data.count(b"data: ") <= EVENTS_MAX
+        assert len(data) < 2 * IDS_BYTES_MAX
 
 
 def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():

@@ -36,11 +36,15 @@ TOPICS_MAX: Final = 16
 _MEDIA_TYPE: Final = "text/event-stream"
 CHUNK_BYTES: Final = 60 * 1024
 """Of one fetch: small, since each stream may hold one for each broker. A broker sends this little in one piece."""
+EVENTS_MAX: Final = 500
+IDS_BYTES_MAX: Final = 256 * 1024
+"""Of one write: its events, and their ids. Rendering takes about a millisecond of the loop."""
 _WAIT_MS: Final = 5_000
 _TROUBLE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
-_NO_BOUND: Final = 2**31
 RETRY_MS: Final = 2_000
+_MARK: Final = -1
+"""Stands for the offset that differs between the ids of a write; no position is negative."""
 _OFFSET: Final = "[0-9]{1,10}=[0-9]{1,19}"
 _POSITION: Final = re.compile(f"([a-zA-Z0-9._-]{{1,249}}):({_OFFSET}(?:,{_OFFSET})*)", re.ASCII)
 """With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
@@ -190,11 +194,10 @@ class RecordStream:
             await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
     def _render(self, chunk: _Chunk) -> bytes:
-        lines = []
-        head = f"event: {chunk.name}\n" if chunk.name else ""
-        for offset, text in chunk.events:
-            self._sent[chunk.place] = offset
-            lines.append(f"{head}id: {event_id(self._sent)}\ndata: {text}\n\n")
+        self._sent[chunk.place] = _MARK
+        before, _, after = event_id(self._sent).partition(f"={_MARK}")
+        head = f"event: {chunk.name}\nid: {before}" if chunk.name else f"id: {before}"
+        lines = [f"{head}={offset}{after}\ndata: {text}\n\n" for offset, text in chunk.events]
         self._sent[chunk.place] = chunk.next_offset
         return "".join(lines).encode()
 
@@ -299,13 +302,24 @@ class RecordStream:
         # to the end of the order: the leader fills its next answer with the first partitions of the request (KIP-74)
         del self._fetch_at[place]
         self._fetch_at[place] = chunk.next_offset
-        await self._to_listener.send(chunk)
+        count = max(1, min(EVENTS_MAX, IDS_BYTES_MAX // len(event_id(self._sent))))
+        for start in range(0, len(chunk.events), count):
+            events = chunk.events[start : start + count]
+            is_last = start + count >= len(chunk.events)
+            await self._to_listener.send(
+                chunk._replace(events=events, next_offset=chunk.next_offset if is_last else events[-1][0])
+            )
+        if not chunk.events:  # holes and control batches
+            await self._to_listener.send(chunk)
 
     def _show(self, place: TopicPartition, data: bytes, offset: int) -> _Chunk:
-        limit = self._context.limits.decompressed_bytes_max
-        answer_bytes_max = self._context.limits.answer_bytes_max
+        limits = self._context.limits
         read: Read = walk_from(
-            data, offset, records_max=_NO_BOUND, bytes_max=answer_bytes_max, decompressed_bytes_max=limit
+            data,
+            offset,
+            records_max=limits.records_per_request_max,
+            bytes_max=limits.answer_bytes_max,
+            decompressed_bytes_max=limits.decompressed_bytes_max,
         )
         fields = f'"topic":"{place.topic}","partition":{place.partition},'
         events = [(record.offset + 1, record_json(record, self._form, fields)) for record in read.records]
