@@ -21,7 +21,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import INT64_MAX, query_text
+from yak.server.http.bodies import INT64_MAX, in_thread, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
@@ -296,7 +296,7 @@ class RecordStream:
         offset = self._fetch_at[place]
         show = partial(self._show, place, data, offset)
         try:
-            chunk = show() if is_quick(data) else await trio.to_thread.run_sync(show)
+            chunk = show() if is_quick(data) else await in_thread(self._context, show)
         except Problem as problem:  # an unreadable batch
             chunk = self._gap(place, int(problem.more["next_offset"]), problem.message)
         # to the end of the order: the leader fills its next answer with the first partitions of the request (KIP-74)
