@@ -214,7 +214,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
         bytes_max = context.limits.consumer_answer_bytes_max
         if 0 < asked_bytes < bytes_max:
             bytes_max = asked_bytes
-        body = await read(instances, instance, request, wait_s, bytes_max)
+        body = await read(context, instances, instance, request, wait_s, bytes_max)
     return Response(body, media_type=media_type)
 
 
