@@ -65,7 +65,7 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
         with trio.fail_after(ANSWER_SECONDS):
             async with stream:
                 # Latin-1, as Starlette decoded the client's Authorization header; h11 would encode text as ASCII
-                headers = [(name, value.encode("latin-1")) for name, value in fields.items()]
+                headers = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]
                 return await _exchange(stream, h11.Request(method=method, target=target, headers=headers))
     except trio.TooSlowError:
         raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s") from None

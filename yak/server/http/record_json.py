@@ -50,7 +50,12 @@ def _payload(value: bytes | None, form: Form) -> str:
             text = value.decode()
         except UnicodeDecodeError:
             return f'"payload_base64":{_base64(value)}'
-        if form == "json" and text[:1] in _JSON_STARTS and text.strip(_BLANKS) not in ("", "null") and is_strict_json(text):
+        if (
+            form == "json"
+            and text[:1] in _JSON_STARTS
+            and text.strip(_BLANKS) not in ("", "null")
+            and is_strict_json(text)
+        ):
             # In JSON a line end can only be between tokens, where a blank is equivalent.
             return f'"payload":{_LINE_ENDS.sub(" ", text)}'
         return f'"payload_text":{_quote(text)}'

@@ -191,7 +191,9 @@ def test_access_names_the_operation_and_the_resource(guarded, operation, path_pa
 _QUERY = b"topic=orders&group=billing&name=orders"
 _ABOUT_ONE_TOPIC = ("/api/isr", "/metadata/leader")
 _ABOUT_THE_CLUSTER = [
-    route for route in ROUTES if route.operation is None and "{" not in route.path and route.path not in _ABOUT_ONE_TOPIC
+    route
+    for route in ROUTES
+    if route.operation is None and "{" not in route.path and route.path not in _ABOUT_ONE_TOPIC
 ]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-
 from types import SimpleNamespace
 
 import pytest

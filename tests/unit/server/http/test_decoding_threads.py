@@ -11,7 +11,6 @@ from fake_context import context_of, image_of
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_writer import build_batch
-
 from yak.server.http.consumers import records
 from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.kafka_consumer import Fetched
@@ -95,9 +94,7 @@ class Consumer:
 
 
 async def consumed_by_instance(context):
-    instances = SimpleNamespace(
-        follow_pattern=lambda *_: None, matchable=lambda _: None, move=trio.to_thread.run_sync
-    )
+    instances = SimpleNamespace(follow_pattern=lambda *_: None, matchable=lambda _: None, move=trio.to_thread.run_sync)
     made = SimpleNamespace(consumer=Consumer(), settings=Settings(data_format="json"), is_gone=False)
     request = SimpleNamespace(receive=trio.sleep_forever)
     await records.read(context, instances, made, request, 1.0, 1 << 20)
@@ -113,7 +110,10 @@ async def snapshot(context):
     monkeypatch.setattr(event_stream, "all_rows", rows)
     context.parts[event_stream.cluster_view] = SimpleNamespace(look=dict)
     shown = event_stream.EventStream.__new__(event_stream.EventStream)
-    shown._context, shown._asked = context, SimpleNamespace(subscription=SimpleNamespace(wish=SimpleNamespace(topic=None)))
+    shown._context, shown._asked = (
+        context,
+        SimpleNamespace(subscription=SimpleNamespace(wish=SimpleNamespace(topic=None))),
+    )
     ring = SimpleNamespace(event_id=str, next=1)
     assert (await shown._snapshot(ring)).startswith(b"id: 0\nevent: snapshot\ndata: {")
 

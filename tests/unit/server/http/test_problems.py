@@ -52,7 +52,9 @@ def test_more_fields_and_headers_go_with_it() -> None:
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: (
-        st.lists(inner, max_size=7) | st.lists(inner, max_size=7).map(tuple) | st.dictionaries(st.text() | st.integers(), inner)
+        st.lists(inner, max_size=7)
+        | st.lists(inner, max_size=7).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), inner)
     ),
     max_leaves=30,
 )
