@@ -1,5 +1,6 @@
 """Large answers are decoded and rendered by one thread at a time: many would hold the GIL in turn, and the loop would wait."""
 
+import json
 import threading
 import time
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from yak.server.http.consumers import records
 from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.kafka_consumer import Fetched
 from yak.server.http.events import stream as event_stream
+from yak.server.http.other_brokers import OtherAnswer
 from yak.server.http.routes import consume, stream
 
 PLACE = TopicPartition("t", 0)
@@ -102,6 +104,11 @@ async def consumed_by_instance(context):
     assert made.consumer.back == []
 
 
+async def answered_by_another_broker(context):
+    answer = OtherAnswer(200, b"[%b]" % (b" " * 200_000))
+    assert await answer.json(context) == []
+
+
 async def snapshot(context):
     async def rows(*_):
         return []
@@ -125,6 +132,7 @@ async def snapshot(context):
         (stream, "walk_from", streamed),
         (records, "render", consumed_by_instance),
         (event_stream, "large_json_bytes", snapshot),
+        (json, "loads", answered_by_another_broker),
     ],
 )
 def test_large_answers_are_made_by_one_thread_at_a_time(module, name, read, monkeypatch):

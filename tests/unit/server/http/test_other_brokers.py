@@ -35,7 +35,7 @@ def test_authorization_that_is_no_ascii_is_sent_as_the_client_sent_it(monkeypatc
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
             found = await other_brokers.ask_broker(context, context.broker.image.brokers[2], "POST", "/api/x")
-        assert (found.status, await found.json()) == (202, {})
+        assert (found.status, await found.json(context)) == (202, {})
         assert b"\r\nauthorization: " + sent + b"\r\n" in received
 
     trio.run(main)
