@@ -30,6 +30,9 @@ class Consumer:
         self.taken: list[list[Any]] = []
         self.log_lines: deque[str] = deque()
 
+    def end_soon(self) -> None:
+        pass
+
     def open(self, *_: object) -> None:
         pass
 
@@ -113,3 +116,24 @@ def test_pattern_matches_topics_that_the_owner_may_read(monkeypatch: pytest.Monk
 def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
     """A GET keeps an instance alive."""
     assert {route.guard for route in routes.ROUTES} == {"change"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_instance_that_is_created_while_the_broker_stops_is_refused(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(context: Any, _consumer: Consumer) -> None:
+        instances = context.part(Instances)
+        instances._context.shell.nursery = SimpleNamespace(start_soon=lambda *_: None)
+
+        def stop(_self: Consumer, *_: object) -> None:
+            trio.from_thread.run_sync(lambda: instances._start_closing(instances._table["g", "late"]))
+            if fails:
+                raise Problem(503, "unreachable", "no broker")
+
+        monkeypatch.setattr(Consumer, "open", stop)
+        with pytest.raises(Problem) as refused:
+            await instances.create("g", Settings("late"))
+        assert refused.value.status == 503
+
+    run(test, monkeypatch)

@@ -154,8 +154,11 @@ class Instances:
                 opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255], login)
                 await trio.to_thread.run_sync(opening, limiter=self._threads)
         except BaseException:
-            self._start_closing(instance)
+            if not instance.is_gone:
+                self._start_closing(instance)
             raise
+        if instance.is_gone:  # the broker began to stop meanwhile
+            raise _stopping()
         instance.is_open = True
         instance.used_at = trio.current_time()
         if not self._is_tending:
@@ -166,7 +169,7 @@ class Instances:
     def _check_room(self, group: str, name: str) -> None:
         limits = self._context.limits
         if self._is_stopping:
-            raise refusal(503, 50302, "stopping", "this broker is stopping", "use another broker")
+            raise _stopping()
         if (group, name) in self._table:
             raise refusal(
                 409,
@@ -376,6 +379,10 @@ class Instances:
     def _note_bug(self, error: Exception) -> None:
         self._context.shell.counters.bugs += 1
         self._context.shell.rate_limit.write("error", "rest-consumer-bug", {"what": type(error).__name__}, error=error)
+
+
+def _stopping() -> Problem:
+    return refusal(503, 50302, "stopping", "this broker is stopping", "use another broker")
 
 
 def _too_many(message: str, hint: str) -> Problem:
