@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import h11
 import trio
+from h11 import _readers
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.events import Event as StreamEvent
@@ -43,6 +44,11 @@ _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]+)([^#]*)", re.IGNORECASE)
 _END: Final = b"\r\n\r\n"
 _HEADER_OVERHEAD: Final = 4
 _VERSIONS: Final = (b"1.1", b"1.0")
+
+
+# h11's pattern has blanks, a value that may be empty, and blanks: a line of n blanks with a byte that no value may have
+# took n^2 steps. The first blanks are taken for good here, which matches the same lines.
+_readers.header_field_re = re.compile(_readers.header_field_re.pattern.replace(rb":[ \t]*(", rb":[ \t]*+("))
 
 
 class HttpConnection(TCPServer):
