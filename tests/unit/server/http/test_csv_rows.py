@@ -157,8 +157,12 @@ def test_utf_16_without_its_byte_order_is_refused_with_a_hint():
     assert "utf-16-le" in refused.value.hint
 
 
-@pytest.mark.parametrize(("cell_chars", "rows_in_batches"), [(10, [500, 500, 20]), (5_000, [10] * 102)])
-def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatch, cell_chars, rows_in_batches):
+@pytest.mark.parametrize(
+    ("row", "rows_in_batches"),
+    [(b"x" * 10, [500, 500, 20]), (b"x" * 5_000, [10] * 102), (b"," * 5_000, [10] * 102)],
+    ids=["narrow", "wide", "many cells"],
+)
+def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatch, row, rows_in_batches):
     context = context_of(image_of({"t": [1]}), None, csv_batch_chars_max=50_000)
     written = []
 
@@ -168,8 +172,8 @@ def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatc
         written.append(lane.written)
 
     async def pieces():
-        yield b"a\n"
-        yield (b"x" * cell_chars + b"\n") * 1_020
+        yield b",".join([b"c%d" % number for number in range(row.count(b",") + 1)]) + b"\n"
+        yield (row + b"\n") * 1_020
 
     async def main():
         upload = CsvUpload(context, "t", pieces(), CsvRows("utf-8", ",", 1_000_000), None)
@@ -179,5 +183,6 @@ def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatc
         assert upload.progress.written == 1_020
 
     monkeypatch.setattr(csv_upload, "write", write)
+    monkeypatch.setattr(csv_upload, "COLUMNS_MAX", 10_000)
     trio.run(main)
     assert written == rows_in_batches

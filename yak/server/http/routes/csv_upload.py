@@ -316,7 +316,7 @@ class CsvUpload:
         while True:
             for row in self._held:
                 batch.append(row)
-                batch_chars += sum(map(len, row.cells))
+                batch_chars += len(row.cells) + sum(map(len, row.cells))
                 if len(batch) >= limits.csv_rows_per_batch or batch_chars >= limits.csv_batch_chars_max:
                     await self._write(batch)
                     yield self.progress
