@@ -106,8 +106,7 @@ def test_line_of_blanks_is_refused_at_once(before: bytes) -> None:
     connection = StrictConnection(1_000_000)
     connection.receive_data(before + b"X:" + b" " * 500_000 + b"\0\r\n\r\n")
     with pytest.raises(h11.RemoteProtocolError, match="illegal header line"):
-        while connection.next_event() is not h11.NEED_DATA:
-            pass
+        list(iter(connection.next_event, h11.NEED_DATA))
 
 
 def test_blanks_around_a_value_are_no_part_of_it() -> None:
