@@ -293,6 +293,12 @@ class Inbox(Generic[R]):
         with self._lock:
             self._committed.update(offsets)
 
+    def forget_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """What is committed of these is unknown: `uncommitted` has their positions."""
+        with self._lock:
+            for each in partitions:
+                self._committed.pop(each, None)
+
     def stored(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """librdkafka has these offsets for its next periodic commit."""
         with self._lock:
