@@ -12,6 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
@@ -71,8 +72,12 @@ class Deliveries:
 
     def unseen_failure(self) -> SendFailed | None:
         """One error for all unchecked failed sends, which are then dropped; None when there are none."""
-        unseen = [each for each in self._failed if not each.was_looked_at]
-        self._failed.clear()
+        unseen: list[Delivery] = []
+        with suppress(IndexError):
+            while True:  # not an iteration: other threads add failures and flush meanwhile
+                delivery = self._failed.popleft()
+                if not delivery.was_looked_at:
+                    unseen.append(delivery)
         if not unseen:
             return None
         first = unseen[0].exception()
