@@ -17,7 +17,7 @@ from yak.errors import NothingInTime, StartRefused, UsageError, YakError
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
-from yak.local.state import load
+from yak.local.state import load, locked
 from yak.local.supervise import LogFollower, supervise
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -283,3 +283,42 @@ def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster: LocalCl
         assert servers() == []
     finally:
         end_processes_of(cluster.data_dir)
+
+
+def test_halted_broker_is_started_again_after_the_command_that_changes_the_cluster(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
+    cluster.up(UpSettings(port=0, supervised=True))
+    restarts: list[YakError | None] = []
+    asked = threading.Event()
+
+    def halt_while_another_command_works() -> None:
+        time.sleep(0.2)
+        with locked(cluster.data_dir):
+            cluster.kill(1)
+            with open(cluster.log_path("node-1"), "a") as log:
+                log.write("ERROR   broker-halted event=TimerDue exit_code=6\n")
+            time.sleep(0.5)
+
+    def restarted(_node_id: int, error: YakError | None) -> None:
+        restarts.append(error)
+        if error is None:
+            asked.set()
+
+    other = threading.Thread(target=halt_while_another_command_works)
+    other.start()
+    limit = threading.Timer(10.0, asked.set)
+    limit.start()
+    supervise(
+        cluster,
+        asked,
+        on_line=lambda *_: None,
+        on_change=lambda *_: None,
+        on_redis_gone=lambda: None,
+        on_restart=restarted,
+    )
+    limit.cancel()
+    other.join()
+    assert restarts == [None]
+    assert cluster.status().brokers[0].state == "running"
