@@ -291,11 +291,12 @@ class Consumer:
             if self._is_subscribed:
                 self._handle.consumer.unsubscribe()
             else:
-                self._handle.consumer.unassign()
+                self._handle.assign({})
                 self._handle.inbox.forget(ours)
 
     def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
-        """Read these partitions outside of group management. Replaces an earlier assignment.
+        """Read these partitions outside of group management. Replaces an earlier assignment, and ends a subscription: the
+        group revokes its partitions first.
 
         A mapping gives the start offsets. Otherwise reading starts at the group's committed offsets, or as
         `auto_offset_reset` says. Names are resolved now: `"latest"` includes records that are sent after this returns.
@@ -309,13 +310,25 @@ class Consumer:
             starts = {each: self._places.resolve(each, where) for each, where in wanted.items()}
         else:
             starts = self._places.own_starts(partitions)
+        if self._is_subscribed:
+            self._end_subscription()
         self._handle.inbox.forget(self.assignment())
         with explaining("the partitions could not be assigned"):
             self._handle.assign(starts)
-        self._is_subscribed = False
         for each, offset in starts.items():
             self._handle.inbox.seek(each, offset)
         return self
+
+    def _end_subscription(self) -> None:
+        """Leave the group. A revocation that came later would take the partitions of `assign` away."""
+        with explaining("the subscription could not be ended"):
+            self._handle.consumer.unsubscribe()
+        deadline = time.monotonic() + self._timeout_s
+        self.reading.fetch(0.0, 1)  # an assignment may be waiting, which is revoked then
+        while self.assignment() and time.monotonic() < deadline:
+            self.reading.fetch(SLICE_S, 1)
+        self._handle.inbox.forget_all()
+        self._is_subscribed = False
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions, from the group or from `assign`."""
