@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import closed, explaining, translated, with_notes
+from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, translated, with_notes
 from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.consumer import (
@@ -155,8 +155,12 @@ class Reading:
             self.fetch(0.0, 1)
 
     def take(self, count: int) -> list[Message]:
-        """At most `count` of the buffered records, at once."""
+        """At most `count` of the buffered records, at once. Raises UsageError (`usage`) for a count below 1."""
         self.require_open()
+        if count < 1:
+            raise bad_argument(
+                f"max_messages={count} gives no record", "it is 1 or more", "poll(timeout=0) does not wait"
+            )
         return self._handle.inbox.take(count)
 
     def fetch(self, wait_s: float, count: int) -> None:
@@ -378,6 +382,13 @@ class Consumer:
             offsets = {up_to.topic_partition: up_to.offset + 1}
         else:
             offsets = dict(up_to)
+        for partition, offset in offsets.items():
+            if not is_whole_number(offset):
+                raise bad_argument(
+                    f"offset {offset!r} of {partition} cannot be committed",
+                    "a committed offset is where to go on, from 0 on",
+                    'consumer.watermarks(partition) has the offsets of "earliest" and "latest"',
+                )
         if not offsets:
             return {}
         with explaining("the offsets were not committed"):
