@@ -125,9 +125,7 @@ def supervise(
     return True
 
 
-def _start_again(
-    cluster: LocalCluster, restarts: Restarts, on_restart: Callable[[int, YakError | None], None]
-) -> None:
+def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable[[int, YakError | None], None]) -> None:
     names = restarts.take_due()
     if not names:
         return
