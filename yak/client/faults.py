@@ -47,8 +47,10 @@ def add_to_all(addresses: Iterable[str], rule: Mapping[str, object], *, timeout_
         for address in addresses:
             asked.append(address)
             add_fault(address, rule, timeout_s=timeout_s)
-    except YakError:
-        for address in asked:  # the last one too: it may have the rule, and its answer was lost
+    except YakError as error:
+        if isinstance(error, UsageError):
+            asked.pop()  # it refused; one that did not answer may have the rule
+        for address in asked:
             with contextlib.suppress(YakError):
                 clear_faults(address, str(rule["id"]), timeout_s=timeout_s)
         raise

@@ -74,10 +74,10 @@ def test_broker_that_does_not_answer_is_unreachable(wire: type[FakeConnection], 
 
 def test_rule_is_on_all_brokers_or_on_none(wire: type[FakeConnection]) -> None:
     refusal = {"error": {"code": "faults-off", "message": "off", "why": "", "try": []}}
-    wire.answers = [{"result": "a"}, {"result": "a"}, refusal, OSError("gone"), {"result": ["a"]}, {"result": []}]
+    wire.answers = [{"result": "a"}, {"result": "a"}, refusal, OSError("gone"), {"result": ["a"]}]
     with pytest.raises(YakError, match="off"):
         faults.add_to_all(["b1:1", "b2:1", "b3:1"], {"id": "a"}, timeout_s=1)
-    assert wire.asked[3:] == [(each, {"do": "clear", "id": "a"}) for each in ("b1:1", "b2:1", "b3:1")]
+    assert wire.asked[3:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
 
 
 def test_rule_is_cleared_from_the_broker_whose_answer_was_lost(wire: type[FakeConnection]) -> None:
