@@ -447,7 +447,14 @@ class ConsumerHandle(Generic[R]):
 
         None is the group's committed offset.
         """
-        self.consumer.assign(self.wires_at(starts))
+        if not self._is_cooperative:
+            self.consumer.assign(self.wires_at(starts))
+            return
+        # Once a group assigned by a cooperative protocol, librdkafka refuses assign() (_STATE), also after unsubscribe().
+        if before := self.consumer.assignment():
+            self.consumer.incremental_unassign(before)
+        if starts:
+            self.consumer.incremental_assign(self.wires_at(starts))
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
