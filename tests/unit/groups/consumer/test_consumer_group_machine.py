@@ -250,7 +250,8 @@ class Group(RuleBasedStateMachine):
                 rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
                 new_member_id=client.member_id,
             )
-            client.epoch, client.must_say_all = answer["generation_id"], False
+            # Without the answer to its SyncGroup it joins again: no record tells the next coordinator to expect one.
+            client.epoch, client.must_say_all = answer["generation_id"], answer_is_lost
             if not answer_is_lost:
                 given = self.one.sync_classic(client.member_id, client.epoch, instance_id=client.instance_id)
                 client.wanted = with_ids(given.items(), self.one.topics)
