@@ -93,7 +93,7 @@ HEADS: Final[dict[str, tuple[bytes, int | str, str]]] = {
     "a NUL in the path": (request("GET", "/health%00"), 404, "not-found"),
     "a path that is no UTF-8": (request("GET", "/%ff%fe"), 404, "not-found"),
     "a slash too many": (request("GET", "/health/", host="localhost"), 404, "not-found"),
-    "another server's address": (request("GET", "http://evil.example/health"), 404, "not-found"),
+    "another server's address": (request("GET", "http://evil.example/health"), 421, "wrong-host"),
     "an unknown path with a page's own Host": (request("GET", "/nothing/", host="evil.example"), 404, "not-found"),
     "OPTIONS": (request("OPTIONS", "/health"), 405, "method-not-allowed"),
     "OPTIONS of everything": (request("OPTIONS", "*"), 404, "not-found"),
