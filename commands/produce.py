@@ -451,7 +451,7 @@ def run(g: "Globals", request: Request) -> int:
         source.skip(source.checkpoint.read() if source.checkpoint else 0)
         _prepare_topic(g, request, topic)
         producer = _open_producer(g, request)
-        sender = RecordSender(g.bootstrap_servers, topic, acks=ACKS[request.acks], producer=producer)
+        sender = RecordSender(topic, producer, acks=ACKS[request.acks])
         started = time.monotonic()
         if request.transactional:
             return _send_in_transaction(g, request, source, sender, producer, started)
