@@ -10,7 +10,7 @@ import typer
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
 from yak.ids import TopicPartition
-from yak.spark.jobs.archive import OLD_MANIFEST, SCHEMA
+from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import SparkOptions, key_values
@@ -46,7 +46,7 @@ class ReplayState:
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
             raise _of_another(files.folder, said)
-        return cls(files, {"ranges": listed, **found})  # earlier versions stored no ranges
+        return cls(files, found)
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
@@ -187,11 +187,7 @@ def _records(spark: "SparkSession", options: Options) -> "DataFrame":
     topics = [name.partition("=")[2] for name in files.names(files.folder) if name.startswith("topic=")]
     if options.topic not in topics:
         raise _no_records(options, f"it has {', '.join(topics)}" if topics else "it is no archive, or an empty one")
-    rows = spark.read.schema(SCHEMA).parquet(files.folder).where(f.col("topic") == options.topic)
-    if files.exists(files.at(OLD_MANIFEST)):
-        # An earlier version's job that was killed may have left a file beside those that it was made of.
-        rows = rows.dropDuplicates(["topic", "partition", "offset"])
-    return rows
+    return spark.read.schema(SCHEMA).parquet(files.folder).where(f.col("topic") == options.topic)
 
 
 def _ranges(rows: "DataFrame", options: Options) -> Ranges:
