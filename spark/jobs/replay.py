@@ -13,7 +13,7 @@ from yak.ids import TopicPartition
 from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import SparkOptions, key_values
+from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
 from yak.spark.jobs.sinks import Running
 
 if TYPE_CHECKING:
@@ -108,25 +108,13 @@ class Options(SparkOptions):
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME", help="The archived topic.")]
     into: Annotated[str, typer.Option("--into", metavar="NAME", help="The topic to write to.")]
     checkpoint_dir: Annotated[str, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.")]
-    bootstrap: Annotated[
-        str,
-        typer.Option(
-            "--bootstrap",
-            "-b",
-            metavar="HOST:PORT,...",
-            envvar="YAK_BOOTSTRAP_SERVERS",
-            help="Ask these brokers first.",
-        ),
-    ] = "127.0.0.1:9092"
+    bootstrap: Annotated[str, BOOTSTRAP] = "127.0.0.1:9092"
     from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records since then.  [all]")] = None
     to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before then.  [all]")] = None
     chunk_rows: Annotated[
         int, typer.Option("--chunk-rows", metavar="N", min=1, help="Records between two entries in the checkpoint.")
     ] = 1_000_000
-    option: Annotated[
-        tuple[str, ...],
-        typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client)."),
-    ] = ()
+    option: Annotated[tuple[str, ...], OPTION] = ()
 
     def check(self) -> None:
         """Check the options. Raises UsageError."""
