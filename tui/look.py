@@ -79,6 +79,8 @@ class Look:
         if self.zone == "relative":
             return format_age(now_ms - time_ms)
         moment = _moment(time_ms, self.zone)
+        if moment is None:
+            return f"{time_ms:.0f} ms"
         text = moment.strftime("%H:%M:%S") + (f".{int(time_ms) % 1000:03}" if millis else "")
         return text + ("Z" if self.zone == "utc" else "")
 
@@ -89,6 +91,8 @@ class Look:
         if self.zone == "relative":
             return format_age(now_ms - time_ms)
         moment = _moment(time_ms, self.zone)
+        if moment is None:
+            return f"{time_ms:.0f} ms"
         zone = "Z" if self.zone == "utc" else moment.strftime("%z")
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
 
@@ -124,6 +128,10 @@ def _means(values: list[float], width: int) -> list[float]:
     return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
 
 
-def _moment(time_ms: float, zone: Zone) -> datetime:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment if zone == "utc" else moment.astimezone()
+def _moment(time_ms: float, zone: Zone) -> datetime | None:
+    """None outside of the years 1 to 9999: a record's timestamp may be any number, as of microseconds."""
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+        return moment if zone == "utc" else moment.astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -6,7 +6,7 @@ What the classes do is said at `yak.Producer`, `yak.Consumer` and `yak.Client`; 
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, ClassVar, TypeVar
 
 from yak.client.api.asynchronous.client import AsyncClient
@@ -27,8 +27,17 @@ class _Asyncio:
     cancelled: type[BaseException] = asyncio.CancelledError
 
     async def wait(self, future: Future[_T]) -> _T:
-        """Shielded, for the future is not ours to cancel."""
-        return await asyncio.shield(asyncio.wrap_future(future))
+        """A cancelled wait leaves the future alone. `asyncio.wrap_future` would look at its exception all the same."""
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def wake(_future: Future[_T]) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(done.set)
+
+        future.add_done_callback(wake)
+        await done.wait()
+        return future.result()
 
     async def wait_through(self, future: Future[_T]) -> _T:
         """A cancellation comes once in asyncio, so it is kept, and raised when the future is done."""

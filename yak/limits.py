@@ -149,7 +149,7 @@ ACL_DECISION_NAME_LENGTH_MAX: Final = 256
 # ------------------------------------------------------------------------------------------------------------- groups
 
 GROUP_STRING_BYTES_MAX: Final = 32_000
-"""Group, member and instance ids, names of assignors: the records of `__consumer_offsets` have 16-bit lengths."""
+"""Group, member, instance and transactional ids, names of assignors: coordinators' records have 16-bit lengths."""
 OFFSET_METADATA_BYTES_MAX: Final = 32_000
 """Maximum of `offset.metadata.max.bytes`, for the same reason."""
 GROUP_METADATA_BYTES_MAX: Final = 64 * MIB

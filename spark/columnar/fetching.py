@@ -148,7 +148,7 @@ class PartitionFetch:
     def nothing_yet(self, why: str, *, is_gone: bool) -> None:
         """Pause, and repeat a request without records; `is_gone` if the offset seems not to exist."""
         if is_gone:
-            self._seems_gone(why, None)
+            self._seems_gone(why)
         if time.monotonic() > self._deadline:
             self._give_up(why)
         time.sleep(_PAUSE_S_MIN)
@@ -170,7 +170,7 @@ class PartitionFetch:
         self._disconnect()
         why = _RETRIED[error_code]
         if error_code == _UNKNOWN_TOPIC:
-            self._seems_gone(why, None)
+            self._seems_gone(why)
         self._retry(why)
 
     # ------------------------------------------------------------------------------------------------------ one attempt
@@ -243,17 +243,18 @@ class PartitionFetch:
         if self._offset < earliest:
             raise Gone(f"the log begins at offset {earliest} now", earliest)
         if self._offset > latest:
-            self._seems_gone(f"the log ends at offset {latest}", latest)
+            self._seems_gone(f"the log ends at offset {latest}")
         return self._retry("the offset was out of range")
 
     # ---------------------------------------------------------------------------------------------- errors and timeouts
 
-    def _seems_gone(self, why: str, earliest: int | None) -> None:
+    def _seems_gone(self, why: str) -> None:
+        """Raise Gone once the offset has looked missing for so long. What the log gets now is below the range's offsets."""
         now = time.monotonic()
         if self._gone_since is None:
             self._gone_since = now
         if now - self._gone_since > min(GONE_PATIENCE_S, self._settings.timeout_ms / 2000.0):
-            raise Gone(why, earliest)
+            raise Gone(why, None)
 
     def _retry(self, why: str) -> None:
         if time.monotonic() + self._pause_s > self._deadline:

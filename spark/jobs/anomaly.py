@@ -44,6 +44,10 @@ class Options(EventOptions):
             raise unsupported("--alpha or --threshold out of range", "alpha is between 0 and 1, a threshold above 0")
 
 
+_FARTHEST = 1e150
+"""A value farther from the mean counts as that far: its square is infinite, and an infinite variance would stay so."""
+
+
 @dataclass(slots=True)
 class Running:
     """Running statistics of one key: number of values, weighted mean and variance (West, 1979)."""
@@ -59,11 +63,13 @@ class Running:
         return (number - self.mean) / math.sqrt(self.variance) if self.variance > 0.0 else None
 
     def add(self, number: float, alpha: float) -> None:
-        """Add a value."""
+        """Add a value; an infinite one would stay in the mean, and is left out."""
+        if math.isinf(number):
+            return
         if self.seen == 0:
             self.mean = number
         else:
-            difference = number - self.mean
+            difference = max(-_FARTHEST, min(_FARTHEST, number - self.mean))
             self.mean += alpha * difference
             self.variance = (1.0 - alpha) * (self.variance + alpha * difference * difference)
         self.seen += 1

@@ -48,17 +48,20 @@ class Options(windows.WindowOptions):
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Mean, least, greatest and percentiles of a field of JSON values, by key and window.
 
-    `count` is of records with the number, `malformed` of those without it (--mode permissive). Results do not depend on
-    how the records fell into batches.
+    `count` is of records with the number, `malformed` of those without it (--mode permissive), and of numbers from 1e29 on,
+    which no exact sum holds. Results do not depend on how the records fell into batches.
     """
     from pyspark.sql import functions as f
 
     rows = windows.with_watermark(numbers(spark, options, options.field), options)
+    # cast and sum fail the query at NaN, at an infinite and at a large number, and at a sum of them
+    rows = rows.withColumn("exact", f.col("number").try_cast(_EXACT))
+    rows = rows.withColumn("number", f.when(f.col("exact").isNotNull(), f.col("number")))
     ranks = options.ranks()
     sums = [
         f.count("number").alias("count"),
         f.sum(f.when(f.col("number").isNull(), 1).otherwise(0)).alias("malformed"),
-        f.sum(f.col("number").cast(_EXACT)).alias("total"),
+        f.try_sum("exact").alias("total"),
         f.min("number").alias("min"),
         f.max("number").alias("max"),
     ]

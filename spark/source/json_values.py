@@ -169,7 +169,10 @@ def _map(kind: MapType, path: str) -> Converter:
     def checked(value: Any) -> Any:
         if not isinstance(value, dict):
             raise Mismatch(path, "an object", value)
-        return [(key, None if each is None else convert(each)) for key, each in value.items()]
+        try:
+            return [(_text(key), None if each is None else convert(each)) for key, each in value.items()]
+        except UnicodeEncodeError:
+            raise Mismatch(path, "a map with keys in UTF-8", value) from None
 
     return checked
 
@@ -195,6 +198,8 @@ def _decimal(kind: DecimalType, path: str) -> Converter:
             if isinstance(value, bool) or not isinstance(value, int | float | str | decimal.Decimal):
                 raise ValueError
             found = decimal.Decimal(repr(value) if isinstance(value, float) else value).quantize(quantum, context=exact)
+            if not found.is_finite():  # quantize returns NaN as it is, and no comparison takes it
+                raise ValueError
         except (ValueError, decimal.InvalidOperation):
             raise Mismatch(path, kind.simpleString(), value) from None
         if abs(found) >= limit:
@@ -208,7 +213,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         value.encode()  # raises for a lone surrogate, which JSON can contain and UTF-8 cannot
         return value
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)  # a Decimal
     text.encode()
     return text
 
@@ -216,7 +221,7 @@ def _text(value: Any) -> str:
 def _real(value: Any) -> float:
     if isinstance(value, str) and value in _NOT_FINITE:
         return float(_NOT_FINITE[value])
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError
     return float(value)
 
@@ -290,7 +295,7 @@ class JsonParser:
         self.type = to_arrow_type(schema, timezone="UTC")
         self._convert = object_converter(schema)
         self._by_arrow = _is_alike(schema)
-        self._parse_float = Decimal if _has_decimal(schema) else None
+        self._parse_float = _parse_exactly if _has_decimal(schema) else None
 
     def parse(self, values: Any) -> Parsed:
         """The struct array of a binary array without nulls, with one row per value."""
@@ -349,6 +354,14 @@ class JsonParser:
             if mismatches:
                 wrong[index] = str(mismatches[0])
         return Parsed(pa.array(rows, self.type), wrong)
+
+
+def _parse_exactly(text: str) -> Decimal | float:
+    """A number with a fraction or an exponent, for a schema with decimals; columns of other types take it too."""
+    try:
+        return Decimal(text)
+    except decimal.InvalidOperation:  # an exponent of 19 digits and more: infinite, or 0
+        return float(text)
 
 
 def _is_alike(kind: DataType) -> bool:

@@ -50,10 +50,14 @@ def batches(task: RangePartition, options: ReadOptions) -> Iterator[Any]:
             return
         from yak.spark.columnar.read import read
 
+        has_begun = False
         try:
-            yield from read(wanted, settings)
+            for batch in read(wanted, settings):
+                has_begun = True
+                yield batch
         except UnsupportedSetting as error:
-            if options.client is not None:
+            # After a batch the leader has moved to a broker that is too old: from its start the task would read it twice.
+            if options.client is not None or has_begun:
                 raise
             log.warning("%s is read through librdkafka: %s", wanted.topic, error)
             yield from _by_librdkafka(wanted, options, settings)

@@ -5,6 +5,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import trio
@@ -360,3 +361,23 @@ def test_a_cancelled_member_leaves_at_once_and_can_still_commit(client: yak.Clie
         assert [consumer.committed(TopicPartition(topic, number)) for number in range(4)] == [25] * 4
     # Had the member not left, the group would wait for its session of 45 s.
     assert time.monotonic() - started < 40
+
+
+@pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
+@pytest.mark.parametrize("unsubscribes", [True, False])
+def test_assign_after_a_subscription_reads_what_was_assigned(
+    client: yak.Client, topic: str, group: str, options: dict[str, Any], unsubscribes: bool
+) -> None:
+    revoked: list[TopicPartition] = []
+    with client.consumer(group_id=group, **options) as consumer:
+        consumer.subscribe(topic, on_revoked=revoked.extend)
+        joined(consumer, 4)
+        if unsubscribes:
+            consumer.unsubscribe()
+        for partition in (1, 2):
+            consumer.assign({TopicPartition(topic, partition): 20})
+            assert read(consumer, 5) == [4 * offset + partition for offset in range(20, 25)]
+            assert consumer.assignment() == [TopicPartition(topic, partition)]
+        assert sorted(revoked) == [TopicPartition(topic, number) for number in range(4)]
+        consumer.unsubscribe()
+        assert (consumer.poll(0.5), consumer.assignment()) == ([], [])

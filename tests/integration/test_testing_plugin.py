@@ -155,6 +155,72 @@ def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples: Examp
     examples.run().assert_outcomes(passed=8)
 
 
+def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Examples) -> None:
+    examples.write(
+        test_clients="""
+        import pytest
+        from yak.acls.bindings import AclBinding, AccessControlEntry, Operation, PatternType, Permission
+        from yak.acls.bindings import ResourcePattern, ResourceType
+        from yak.acls.filters import AclFilter
+        from yak.client.acls import create_acls, describe_acls
+        from yak.client.admin import Admin
+        from yak.client.quotas import alter_quotas, describe_quotas
+        from yak.client.users import set_password, user_rows
+
+        seen = []
+
+        def test_first(yak_cluster):
+            seen.append(yak_cluster.bootstrap)
+
+        def test_quota(yak_cluster):
+            assert yak_cluster.bootstrap == seen[-1]
+            rate = {"producer_byte_rate": 1.0}
+            alter_quotas(yak_cluster.bootstrap, (("client-id", None),), rate, validate_only=False, timeout_s=5)
+
+        def test_user(yak_cluster):
+            assert describe_quotas(yak_cluster.bootstrap, None, timeout_s=5) == []
+            set_password(Admin(yak_cluster.bootstrap), "bob", "secret", ["SCRAM-SHA-256"], 4096)
+
+        def test_no_user(yak_cluster):
+            assert user_rows(Admin(yak_cluster.bootstrap)) == []
+
+        SECURED = pytest.mark.yak(
+            configs={
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS",
+            }
+        )
+
+        @SECURED
+        def test_acl(yak_cluster):
+            entry = AccessControlEntry("User:bob", "*", Operation.READ, Permission.DENY)
+            binding = AclBinding(ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL), entry)
+            create_acls(yak_cluster.bootstrap, [binding], timeout_s=5)
+            seen.append(yak_cluster.bootstrap)
+
+        @SECURED
+        def test_no_acl(yak_cluster):
+            assert describe_acls(yak_cluster.bootstrap, AclFilter(), timeout_s=5) == []
+            seen.append(yak_cluster.bootstrap)
+
+        @SECURED
+        def test_an_unchanged_cluster_is_used_again(yak_cluster):
+            assert yak_cluster.bootstrap == seen[-1]
+
+        OLD = pytest.mark.yak(as_kafka="2.0")
+
+        @OLD
+        def test_old(yak_cluster):
+            seen.append(yak_cluster.bootstrap)
+
+        @OLD
+        def test_old_again(yak_cluster):
+            assert yak_cluster.bootstrap == seen[-1]
+        """
+    )
+    examples.run().assert_outcomes(passed=9)
+
+
 def test_what_a_test_does_to_a_broker_is_done_and_is_over_before_the_next(examples: Examples) -> None:
     examples.write(
         test_deeds="""

@@ -18,7 +18,6 @@ SLOW = {
     "aborted-offsets-applied",
     "any-proof-believed",
     "broker-epoch-ignored-on-return",
-    "closed-before-import",
     "cold-read-empty",
     "commit-acked-unreplicated",
     "compacted-past-the-watermark",
@@ -54,8 +53,6 @@ SLOW = {
     "quorum-read-by-any-fetch",
     "quorum-snapshot-keeps-log",
     "quorum-vote-by-length",
-    "redis-closed-before-commit",
-    "redis-open-at-import",
     "resigning-replica-fetches",
     "restored-from-the-oldest-image",
     "retention-past-hw",
@@ -103,6 +100,13 @@ def test_the_checks_notice_that_a_rule_is_gone(mutant):
     finding = hunt(mutant, first=FOUND_AT.get(mutant.name, 1))
     assert finding.is_found, f"{mutant.name}: {finding.seeds_tried} seeds noticed nothing"
     assert finding.found_by
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant_replaces_what_is_there(mutant):
+    """A mutant of a slow hunt, too, names attributes that the product has."""
+    with mutant.on():
+        pass
 
 
 def test_slow_hunts_and_first_seeds_are_of_known_mutants():

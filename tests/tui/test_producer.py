@@ -11,6 +11,7 @@ from textual.worker import WorkerFailed
 
 from yak.client.produce import Acknowledged
 from yak.errors import YakError
+from yak.plain_text import one_line
 from yak.tui.produce.files import checkpoint_path
 from yak.tui.produce.form import Draft
 from yak.tui.produce.run import Account
@@ -386,3 +387,13 @@ def test_a_worker_that_finds_widgets_gone_is_at_fault_only_while_its_screen_stay
     else:
         with pytest.raises(WorkerFailed):
             drive(scenario, start_with=None)
+
+
+@pytest.mark.parametrize("topic", ["[/x]", "[red]orders", "[", "a\x1b[2Jb"])
+def test_topic_with_brackets_is_shown_as_it_is_typed(topic):
+    async def scenario(app, pilot, _sends):
+        await typed(app, pilot, form_topic=topic)
+        title = app.screen.query_one(MessageForm)._border_title.plain
+        assert f"no topic {one_line(topic)} yet" in title
+
+    drive(scenario)

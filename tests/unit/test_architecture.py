@@ -8,13 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-QUESTIONS = 15
+QUESTIONS = 16
 REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 PATH = re.compile(r"`((?:yak|tui|spark|commands|tests)/[\w/.]+\.(?:py|lua))")
 
 
 def rows() -> list[str]:
-    section = PAGE.read_text().split("## Fifteen questions", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.read_text().split("## Sixteen questions", 1)[1].split("\n## ", 1)[0]
     return [
         line for line in section.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| question"))
     ]

@@ -89,7 +89,10 @@ MAX_DEPTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class JsonLine:
-    """One line in spans. `path` names the element that starts here, `.lines[0]`; `is_foldable` if it has contents."""
+    """One line in spans. `path` is the place of the element that starts here, `.1.0`; `is_foldable` if it has contents.
+
+    It has positions in place of names: each line has a path, and a name may have megabytes.
+    """
 
     path: str
     indent: int
@@ -135,10 +138,10 @@ def _json_lines(
     if isinstance(value, dict):
         for place, (key, each) in enumerate(value.items()):
             label: tuple[tuple[str, Kind], ...] = ((_quoted(key), "key"), (": ", "sign"))
-            yield from _json_lines(each, f"{path}.{key}", depth + 1, label, "," if place < last else "", folded)
+            yield from _json_lines(each, f"{path}.{place}", depth + 1, label, "," if place < last else "", folded)
     else:
         for place, each in enumerate(value):
-            yield from _json_lines(each, f"{path}[{place}]", depth + 1, (), "," if place < last else "", folded)
+            yield from _json_lines(each, f"{path}.{place}", depth + 1, (), "," if place < last else "", folded)
     yield JsonLine(path, indent, ((closing, "sign"), *end))
 
 

@@ -33,7 +33,7 @@ from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.producer_csv import CsvPane, TopicField, ask_to_create
 from yak.tui.widgets.dialogs import Check, Field, FormDialog
-from yak.tui.widgets.frame import Line, Lines, Panel
+from yak.tui.widgets.frame import Line, Lines, Panel, plain_title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -54,7 +54,7 @@ class MessageForm(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
-        self.border_title = "Message"
+        self._title = self.border_title = "Message"
         self.problem: Problem | None = None
         self._is_quiet = False
 
@@ -143,8 +143,9 @@ class MessageForm(Vertical):
         """Show the topic's partitions and replicas, or that it does not exist."""
         name = self.query_one("#form-topic", Input).value.strip()
         words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
-        if self.border_title != words:
-            self.border_title = words
+        if words != self._title:
+            self._title = words
+            self.border_title = plain_title(words)
 
     def _topic_words(self, name: str) -> str:
         look = self.app.look

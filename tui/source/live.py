@@ -135,7 +135,10 @@ class LiveSource:
                 continue
             answer = await self._ask_one(method, f"{address}{path}", params, body)
             if not isinstance(answer, str):
-                return _read(answer)
+                try:
+                    return _read(answer)
+                except _NotOfYak as error:
+                    answer = str(error)
             silent = f"broker {node} at {address}: {answer}"
             if method != "GET" and not answer.startswith("no connection"):
                 break  # the broker may have executed the request: another one would repeat it
@@ -208,8 +211,8 @@ class LiveSource:
                     if self._kafka_only is not None:
                         await self._poll(events)
                     cluster = await self.ask("GET", "/api/cluster")
-                    tries = 0
                     self._learn(cluster)
+                    tries = 0
                 except (YakError, OSError) as error:
                     if isinstance(error, YakError) and error.code in REFUSED and not self._up:
                         self._use_kafka_only()
@@ -256,6 +259,9 @@ class LiveSource:
             await asyncio.sleep(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))
 
     def _learn(self, cluster: Any) -> None:
+        """Take the addresses of an answer of `/api/cluster`. Raises Unreachable when it is another program's."""
+        if not isinstance(cluster, dict) or "brokers" not in cluster:
+            raise Unreachable("bad-answer", "another program answers at a broker's address")
         for broker in cluster["brokers"]:
             if broker["http_address"]:
                 self._addresses[broker["node_id"]] = broker["http_address"]
@@ -302,16 +308,20 @@ async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -
                 await events.put(json.loads(line[5:]))
 
 
+class _NotOfYak(Exception):
+    """The answer is another program's: a port that a broker had may be used by anything."""
+
+
 def _read(answer: "httpx.Response") -> Any:
-    """The JSON of an answer. Raises YakError with the broker's own error if it refused."""
+    """The JSON of an answer. Raises YakError with the broker's own error if it refused, and _NotOfYak."""
     try:
         said = answer.json()
     except ValueError:
         said = None
-    if answer.is_success:
+    if answer.is_success and said is not None:
         return said
-    if not isinstance(said, dict) or "message" not in said:
-        raise Unreachable("bad-answer", f"HTTP {answer.status_code} without words", why=answer.text[:200])
+    if not isinstance(said, dict) or not all(isinstance(said.get(name), str) for name in ("error", "message")):
+        raise _NotOfYak(f"HTTP {answer.status_code}, and no answer of a broker")
     raise YakError(
         said["error"],
         said["message"],

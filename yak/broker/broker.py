@@ -45,7 +45,7 @@ from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
 from yak.core.peers import Peers
 from yak.core.timers import Timers
-from yak.errors import ErrorCode, FailStop, PeerError, ProtocolViolation, TooManyElements
+from yak.errors import ErrorCode, FailStop, ProtocolViolation, TooManyElements
 from yak.fail_stop import raise_if_state_changed
 from yak.ids import BrokerEpoch, ConnectionId, NodeId, TopicPartition
 from yak.lifecycle.broker_listeners import BrokerListeners
@@ -63,16 +63,17 @@ from yak.limits import (
     UNSENT_REPLY_BYTES_MAX,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.high_watermark_reports import HighWatermarkReports
-from yak.partitions.isolation import Isolation
 from yak.partitions.leader_appends import LeaderAppends
+from yak.partitions.leadership import Leadership
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.log_moves import LogMoves
 from yak.partitions.maintenance import Maintenance
 from yak.partitions.metadata_loader import MetadataLoader
+from yak.partitions.moved_high_watermarks import MovedHighWatermarks
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
+from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transaction_markers import TransactionMarkers
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
@@ -86,6 +87,7 @@ from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent, PartitionListener
 from yak.replication.replica_bound import ReplicaBound
@@ -141,10 +143,10 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
         self.coordinator_partitions = CoordinatorPartitions(
-            self.context, self.shutdown, self.leader_appends, self.offline_replicas, self.damaged_replicas
+            self.context, self.leadership, self.leader_appends, self.log_failures, self.damaged_replicas
         )
         self.transaction_markers = TransactionMarkers(
-            self.context, self.leader_of, self.leader_appends, self.coordinator_partitions.when_acknowledged
+            self.context, self.leader_appends, self.coordinator_partitions.when_acknowledged
         )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
         self.transaction_markers.listeners.append(self.group_coordinator.transaction_ended)
@@ -167,7 +169,7 @@ class Broker:
     def _begin(self) -> None:
         """Open the partitions of the image, and take part in the quorum."""
         self.local_replicas.open_all()
-        self.offline_replicas.ask()
+        self.offline_replicas.exits.send()
         self.listener_configs.apply()
         if self.quorum is not None:
             self.quorum.quorum.start()
@@ -199,11 +201,11 @@ class Broker:
         self.metadata = Metadata(self.context, lifecycle, store, self._on_records, self.became_ready, self._on_secret)
         self._store_handlers: dict[type, Callable[[Any], None]] = {
             events.StoreConnected: self._on_store_connected,
-            events.StoreLost: self.metadata.on_store_lost,
+            events.StoreLost: self._on_store_lost,
             events.StoreReplied: self.metadata.on_store_replied,
             events.RecordsTailed: self.metadata.on_records_tailed,
         }
-        self.high_watermark_reports = HighWatermarkReports(self.context, lifecycle, self.metadata.on_time)
+        self.moved_high_watermarks = MovedHighWatermarks(self.context, lifecycle.high_watermarks, self.metadata.on_time)
         self.delegation_tokens = self.logins.delegation_tokens = self._make_delegation_tokens()
 
     def _on_records(self, records: Sequence[TailedRecord]) -> None:
@@ -215,93 +217,64 @@ class Broker:
 
     def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""
-        lifecycle, begin_change = self.metadata.lifecycle, self.metadata.begin_own
-        self.offline_replicas = OfflineReplicas(
-            self.context, self.partitions, self.log_store, self.partition_changed, begin_change, self._report_room
+        context, lifecycle, begin_change = self.context, self.metadata.lifecycle, self.metadata.begin_own
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
+        self.log_failures = failures = LogFailures(context, partitions, log_store, changed, self._report_room)
+        self.offline_replicas = offline = OfflineReplicas(
+            context, partitions, log_store, failures, changed, begin_change
         )
-        self.local_replicas = LocalReplicas(
-            self.context, lifecycle, self.partitions, self.log_store, self.offline_replicas, self.partition_changed
-        )
+        self.local_replicas = LocalReplicas(context, lifecycle, partitions, log_store, offline, failures, changed)
         self.metadata_loader = MetadataLoader(
-            self.context, image_log, self.log_store, self.local_replicas, self.offline_replicas, self
+            context, image_log, log_store, self.local_replicas, offline, failures, self
         )
-        self.flusher = Flusher(self.context, self.partitions, self.offline_replicas, self.partition_changed)
-        self.isr_changes = IsrChanges(self.context, self.partitions, lifecycle, begin_change, self.advanced)
+        self.flusher = Flusher(context, partitions, failures, changed)
+        self.isr_changes = IsrChanges(context, partitions, lifecycle, begin_change, self.advanced)
         self.follower_sessions = FollowerSessions(
-            self.context,
-            self.partitions,
-            self.isr_changes,
-            self.partition_changed,
-            self.advanced,
-            self.high_watermark_reports.mark,
+            context, partitions, self.isr_changes, changed, self.advanced, self.moved_high_watermarks.mark
         )
-        self.isolation = Isolation(
-            self.context, self.metadata, session_timeout_ms, self.partitions, self.follower_sessions.heard_ms
+        self.store_outage = StoreOutage(
+            context, self.metadata, session_timeout_ms, partitions, self.follower_sessions.heard_ms
         )
+        self.leadership = Leadership(context, partitions, self.store_outage.is_isolated)
         self.leader_appends = LeaderAppends(
-            self.context,
-            self.partitions,
-            self.leader_of,
-            self.isolation,
-            self.offline_replicas,
+            context,
+            partitions,
+            self.leadership,
+            failures,
             self.flusher,
             self.follower_sessions.appended,
             self.advanced,
         )
-        self.truncations = Truncations(
-            self.context, self.log_store, self.offline_replicas, self.flusher.want, self.partition_changed
-        )
-        follower_logs = FollowerLogs(
-            self.context,
-            self.flusher,
-            self.offline_replicas,
-            self.partition_changed,
-            self.advanced,
-            self.counters.replicated,
-        )
+        self.truncations = Truncations(context, log_store, failures, self.flusher.want, changed)
+        follower_logs = FollowerLogs(context, self.flusher, failures, changed, self.advanced, self.counters.replicated)
         self.replica_fetchers = ReplicaFetchers(
-            self.context, lifecycle, self.partitions, self.peers, follower_logs, self.truncations
+            context, lifecycle, partitions, self.peers, follower_logs, self.truncations
         )
         self._make_upkeep_parts()
 
     def _make_upkeep_parts(self) -> None:
         """The parts that repair, clean, shorten and read logs."""
+        context, failures = self.context, self.log_failures
+        partitions, log_store, changed = self.partitions, self.log_store, self.partition_changed
         self.damaged_replicas = DamagedReplicas(
-            self.context,
-            self.metadata.begin_own,
+            context,
+            self.offline_replicas.exits,
             self.replica_fetchers.changed,
             self.replica_fetchers.is_naming,
-            self.offline_replicas.log_damaged,
+            failures.log_damaged,
         )
-        self.maintenance = Maintenance(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.offline_replicas,
-            self.partition_changed,
-            self._report_room,
-        )
+        self.maintenance = maintenance = Maintenance(context, partitions, log_store, failures, changed)
         self.log_cleaner = LogCleaner(
-            self.context,
-            self.offline_replicas,
-            self.damaged_replicas,
-            self.maintenance.delete_later,
-            self.maintenance.checkpoint_soon,
+            context, failures, self.damaged_replicas, maintenance.delete_later, maintenance.checkpoint_soon
         )
-        self.log_moves = LogMoves(
-            self.context,
-            self.partitions,
-            self.log_store,
-            self.offline_replicas,
-            self.flusher,
-            self.maintenance,
-            self.partition_changed,
-        )
+        self.log_moves = LogMoves(context, partitions, log_store, failures, self.flusher, maintenance, changed)
         self.shutdown = ControlledShutdown(
             self.context,
             self.metadata,
             self.partitions,
+            self.leadership,
             self.log_store,
+            self.store_outage,
             self._stop_leading,
             self._stop_following,
             self._finish_writes,
@@ -313,10 +286,9 @@ class Broker:
             self.context,
             self.node_id,
             self.partitions,
-            self.leader_of,
-            self.shutdown,
-            self.isolation,
-            self.offline_replicas,
+            self.leadership,
+            self.store_outage,
+            self.log_failures,
             self.damaged_replicas,
             self.sessions,
             self.follower_sessions,
@@ -367,7 +339,7 @@ class Broker:
             PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
-            PartitionEvent.HIGH_WATERMARK_ADVANCED: (self.advanced,),
+            PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
@@ -375,15 +347,15 @@ class Broker:
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
-            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role),
+            PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
             PartitionEvent.LOG_RECREATED: role,
             PartitionEvent.REMOVED: (
-                self.high_watermark_reports.forget,
+                self.moved_high_watermarks.forget,
                 *fail(ErrorCode.not_leader_or_follower),
                 *gone,
             ),
             PartitionEvent.DELETED: (
-                self.high_watermark_reports.forget,
+                self.moved_high_watermarks.forget,
                 *fail(ErrorCode.unknown_topic_or_partition),
                 *gone,
             ),
@@ -395,7 +367,7 @@ class Broker:
 
     def _stop_leading(self) -> None:
         """Lead no partition any more, and begin no work but what the others need to take over."""
-        self.leader_appends.stop()
+        self.leadership.stop()
         for partition in self.partitions.values():
             self.follower_sessions.changed(partition)
         self.peers.is_stopping = True
@@ -536,9 +508,14 @@ class Broker:
         self._effects = []
         return effects
 
+    def _on_store_lost(self, event: events.StoreLost) -> None:
+        self.store_outage.began()
+        self.metadata.on_store_lost(event)
+
     def _on_store_connected(self, event: events.StoreConnected) -> None:
+        self.store_outage.ended()
         self.metadata.on_store_connected(event)
-        self.high_watermark_reports.mark_all(self.partitions.values())
+        self.moved_high_watermarks.mark_all(self.partitions.values())
 
     def _take_store_events(self) -> None:
         """Handle what the metadata store in or behind the quorum's node reported in this step."""
@@ -614,40 +591,13 @@ class Broker:
         others = self.metadata.lifecycle.heartbeats.full - {self.node_id}
         return others if self.log_store.has_room() else others | {self.node_id}
 
-    def replica_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker has a replica of it, as leader or follower.
-
-        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER without a replica
-        here, KAFKA_STORAGE_ERROR when its log is offline (Kafka's ReplicaManager.getPartitionOrError).
-        """
-        partition = self.partitions.get(topic_partition)
-        if partition is None:
-            topic = self.context.image.topics.get(topic_partition.topic)
-            if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
-                raise PeerError(ErrorCode.not_leader_or_follower, "this broker has no replica of the partition")
-            raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
-        if partition.log is None:
-            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        return partition
-
-    def leader_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker leads it.
-
-        Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER when another broker leads it, when this broker is
-        stopping, or when its image names it as leader for an earlier incarnation.
-        """
-        partition = self.replica_of(topic_partition)
-        if not partition.is_leader or self.shutdown.is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower, f"broker {partition.leader_id} leads {topic_partition}")
-        return partition
-
     def advanced(self, partition: Partition) -> None:
         """The high watermark, flushed end or log start moved: check delayed operations at the end of the turn.
 
         Each produce and most fetches call it, so it is written out instead of being a list of listeners.
         """
         self.purgatory.advanced[partition] = None
-        self.high_watermark_reports.mark(partition)
+        self.moved_high_watermarks.mark(partition)
         if partition.sessions:
             partition.mark_sessions()
         if partition.replica_sessions:

@@ -21,17 +21,23 @@ from yak.errors import ErrorCode, PeerError
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-_TIMEOUT_MS = 10_000
+TIMEOUT_MS = 10_000
 
 
-def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource, Any], dict[str, str]]) -> Outcome:
-    """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError."""
+def change_configs(
+    broker: Broker, call: Call, new_settings: Callable[[Resource, Any], dict[str, str]], *, replaces: bool
+) -> Outcome:
+    """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError.
+
+    The store gets what the request names, also where this broker's image has it already: the image may be older than a
+    change that another broker has acknowledged. Only a request that `replaces` removes overrides that it does not name.
+    """
     resources = call.request.resources
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:
@@ -48,11 +54,15 @@ def change_configs(broker: Broker, call: Call, new_settings: Callable[[Resource,
         except PeerError as error:
             waiting.refuse(index, error)
             continue
-        if not call.request.validate_only and settings != dict(resource.overrides):
-            requests = plan_alter_configs(broker.image, resource.kind, resource.name, settings)
-            waiting.change(index, requests)
-        elif not call.request.validate_only and any(of_one_listener(config.name) for config in asked.configs):
+        if call.request.validate_only:
+            continue
+        if settings == dict(resource.overrides) and any(of_one_listener(config.name) for config in asked.configs):
             broker.listener_configs.read_again()  # as in Kafka, the same path reads a file that changed
+        named = {config.name: settings.get(config.name) for config in asked.configs}
+        if named or replaces:
+            waiting.change(
+                index, plan_alter_configs(broker.image, resource.kind, resource.name, named, replace=replaces)
+            )
     return waiting.outcome()
 
 

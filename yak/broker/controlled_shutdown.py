@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.core import events
 from yak.core.context import Context
 from yak.ids import TopicPartition
 from yak.lifecycle.metadata import Metadata
+from yak.partitions.leadership import Leadership
+from yak.partitions.store_outage import StoreOutage
 from yak.replication.partition import Partition
 from yak.storage.log_store import LogStore
 
@@ -27,7 +28,9 @@ class ControlledShutdown:
         context: Context,
         metadata: Metadata,
         partitions: Mapping[TopicPartition, Partition],
+        leadership: Leadership,
         log_store: LogStore,
+        store_outage: StoreOutage,
         stop_leading: Callable[[], None],
         stop_following: Callable[[], None],
         finish_writes: Callable[[], None],
@@ -36,27 +39,24 @@ class ControlledShutdown:
         is_in_quorum: bool,
     ) -> None:
         self._context, self._metadata, self._partitions, self._log_store = context, metadata, partitions, log_store
+        self._leadership, self._store_outage = leadership, store_outage
         self._stop_leading, self._stop_following = stop_leading, stop_following
         self._finish_writes, self._advanced = finish_writes, advanced
         """`finish_writes` ends the work on files that the step does; `advanced` notes a moved high watermark."""
         self._is_in_quorum = is_in_quorum
-        self._quorum_lost_ms: int | None = None
-        """Since when a draining broker knows no leader of the quorum."""
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
-        self.is_stopping = False
-        """This broker leads no partition."""
         self.is_closing = False
         """The logs are being closed: nothing may touch their files any more."""
 
     @property
     def is_draining(self) -> bool:
         """Whether a stop was requested, and leaderships are still moving away."""
-        return self._has_drain_begun and not self.is_stopping
+        return self._has_drain_begun and not self._leadership.is_stopping
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
         """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
-        if self.is_stopping or self._has_drain_begun:
+        if self._leadership.is_stopping or self._has_drain_begun:
             return
         context, lifecycle = self._context, self._metadata.lifecycle
         others = [each for each in context.image.active_brokers() if each.node_id != lifecycle.identity.node_id]
@@ -88,14 +88,10 @@ class ControlledShutdown:
         if not self.is_draining:
             return
         now_ms = self._context.clock.now_ms
-        if self._metadata.lifecycle.state is not LifecycleState.DISCONNECTED:
-            self._quorum_lost_ms = None
-        elif self._quorum_lost_ms is None:
-            self._quorum_lost_ms = now_ms
-        elif now_ms - self._quorum_lost_ms >= QUORUM_LOST_MS_MAX:
+        if (self._store_outage.present_ms(now_ms) or 0) >= QUORUM_LOST_MS_MAX:
             self._drain_timed_out()
-            return
-        self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
+        else:
+            self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
 
     def _drain_timed_out(self) -> None:
         self._context.notice(
@@ -106,7 +102,6 @@ class ControlledShutdown:
         self._leave()
 
     def _leave(self) -> None:
-        self.is_stopping = True
         self._context.timers.disarm(self)
         self._context.timers.disarm((self, "quorum"))
         self._stop_leading()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.coordination.runtime import KeyedRecord, Producer, Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.leadership import Leadership
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.storage.reader import DamagedBatch
 
@@ -46,17 +46,13 @@ class CoordinatorPartitions:
     def __init__(
         self,
         context: Context,
-        shutdown: ControlledShutdown,
+        leadership: Leadership,
         leader_appends: LeaderAppends,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
     ) -> None:
-        self._context, self._shutdown, self._leader_appends = context, shutdown, leader_appends
-        self._offline_replicas, self._damaged_replicas = offline_replicas, damaged_replicas
-
-    def may_coordinate(self, partition: Partition) -> bool:
-        """Whether this broker leads the partition, has its log, and is not stopping."""
-        return partition.is_leader and partition.log is not None and not self._shutdown.is_stopping
+        self._context, self.may_coordinate, self._leader_appends = context, leadership.leads, leader_appends
+        self._log_failures, self._damaged_replicas = log_failures, damaged_replicas
 
     def append(
         self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
@@ -93,7 +89,7 @@ class CoordinatorPartitions:
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""
-        self._offline_replicas.directory_failed(failure)
+        self._log_failures.directory_failed(failure)
 
     def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
         """Report a damaged batch: a leader resigns to a replica that has it whole."""

@@ -1,4 +1,4 @@
-"""Delays requests that change the metadata until the image holds their changes, or until expected followers are registered.
+"""Delays requests that change the metadata until the image holds their changes, is the newest, or has expected followers.
 
 ElectLeaders and AlterPartitionReassignments change many partitions by compare-and-set (`PartitionChanges`). A request too
 large for one script call is split into several. A partition that changed between the image and the store is planned
@@ -174,6 +174,50 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
                 self.results[topic_partition] = self._codes.get(code, unexpected)
         if again:
             self.send(again, attempt + 1)
+
+
+class NewestImageWaiting(DelayedOperation):
+    """A delayed request that is planned from the image: it starts when the image has all that the metadata store has.
+
+    Another broker may have acknowledged changes that this broker's image lacks. If the store does not answer in time, the
+    request starts all the same, and its changes are refused.
+    """
+
+    __slots__ = ("_begin", "_change_id", "_is_newest", "_metadata")
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        purgatory: Purgatory,
+        call: Call,
+        timeout_ms: int,
+        begin: Callable[[Call], Outcome],
+    ) -> None:
+        super().__init__(call, timeout_ms)
+        self._metadata, self._begin, self._is_newest = metadata, begin, False
+
+        def done(_error: PeerError | None, _values: tuple[dict[str, Any], ...]) -> None:
+            self._is_newest = True
+            purgatory.complete(self)
+
+        self._change_id = -1
+        try:
+            # it changes nothing, and is done when the image has the store's newest record
+            self._change_id = metadata.begin_own((StoreRequest("verify"),), done)
+        except PeerError:
+            self._is_newest = True
+
+    def is_done(self) -> bool:
+        """Whether the image is as new as it can be."""
+        return self._is_newest
+
+    def answer(self) -> Outcome:
+        """The outcome of the request, which starts now."""
+        return self._begin(self.call)
+
+    def leave(self) -> None:
+        """Stop waiting for the image."""
+        self._metadata.abandon(self._change_id)
 
 
 class FollowersWaiting(DelayedOperation):

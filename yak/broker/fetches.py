@@ -18,14 +18,13 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, Generic, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection
-from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
@@ -36,8 +35,8 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
-from yak.partitions.isolation import Isolation
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.leadership import Leadership
+from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (
     AbortedTransaction,
@@ -60,6 +59,7 @@ from yak.replication.fetch_sessions import (
     FollowerSession,
     FollowerSessions,
 )
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.read_replicas import LEADER_ONLY, chooses_by_rack, preferred_replica
 from yak.replication.recent_reads import RecentReads
@@ -99,10 +99,9 @@ class Fetches:
         context: Context,
         node_id: NodeId,
         partitions: Mapping[TopicPartition, Partition],
-        leader_of: Callable[[TopicPartition], Partition],
-        shutdown: ControlledShutdown,
-        isolation: Isolation,
-        offline_replicas: OfflineReplicas,
+        leadership: Leadership,
+        store_outage: StoreOutage,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         sessions: ConsumerSessions,
         follower_sessions: FollowerSessions,
@@ -113,8 +112,8 @@ class Fetches:
     ) -> None:
         self.context, self.node_id, self.throttling = context, node_id, throttling
         self.authorization = authorization
-        self.partitions, self.leader_of, self.shutdown, self.isolation = partitions, leader_of, shutdown, isolation
-        self.offline_replicas, self.damaged_replicas = offline_replicas, damaged_replicas
+        self.partitions, self.leadership, self.store_outage = partitions, leadership, store_outage
+        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
         self.sessions, self.follower_sessions = sessions, follower_sessions
         self.purgatory, self.counters = purgatory, counters
         self.throttle = Throttle(context, node_id, "leader.replication.throttled.rate")
@@ -218,7 +217,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         except PeerError as error:
             error_code = error.error_code
         except LogDirectoryFailure as failure:
-            self._fetches.offline_replicas.directory_failed(failure)
+            self._fetches.log_failures.directory_failed(failure)
             error_code = ErrorCode.kafka_storage_error
         return FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")
 
@@ -236,7 +235,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         self._reading.found, self._reading.error = found or [], error
         for each in self._reading.found:
             if isinstance(each, LogDirectoryFailure):
-                self._fetches.offline_replicas.directory_failed(each)
+                self._fetches.log_failures.directory_failed(each)
         self.complete()
 
     def complete(self) -> None:
@@ -390,7 +389,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if fetches.authorization.is_active:
             self._denied = self._topics_denied({item.name for item in items})
         takes_care = (
-            fetches.shutdown.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
+            fetches.leadership.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
         )
         for item in items:
             partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
@@ -454,9 +453,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             partition is None
             or partition.log is None
             or not (partition.is_leader or (self._takes_follower and partition.is_follower))
-            or fetches.shutdown.is_stopping
+            or fetches.leadership.is_stopping
         ):
-            partition = fetches.leader_of(TopicPartition(item.name, item.index))
+            partition = fetches.leadership.leader_of(TopicPartition(item.name, item.index))
         if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
             raise PeerError(ErrorCode.unknown_topic_id)
         if item.current_leader_epoch >= 0:
@@ -531,13 +530,13 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def _may_be_elsewhere(self, partition: Partition, log: Log, item: ConsumerItem) -> bool:
         """Whether a consumer with an offset outside of the log must look for the leader first."""
-        isolation = self._fetches.isolation
+        store_outage = self._fetches.store_outage
         if partition.is_follower:
             # A client without a leader epoch takes this follower for the leader.
             return item.current_leader_epoch < 0
         if item.fetch_offset < log.log_start_offset:
-            return item.current_leader_epoch < 0 and isolation.may_be_fenced(partition)
-        return bool(partition.replica_states) and not isolation.still_leads(partition)
+            return item.current_leader_epoch < 0 and store_outage.may_be_fenced(partition)
+        return bool(partition.replica_states) and not store_outage.still_leads(partition)
 
     # ------------------------------------------------------------------------------------------------- the answer
 
@@ -759,7 +758,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             raise PeerError(ErrorCode.unknown_topic_id)
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error)
-        if not partition.is_leader or fetches.shutdown.is_stopping:
+        if not partition.is_leader or fetches.leadership.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
         partition.check_leader_epoch(item.current_leader_epoch)
         return partition

@@ -293,6 +293,12 @@ class Inbox(Generic[R]):
         with self._lock:
             self._committed.update(offsets)
 
+    def forget_committed(self, partitions: Iterable[TopicPartition]) -> None:
+        """What is committed of these is unknown: `uncommitted` has their positions."""
+        with self._lock:
+            for each in partitions:
+                self._committed.pop(each, None)
+
     def stored(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """librdkafka has these offsets for its next periodic commit."""
         with self._lock:
@@ -441,7 +447,14 @@ class ConsumerHandle(Generic[R]):
 
         None is the group's committed offset.
         """
-        self.consumer.assign(self.wires_at(starts))
+        if not self._is_cooperative:
+            self.consumer.assign(self.wires_at(starts))
+            return
+        # Once a group assigned by a cooperative protocol, librdkafka refuses assign() (_STATE), also after unsubscribe().
+        if before := self.consumer.assignment():
+            self.consumer.incremental_unassign(before)
+        if starts:
+            self.consumer.incremental_assign(self.wires_at(starts))
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""

@@ -174,7 +174,7 @@ def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = (
         return from_kafka(error.args[0], what, try_=try_)
     if isinstance(error, TimeoutError):
         return YakError("timed-out", what, why="no answer in the time given", try_=try_ or _TRY["timed-out"])
-    if isinstance(error, ValueError | TypeError):
+    if isinstance(error, ValueError | TypeError | OverflowError):
         return UsageError("usage", what, why=str(error), try_=try_)
     raise error
 
@@ -190,4 +190,4 @@ def kafka_exceptions() -> tuple[type[Exception], ...]:
     """The exceptions of librdkafka's binding to translate; a function, so that the import happens on first use."""
     from confluent_kafka import KafkaException
 
-    return (KafkaException, TimeoutError, ValueError, TypeError)
+    return (KafkaException, TimeoutError, ValueError, TypeError, OverflowError)

@@ -9,12 +9,25 @@ s@T e@T              kcat's forms of the same two, which may be given together
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from yak.errors import UsageError
 from yak.ids import Offset
 
 START_WORDS = ("start", "beginning", "earliest", "oldest")
 END_WORDS = ("end", "latest", "newest")
+
+
+_LONG_MAX: Final = (1 << 63) - 1
+_LONG_DIGITS: Final = len(str(_LONG_MAX))
+
+
+def parse_long(digits: str) -> int | None:
+    """A number of 64 bits from 0 on, such as an offset; None for any other text."""
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _LONG_DIGITS):
+        return None  # int() takes other digits than isdigit, and refuses thousands of them
+    number = int(digits)
+    return number if number <= _LONG_MAX else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +102,11 @@ def _position(word: str, whole: str) -> Position:
         return START
     if lowered in END_WORDS:
         return END
-    if lowered.isdigit():
-        return Position("offset", int(lowered))
-    if lowered[:1] in ("+", "-") and lowered[1:].isdigit():
-        return Position("after_start" if lowered[0] == "+" else "before_end", int(lowered[1:]))
-    raise _bad(whole)
+    kind = {"+": "after_start", "-": "before_end"}.get(lowered[:1])
+    number = parse_long(lowered[1:] if kind else lowered)
+    if number is None:
+        raise _bad(whole)
+    return Position(kind or "offset", number)
 
 
 def _times(text: str, parse_time: Callable[[str], int]) -> tuple[Position, Position | None]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from yak.client.consumer import Received
+from yak.client.offset_spec import parse_long
 from yak.client.produce import Outgoing
 
 BASE64 = "base64"
@@ -70,6 +71,8 @@ def parse_record(line: str) -> Outgoing:
         document = json.loads(line)
     except ValueError as error:
         raise BadRecord(f"not JSON: {error}") from None
+    except RecursionError:
+        raise BadRecord("nested too deep") from None
     if not isinstance(document, dict):
         raise BadRecord("not a JSON object")
     if "value" not in document and "key" not in document:
@@ -120,8 +123,8 @@ def _timestamp(value: object) -> int:
         return max(value, 0)
     if not isinstance(value, str):
         raise BadRecord('"timestamp" is neither ISO-8601 nor milliseconds')
-    if value.isdigit():
-        return int(value)
+    if (epoch_ms := parse_long(value)) is not None:
+        return epoch_ms
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

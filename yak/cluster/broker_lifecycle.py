@@ -14,18 +14,17 @@ back. Only a broker with neither an image nor a `meta.properties` creates a new 
 """
 
 import base64
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Literal
 
 from yak.cluster import refusals
-from yak.cluster.changes import STORE_AWAY, Changes
+from yak.cluster.changes import Changes
 from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.controller_election import ControllerElection
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
-from yak.cluster.high_watermarks import HighWatermarks
+from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.cluster.image import Image
 from yak.cluster.leader_elections import ElectionCounts
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
@@ -35,7 +34,7 @@ from yak.cluster.settings import ClusterSettings
 from yak.cluster.store_restore import StoreRestore
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
-from yak.ids import BrokerEpoch, LeaderEpoch, MetadataOffset, NodeId, Nonce, Offset
+from yak.ids import BrokerEpoch, MetadataOffset, NodeId, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.ports.random_source import RandomSource
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
@@ -105,7 +104,7 @@ class BrokerLifecycle:
         """The event that a restore waits for while the metadata are frozen, as text."""
         self._dues: dict[str, int] = {}
         """Due times in ms, by name: `recheck`, `register`, `leave`."""
-        self._is_ready = False
+        self.is_ready = False
         """Whether the broker became ready once, and so serves clients."""
         self._is_stopping = False
         self._is_leaving = False
@@ -145,7 +144,7 @@ class BrokerLifecycle:
             on_takeover_failed=self._fast_fences.clear,
         )
         self._changes = Changes(session, self._freeze)
-        self._high_watermarks = HighWatermarks(session, settings.high_watermark_interval_ms)
+        self.high_watermarks = HighWatermarkSender(session, settings.high_watermark_interval_ms)
 
     # ------------------------------------------------------------------------------------------------- views
 
@@ -178,8 +177,9 @@ class BrokerLifecycle:
         if self.state is LifecycleState.ACTIVE:
             return None
         if self.state is LifecycleState.DISCONNECTED:
-            return PeerError(ErrorCode.request_timed_out, STORE_AWAY)
-        words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
+            words = "The metadata store cannot be reached. Nothing was changed; try again."
+        else:
+            words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
         return PeerError(ErrorCode.request_timed_out, words)
 
     def describe(self) -> dict[str, object]:
@@ -204,7 +204,7 @@ class BrokerLifecycle:
         """When to call `on_time`, in ms."""
         dues = [*self._dues.values(), self.heartbeats.due_ms, self._election.due_ms, self._controller.due_ms]
         if self.state is LifecycleState.ACTIVE:
-            dues.append(self._high_watermarks.due_ms())
+            dues.append(self.high_watermarks.due_ms())
         return min((due_ms for due_ms in dues if due_ms is not None), default=None)
 
     # ------------------------------------------------------------------------------------------------ inputs
@@ -278,7 +278,7 @@ class BrokerLifecycle:
         return good, self._session.take_outputs()
 
     def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
-        """Use the new image, with the admitted records applied. `has_leaderless`: some left a partition leaderless."""
+        """Use the new image, with the admitted records applied. `has_leaderless`: some partitions in them have no live leader."""
         if has_leaderless:
             self._controller.check_elections()
         if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:
@@ -310,9 +310,9 @@ class BrokerLifecycle:
                 # elections that it waits for may be settled
                 self._progress(now_ms)
         if self.state is LifecycleState.ACTIVE:
-            due_ms = self._high_watermarks.due_ms()
+            due_ms = self.high_watermarks.due_ms()
             if due_ms is not None and due_ms <= now_ms:
-                self._high_watermarks.report(now_ms)
+                self.high_watermarks.report(now_ms)
         return self._session.take_outputs()
 
     def on_worked(self, done: Callable[[object], None], result: object) -> list[Output]:
@@ -352,7 +352,7 @@ class BrokerLifecycle:
 
     def on_unreadable(self, reason: str) -> list[Output]:
         """A record of the metadata cannot be read. A broker that serves goes on with what it knows, another one ends."""
-        if not self._is_ready and not self._is_over:
+        if not self.is_ready and not self._is_over:
             self._refuse(refusals.unreadable(reason))
         return self._session.take_outputs()
 
@@ -392,17 +392,6 @@ class BrokerLifecycle:
         """Stop waiting for this change; it may still take effect."""
         self._changes.abandon(change_id)
 
-    def note_high_watermark(
-        self,
-        topic_id: uuid.UUID,
-        partition: int,
-        leader_epoch: LeaderEpoch,
-        high_watermark: Offset,
-        log_end_offsets: Mapping[NodeId, Offset],
-    ) -> None:
-        """Note that a high watermark or a replica's log end moved; the next report carries it."""
-        self._high_watermarks.note(topic_id, partition, leader_epoch, high_watermark, log_end_offsets)
-
     # ------------------------------------------------------------------------- verification and registration
 
     def verify(self) -> None:
@@ -415,7 +404,7 @@ class BrokerLifecycle:
         session, registration = self._session, self._registration
         if outcome.code == "NO_CLUSTER" and session.image.offset == 0 and not session.cluster_id:
             self._bootstrap()
-        elif outcome.code == "WRONG_CLUSTER" and not self._is_ready:
+        elif outcome.code == "WRONG_CLUSTER" and not self.is_ready:
             self._refuse(refusals.wrong_cluster(session.cluster_id, outcome.value.get("cluster_id")))
         elif outcome.code != "OK":
             self._freeze(outcome, now_ms)
@@ -542,10 +531,10 @@ class BrokerLifecycle:
                 self._move(LifecycleState.CATCHING_UP, "waiting for the controller to unfence this broker")
         elif is_in and self._election.is_settled and (self._controller.is_settled() or not self._controller.is_active):
             self._move(LifecycleState.ACTIVE)
-            if self._is_ready:
+            if self.is_ready:
                 self._session.say("info", "metadata-caught-up", metadata_offset=self._session.image.offset)
             else:
-                self._is_ready = True
+                self.is_ready = True
                 self._session.put(BecameReady())
         elif is_in:
             self._reason = "waiting for leaders to be elected"
@@ -605,7 +594,7 @@ class BrokerLifecycle:
         self._election.pause()
         self._controller.pause()
         self._fast_fences.clear()
-        self._high_watermarks.pause()
+        self.high_watermarks.pause()
         self._restore.pause()
         self._dues = {name: due_ms for name, due_ms in self._dues.items() if name == "leave"}
 
@@ -617,7 +606,7 @@ class BrokerLifecycle:
         is_new = self.state is not LifecycleState.FROZEN
         is_soon = is_new or outcome.code == "MIGRATING"
         self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_soon else self._settings.recheck_ms)
-        reason = refusals.frozen(outcome, self._session.image, is_serving=self._is_ready)
+        reason = refusals.frozen(outcome, self._session.image, is_serving=self.is_ready)
         if is_new:
             self._move(LifecycleState.FROZEN, reason)
             # a migration ends by itself

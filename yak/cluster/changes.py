@@ -21,7 +21,6 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
 """Called when a change is in the image, with its values, or when it is refused."""
 _MAYBE_CREATED = "The broker lost its registration. The topic may exist by now: list the topics, or retry."
-STORE_AWAY = "The metadata store cannot be reached. Nothing was changed; try again."
 
 
 class BeginChange(Protocol):

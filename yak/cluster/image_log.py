@@ -68,7 +68,7 @@ class ImageLog:
     def __init__(self, disk: Disk, directory: str) -> None:
         """Private: use `open`."""
         self._disk = disk
-        self._directory = directory
+        self.directory = directory
         self._file: File | None = None
         self._old_files: list[str] = []
         self._records = 0
@@ -97,7 +97,7 @@ class ImageLog:
     def append(self, records: Sequence[TailedRecord]) -> AppendSync:
         """Append records; returns the plan that makes them durable. Raises OSError."""
         if self._file is None:
-            self._file = self._disk.open(f"{self._directory}/{self._last + 1:020d}{_SUFFIX}", create=True)
+            self._file = self._disk.open(f"{self.directory}/{self._last + 1:020d}{_SUFFIX}", create=True)
             self._directory_unsynced = True
         frames = [_frame(json.dumps(_entry(record), separators=(",", ":"))) for record in records]
         self._bytes += self._file.append(frames)
@@ -105,7 +105,7 @@ class ImageLog:
         self._last = records[-1].offset
         self.hash_chain.extend(records)
         is_new, self._directory_unsynced = self._directory_unsynced, False
-        return AppendSync(self._file, self._directory if is_new else None)
+        return AppendSync(self._file, self.directory if is_new else None)
 
     def compaction(self, image: Image) -> Compaction | None:
         """The plan to replace a long log by a snapshot; None while it is short.
@@ -120,7 +120,11 @@ class ImageLog:
             self._file = None
         old_files, self._old_files = self._old_files, []
         self._records = self._bytes = 0
-        return Compaction(f"{self._directory}/{_SNAPSHOT}", image, tuple(old_files))
+        return Compaction(f"{self.directory}/{_SNAPSHOT}", image, tuple(old_files))
+
+    def not_compacted(self, plan: Compaction) -> None:
+        """A plan failed: the next one removes its old files too."""
+        self._old_files += plan.old_files
 
     def close(self) -> None:
         """Close the file."""
@@ -128,7 +132,7 @@ class ImageLog:
             self._file.close()
 
     def _read_snapshot(self) -> Image:
-        path = f"{self._directory}/{_SNAPSHOT}"
+        path = f"{self.directory}/{_SNAPSHOT}"
         if not self._disk.exists(path):
             return Image()
         entries, good_bytes = _entries(self._disk.read_file(path))

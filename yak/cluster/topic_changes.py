@@ -146,16 +146,16 @@ def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...
 
 
 def plan_alter_configs(
-    image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None]
+    image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None], *, replace: bool
 ) -> tuple[StoreRequest, ...]:
-    """Plan to replace all configs of a resource (AlterConfigs); a null value leaves the config out.
+    """Plan to set configs of a resource, and to remove those that are None; `replace` also removes all others.
 
     Resource types are `topic` (by name), `broker` (by node id, empty for all) and `group` (by id). The caller validates
     the values, since it knows the type of each config. Raises PeerError when the topic does not exist.
     """
     _check_resource(image, resource_type, resource_name)
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items()) if value is not None]
-    return (_alter(resource_type, resource_name, changes, replace=True),)
+    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items())]
+    return (_alter(resource_type, resource_name, changes, replace=replace),)
 
 
 def plan_alter_user(user: str, credentials: Mapping[str, str | None]) -> tuple[StoreRequest, ...]:

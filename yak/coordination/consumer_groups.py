@@ -6,7 +6,7 @@ with a ConsumerGroupHeartbeat, and downgraded when the last such member leaves. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.config.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_config_value
@@ -93,11 +93,12 @@ class ConsumerGroups:
                 raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
             group = coordinated.shard.ensure(group_id)
         try:
+            consumer, upgrade = group.consumer or ConsumerGroup(group_id), list[Record]()
             if group.consumer is None and group.has_members:
                 if not is_joining:
                     raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
-                self._upgrade(coordinated, group)
-            consumer = group.consumer or ConsumerGroup(group_id)
+                # Written with the decision: a heartbeat that is refused leaves the classic group as it is.
+                upgrade = self._upgrade(group, consumer)
             decision = consumer.heartbeat(
                 request,
                 client_id=client_id,
@@ -108,7 +109,7 @@ class ConsumerGroups:
                 settings=self.settings(group_id),
                 new_member_id=str(self._coordinator.new_uuid()),
             )
-            self._carry_out(coordinated, group, consumer, decision, then)
+            self._carry_out(coordinated, group, consumer, decision, then, upgrade)
         finally:
             coordinated.shard.drop_if_void(group)
         return decision.answer
@@ -173,18 +174,27 @@ class ConsumerGroups:
 
     @changes_state
     def _carry_out(
-        self, coordinated: GroupsPartition, group: Group, consumer: ConsumerGroup, decision: Decision, then: Then
+        self,
+        coordinated: GroupsPartition,
+        group: Group,
+        consumer: ConsumerGroup,
+        decision: Decision,
+        then: Then,
+        upgrade: Sequence[Record] = (),
     ) -> None:
-        """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones."""
+        """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones.
+
+        `upgrade` are records that `consumer`, the successor of a classic group with members, has replayed already.
+        """
         now_ms = self._context.clock.now_ms
-        if not decision.records:
+        if not decision.records and not upgrade:
             consumer.accepted(decision, now_ms, self.settings(consumer.group_id))
             self._schedule(consumer)
             self._coordinator.when_committed(coordinated, group.group_id, then)
             return
-        # the tombstone of an empty classic group goes into the same batch
+        # the tombstone of a classic group goes into the same batch
         records = [] if group.consumer is consumer else group.forgetting_classic()
-        records += decision.records
+        records += [*upgrade, *decision.records]
         classic = None
         if decision.downgrade is not None:
             classic = self._classic_of(decision.downgrade)
@@ -192,6 +202,10 @@ class ConsumerGroups:
 
         def replay() -> None:
             if group.consumer is not consumer:
+                if upgrade:
+                    self._context.notice(
+                        "info", "group-upgraded", group=group.group_id, members=len(group.members.members)
+                    )
                 self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
                 group.consumer = consumer
             for record in decision.records:
@@ -250,24 +264,19 @@ class ConsumerGroups:
 
     # ------------------------------------------------------------------------------------------ upgrade and downgrade
 
-    def _upgrade(self, coordinated: GroupsPartition, group: Group) -> None:
-        """Upgrade a classic group with members. Raises PeerError if the group does not allow it or the write fails."""
+    def _upgrade(self, group: Group, consumer: ConsumerGroup) -> list[Record]:
+        """Make `consumer` the successor of a classic group with members; returns its records.
+
+        Raises PeerError if the group does not allow it.
+        """
         classic = group.members
         members = tuple(classic.members.values())
         plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
         records = upgraded(plan, self.topics, self.settings(group.group_id))
-
-        def replay() -> None:
-            consumer = ConsumerGroup(group.group_id)
-            for record in records:
-                consumer.replay(decode(record))
-            consumer.loaded(self._context.clock.now_ms, self.settings(group.group_id))
-            self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
-            group.consumer = consumer
-            self._schedule(consumer)
-            self._context.notice("info", "group-upgraded", group=group.group_id, members=len(members))
-
-        self._write_now(coordinated, group, group.forgetting_classic() + records, replay)
+        for record in records:
+            consumer.replay(decode(record))
+        consumer.loaded(self._context.clock.now_ms, self.settings(group.group_id))
+        return records
 
     def _downgrade(self, group: Group, classic: ClassicGroup, *, must_rebalance: bool) -> None:
         now_ms = self._context.clock.now_ms

@@ -10,9 +10,10 @@ the partition, and no group while it has one at all (OffsetMetadataManager.clean
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from yak.coordination.runtime import tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.groups.group import Group
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupCoordinator, GroupsPartition
 
 _SLICE_GAP_MS: Final = 10
-RECORDS_AT_ONCE: Final = 1_000
-"""Tombstones per batch: with ordinary group ids far below `max.message.bytes`."""
 
 
 class OffsetExpiry:
@@ -63,8 +62,9 @@ class OffsetExpiry:
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [
             (topic, index)
-            for topic, index, committed in group.offsets
-            if self._is_expired(group, topic, committed) and not group.offsets.has_pending(topic, index)
+            for topic, partitions in group.offsets.topics.items()
+            for index in self._expired(group, topic, partitions)
+            if not group.offsets.has_pending(topic, index)
         ]
         is_over = not (group.has_members or group.members.pending or group.offsets.pending)
         if is_over and len(expired) == sum(1 for _ in group.offsets):
@@ -72,16 +72,20 @@ class OffsetExpiry:
         elif expired:
             self._remove(coordinated, group, expired)
 
-    def _is_expired(self, group: Group, topic: str, committed: Committed) -> bool:
+    def _expired(self, group: Group, topic: str, partitions: Mapping[int, Committed]) -> Iterable[int]:
+        """The partitions of a topic whose offsets have expired."""
         image = self._context.image
         if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
             # the topic was deleted while tombstones could not be written, or while the group was being loaded
-            return True
-        return group.is_expired(topic, committed, self._context.clock.wall_ms, self._retention_ms)
+            return partitions
+        if group.keeps_offsets(topic):
+            return ()
+        now_ms, retention_ms = self._context.clock.wall_ms, self._retention_ms
+        return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
 
     def _remove(self, coordinated: GroupsPartition, group: Group, places: list[tuple[str, int]]) -> None:
-        for start in range(0, len(places), RECORDS_AT_ONCE):
-            some = places[start : start + RECORDS_AT_ONCE]
+        keyed = ((place, offset_record(group.group_id, *place, None).key) for place in places)
+        for some in tombstone_batches(keyed, coordinated.partition):
 
             def replay(some: list[tuple[str, int]] = some) -> None:
                 for topic, index in some:
@@ -97,11 +101,9 @@ class OffsetExpiry:
         if not records:
             coordinated.shard.drop_if_void(group)
             return
-        for start in range(0, len(records), RECORDS_AT_ONCE):
-            some = records[start : start + RECORDS_AT_ONCE]
-            is_last = start + RECORDS_AT_ONCE >= len(records)
+        for some in tombstone_batches(((record, record.key) for record in records), coordinated.partition):
 
-            def replay(is_last: bool = is_last) -> None:
+            def replay(is_last: bool = some[-1] is records[-1]) -> None:
                 if is_last:
                     self._coordinator.deleted(coordinated, group, ErrorCode.unknown_member_id)
                     self._context.notice("info", "group-expired", group=group.group_id, records=len(records))

@@ -9,7 +9,7 @@ The runtime does not know what it coordinates: a `Shard` holds the state of one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from yak.coordination.loader import CoordinatorLoader, PartitionReader, Shard
@@ -136,6 +136,10 @@ class CoordinatorRuntime(Generic[S]):
         """Whether a partition is still being read."""
         return any(coordinated.is_loading for coordinated in self.coordinated.values())
 
+    def is_coordinated(self, coordinated: Coordinated[S]) -> bool:
+        """Whether this broker has not resigned from it."""
+        return self.coordinated.get(coordinated.partition.topic_partition.partition) is coordinated
+
     def loaded_partitions(self) -> list[Coordinated[S]]:
         """The partitions whose state is complete."""
         return [coordinated for coordinated in self.coordinated.values() if not coordinated.is_loading]
@@ -169,7 +173,7 @@ class CoordinatorRuntime(Generic[S]):
         `replay` is not called.
         """
         partition = coordinated.partition
-        if self.coordinated.get(partition.topic_partition.partition) is not coordinated:
+        if not self.is_coordinated(coordinated):
             then(ErrorCode.not_coordinator)
             return
         try:
@@ -183,6 +187,32 @@ class CoordinatorRuntime(Generic[S]):
     def when_committed(self, coordinated: Coordinated[S], end_offset: Offset, then: Then) -> None:
         """Call `then` when all records below an offset are committed."""
         self._partitions.when_committed(coordinated.partition, end_offset, lambda code: then(_as_coordinator(code)))
+
+
+TOMBSTONES_AT_ONCE: Final = 1_000
+_BATCH_HEADER_BYTES: Final = 61
+_TOMBSTONE_BYTES: Final = 32
+"""At most, without the key."""
+T = TypeVar("T")
+
+
+def tombstone_batches(tombstones: Iterable[tuple[T, bytes]], partition: Partition) -> Iterator[list[T]]:
+    """The items of (item, key of its tombstone) in lists, the tombstones of each of which fit one batch of the log.
+
+    TransactionStateManager.removeExpiredTransactionalIds: a key may have 32,000 bytes and more.
+    """
+    max_bytes = 0 if partition.log is None else partition.log.config.max_message_bytes - _BATCH_HEADER_BYTES
+    some: list[T] = []
+    some_bytes = 0
+    for item, key in tombstones:
+        size_bytes = len(key) + _TOMBSTONE_BYTES
+        if some and (some_bytes + size_bytes > max_bytes or len(some) == TOMBSTONES_AT_ONCE):
+            yield some
+            some, some_bytes = [], 0
+        some.append(item)
+        some_bytes += size_bytes
+    if some:
+        yield some
 
 
 _NOT_AVAILABLE: Final = (

@@ -7,13 +7,12 @@ markers are written; then a last record completes the transaction. A coordinator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
 from yak.coordination.producer_ids import ProducerIds
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -22,7 +21,7 @@ from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.transactions.marker_sender import MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
-from yak.transactions.shard import TransactionalId, TransactionShard
+from yak.transactions.shard import Addition, TransactionalId, TransactionShard
 from yak.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
 from yak.transactions.transaction import (
     NO_PRODUCER_EPOCH,
@@ -41,7 +40,6 @@ Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 RETRY_MS: Final = 100
 WAIT_MS: Final = 100
 """How long a request that adds partitions waits for changes under way, until its client has to repeat it."""
-TOMBSTONES_AT_ONCE: Final = 1_000
 NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 _NONE: Final = ErrorCode.none
 
@@ -193,23 +191,44 @@ class TransactionCoordinator:
         record = transaction_key(transactional_id), transaction_value(changed)
         self.runtime.append(coordinated, (record,), lambda _end_offset: None, committed)
 
-    def _wait(self, transactional_id: str, due_ms: int, then: Callable[[], None]) -> None:
-        """Call `then` when the change or the end that is under way is complete; at `due_ms` at the latest."""
+    def _add(self, transactional_id: str, additions: Sequence[Addition]) -> None:
+        """Add the partitions of requests of one producer, with one record."""
+        producer, client_version = additions[0].producer, additions[0].client_version
+        partitions = frozenset[TopicPartition]().union(*(each.partitions for each in additions))
+
+        def decide(transaction: Transaction, _new_producer_id: ProducerId | None) -> Transaction:
+            return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
+
+        def decided(code: ErrorCode, _changed: Transaction | None) -> None:
+            # Leaders of several partitions ask at once: all but the first wait for it.
+            for each in additions:
+                if code == ErrorCode.concurrent_transactions and self._context.clock.now_ms < each.due_ms:
+                    self._wait(transactional_id, each)
+                else:
+                    each.then(code)
+
+        self._decide(transactional_id, decide, decided)
+
+    def _wait(self, transactional_id: str, addition: Addition) -> None:
+        """Repeat a request when the change or the end that is under way is complete; when it is due at the latest."""
         try:
             _coordinated, entry = self._find(transactional_id)
         except PeerError:
             entry = None
         if entry is None or (entry.pending is None and entry.transaction.state not in PREPARED):
-            then()
+            self._add(transactional_id, (addition,))
             return
-        entry.waiting.append(then)
-        self._context.timers.arm_at_the_latest((entry, "waiting"), due_ms, partial(self._go_on, entry))
+        entry.waiting.append(addition)
+        self._context.timers.arm_at_the_latest((entry, "waiting"), addition.due_ms, partial(self._go_on, entry))
 
     def _go_on(self, entry: TransactionalId) -> None:
         self._context.timers.disarm((entry, "waiting"))
         waiting, entry.waiting = entry.waiting, []
-        for then in waiting:
-            then()
+        by_producer: dict[tuple[ProducerIdAndEpoch, int], list[Addition]] = {}
+        for each in waiting:
+            by_producer.setdefault((each.producer, each.client_version), []).append(each)
+        for additions in by_producer.values():
+            self._add(entry.transaction.transactional_id, additions)
 
     def _send_markers(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
         transaction = entry.transaction
@@ -229,11 +248,12 @@ class TransactionCoordinator:
         self._sender.send(entry.markers)
 
     def _complete(self, coordinated: TransactionsPartition, entry: TransactionalId) -> None:
-        """All markers are written: append the last record, again after an error."""
+        """All markers are written: append the last record, again after an error until this broker resigns."""
         entry.markers = None
 
         def appended(code: ErrorCode) -> None:
-            if code not in (_NONE, ErrorCode.not_coordinator):
+            # An isolated leader gets NOT_COORDINATOR too, and its leadership may go on.
+            if code != _NONE and self.runtime.is_coordinated(coordinated):
                 due_ms = self._context.clock.now_ms + RETRY_MS
                 self._context.timers.arm(entry, due_ms, partial(self._complete, coordinated, entry))
 
@@ -288,23 +308,8 @@ class TransactionCoordinator:
         then: Then,
     ) -> None:
         """Add partitions to the producer's transaction, which begins with the first one."""
-
-        def decide(transaction: Transaction, _new_producer_id: ProducerId | None) -> Transaction:
-            return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
-
         due_ms = self._context.clock.now_ms + WAIT_MS
-
-        def decided(code: ErrorCode, _changed: Transaction | None) -> None:
-            # Leaders of several partitions ask at once: each has to wait for those before it.
-            if code == ErrorCode.concurrent_transactions and self._context.clock.now_ms < due_ms:
-                self._wait(transactional_id, due_ms, attempt)
-            else:
-                then(code)
-
-        def attempt() -> None:
-            self._decide(transactional_id, decide, decided)
-
-        attempt()
+        self._add(transactional_id, (Addition(producer, client_version, frozenset(partitions), due_ms, then),))
 
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, topic_partition: TopicPartition, then: Then
@@ -409,13 +414,13 @@ class TransactionCoordinator:
         now_ms, expiration_ms = self._context.clock.wall_ms, self._context.config.transactional_id_expiration_ms
         for coordinated in self.runtime.loaded_partitions():
             expired = (
-                entry
+                (entry, transaction_key(entry.transaction.transactional_id))
                 for entry in list(coordinated.shard.ids.values())
                 if coordinated.shard.is_committed
                 and entry.pending is None
                 and entry.transaction.is_expired(now_ms, expiration_ms)
             )
-            while some := list(islice(expired, TOMBSTONES_AT_ONCE)):
+            for some in tombstone_batches(expired, coordinated.partition):
                 self._remove(coordinated, some)
 
     @changes_state

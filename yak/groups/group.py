@@ -119,18 +119,21 @@ class Group:
         if self.consumer is None:
             checks.check_deletion_of_offsets(self.members)
 
-    def is_expired(self, topic: str, committed: Committed, now_ms: int, retention_ms: int) -> bool:
-        """Whether a committed offset has expired (KIP-211; ClassicGroup and
-        ConsumerGroup.offsetExpirationCondition)."""
-        since_ms = committed.commit_ms
+    def keeps_offsets(self, topic: str) -> bool:
+        """Whether no offset of the topic expires, since members consume it or may (KIP-211; ClassicGroup and
+        ConsumerGroup.offsetExpirationCondition). For a consumer group this searches all members."""
         if self.consumer is not None:
-            if self.consumer.is_subscribed_to(topic):
-                return False
-        elif self.members.protocol_type is not None:
-            if self.members.state is ClassicState.EMPTY:
-                since_ms = self.members.state_ms
-            elif self.members.state is not ClassicState.STABLE or checks.is_subscribed(self.members, topic):
-                return False
+            return self.consumer.is_subscribed_to(topic)
+        members = self.members
+        if members.protocol_type is None or members.state is ClassicState.EMPTY:
+            return False
+        return members.state is not ClassicState.STABLE or checks.is_subscribed(members, topic)
+
+    def is_expired(self, committed: Committed, now_ms: int, retention_ms: int) -> bool:
+        """Whether a committed offset has expired, of a topic whose offsets the group does not keep."""
         if committed.expire_ms != NO_EXPIRY:
             return now_ms >= committed.expire_ms
-        return now_ms - since_ms >= retention_ms
+        is_left = self.consumer is None and self.members.protocol_type is not None
+        if is_left and self.members.state is ClassicState.EMPTY:
+            return now_ms - self.members.state_ms >= retention_ms
+        return now_ms - committed.commit_ms >= retention_ms

@@ -10,6 +10,7 @@ from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import OnChanged
 from yak.cluster.image import Delta
+from yak.cluster.leader_elections import has_leader
 from yak.cluster.payload import BadRecord
 from yak.core import events
 from yak.core.context import Context
@@ -53,26 +54,15 @@ class Metadata:
         self._failed = False
         self._changes: dict[int, OnChanged] = {}
         self.on_left: Callable[[], None] | None = None
-        self.store_lost_ms: int | None = None
-        """When the store stopped answering; None while it answers."""
-        self.store_outages = 0
-        self.store_outage_ms = 0
-        """Duration of past outages."""
 
     # ------------------------------------------------------------------------------------------------- events
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store is connected."""
-        if self.store_lost_ms is not None:
-            self.store_outage_ms += self._context.clock.now_ms - self.store_lost_ms
-        self.store_lost_ms = None
         self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe, self._context.clock.now_ms))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
         """The store connection is lost: the data path continues, metadata changes wait."""
-        if self.store_lost_ms is None:
-            self.store_lost_ms = self._context.clock.now_ms
-            self.store_outages += 1
         self._carry_out(self.lifecycle.on_lost(event.reason, self._context.clock.now_ms))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
@@ -183,8 +173,11 @@ class Metadata:
     def image_changed(self, delta: Delta) -> None:
         """All partitions match a new image: confirm the changes that it has, and control the cluster by it."""
         image = self._context.image
+        # a topic whose creation takes several calls may name leaders that died before it was complete
         leaderless = any(
-            info.leader < 0 for name in delta.topics_changed for info in delta.changed_partitions(image.topics[name])
+            not has_leader(info, image.brokers)
+            for name in delta.topics_changed
+            for info in delta.changed_partitions(image.topics[name])
         )
         self._carry_out(self.lifecycle.on_image(image, self._context.clock.now_ms, has_leaderless=leaderless))
 

@@ -100,6 +100,22 @@ class ReadyBroker:
     http_tls: bool = False
 
 
+def read_ready_file(path: Path, started_at: float) -> ReadyBroker | None:
+    """The broker that wrote this ready file, and runs; `started_at` by `time.monotonic`. None without such a broker."""
+    try:
+        ready = json.loads(path.read_text("utf-8"))
+        node_id, address, pid = int(ready["node_id"]), str(ready["address"]), int(ready["pid"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+    # The pid is the broker's: in the one-file executable our child process is the bootloader.
+    process = identify(pid)
+    if process is None:
+        return None
+    start_ms = (time.monotonic() - started_at) * 1000.0
+    http_port, http_tls = ready.get("http_port"), bool(ready.get("http_tls"))
+    return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), http_port, http_tls)
+
+
 class StartingBroker:
     """A started broker process that is not ready yet."""
 
@@ -201,18 +217,7 @@ class StartingBroker:
                 self._child.wait(5.0)
 
     def _read_ready_file(self) -> ReadyBroker | None:
-        try:
-            ready = json.loads(self._ready_file.read_text("utf-8"))
-            node_id, address, pid = int(ready["node_id"]), str(ready["address"]), int(ready["pid"])
-        except (FileNotFoundError, ValueError, KeyError):
-            return None
-        # The pid is the broker's: in the one-file executable our child process is the bootloader.
-        process = identify(pid)
-        if process is None:
-            return None
-        start_ms = (time.monotonic() - self._started_at) * 1000.0
-        http_port, http_tls = ready.get("http_port"), bool(ready.get("http_tls"))
-        return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), http_port, http_tls)
+        return read_ready_file(self._ready_file, self._started_at)
 
     def _new_log_lines(self) -> list[str]:
         try:

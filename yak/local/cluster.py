@@ -19,7 +19,7 @@ from yak.errors import UsageError, YakError
 from yak.local import layout, machines, planning, processes, quorum, redis_child, state
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
-from yak.local.starting import start_missing
+from yak.local.starting import start_missing, take_in_ready
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
 
@@ -390,7 +390,8 @@ class LocalCluster:
         state.save(known)
 
     def _known(self) -> ClusterState | None:
-        """The stored state. For a copied or moved directory it omits the processes of the original."""
+        """The stored state, with the brokers that are ready now. For a copied or moved directory it omits the processes
+        of the original."""
         known = state.load(self.data_dir)
         if known is not None and known.data_dir != self.data_dir:
             for broker in known.brokers:
@@ -399,6 +400,8 @@ class LocalCluster:
             known.data_dir, known.redis.process, known.supervisor = self.data_dir, None, None
             if known.redis.is_ours:
                 known.redis.url = ""  # the socket there belongs to the original cluster
+        if known is not None:
+            take_in_ready(known)
         return known
 
     def _require_known(self) -> ClusterState:

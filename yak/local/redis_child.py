@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -115,8 +115,18 @@ def find_server(environment: Mapping[str, str] | None = None) -> str:
     )
 
 
-def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> RunningRedis:
+def start(
+    folder: str,
+    port: int,
+    log_path: str,
+    *,
+    socket_path: str = "",
+    on_start: Callable[[ProcessId], None] = lambda _process: None,
+) -> RunningRedis:
     """Start a server on a folder's data and wait until it answers: on a TCP port, or (port 0) on a unix socket.
+
+    `on_start` gets the process before the wait, during which this process may be killed: a second server on the folder
+    would append to the same file. When `start` raises, the process has ended.
 
     Raises StartRefused when it ends first or the socket's path is too long, NothingInTime when it does not answer
     within a minute.
@@ -150,26 +160,30 @@ def start(folder: str, port: int, log_path: str, *, socket_path: str = "") -> Ru
     finally:
         os.close(log)
     try:
-        _wait_until_it_answers(child, folder, port, socket_path, log_path, log_start)
+        _give_settings(child, folder, port, socket_path)
+        process = identify(child.pid)
+        if process is not None:
+            on_start(process)
+        _wait_until_it_answers(child, port, socket_path, log_path, log_start)
     except BaseException:
         child.kill()
         child.wait()
         raise
-    process = identify(child.pid)
     assert process is not None, "it answered a moment ago"
     return RunningRedis(process, socket_url(socket_path) if socket_path else url(port))
 
 
-def _wait_until_it_answers(
-    child: "subprocess.Popen[bytes]", folder: str, port: int, socket_path: str, log_path: str, log_start: int
-) -> None:
-    """Give a server its settings, and wait. Raises StartRefused, NothingInTime."""
+def _give_settings(child: "subprocess.Popen[bytes]", folder: str, port: int, socket_path: str) -> None:
     assert child.stdin is not None
-    try:
+    with contextlib.suppress(BrokenPipeError):  # it ended already; the wait reports why
         child.stdin.write(_settings(folder, port, socket_path))
         child.stdin.close()
-    except BrokenPipeError:
-        pass  # it ended already; the loop below reports why
+
+
+def _wait_until_it_answers(
+    child: "subprocess.Popen[bytes]", port: int, socket_path: str, log_path: str, log_start: int
+) -> None:
+    """Raises StartRefused, NothingInTime."""
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port, socket_path, child.pid):
         if child.poll() is not None:

@@ -5,13 +5,19 @@ quorum there is no Redis, and the brokers wait for a majority of its voters.
 """
 
 import os
+import time
+from pathlib import Path
+from typing import Final
 
 from yak.errors import StartRefused
 from yak.local import layout, listeners, machines, planning, processes, quorum, redis_child, state
-from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, wait_all_ready
+from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, read_ready_file, wait_all_ready
+from yak.local.processes import ProcessId
 from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
 from yak.local.status import broker_status, is_alive
+
+_UNREADY_PATIENCE_SECONDS: Final = 5.0
 
 
 def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ...]:
@@ -31,13 +37,15 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
         listeners.make_certificates(known)
 
     def ready(index: int, found: ReadyBroker) -> None:
-        broker = starting[index][0]
-        broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
-        broker.port = int(found.address.rpartition(":")[2])
-        broker.http_port, broker.http_tls = found.http_port, found.http_tls
+        _take_in(starting[index][0], found)
+        state.save(known)
+
+    def redis_started(process: ProcessId) -> None:
+        redis.process = process
         state.save(known)
 
     try:
+        _stop_unready(known, only)
         for broker in known.brokers:
             broker.wanted = broker.wanted or only is None
             missing = broker_status(broker).state == "dead"
@@ -46,11 +54,12 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
         state.save(known)
         if redis_missing:
             folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")
-            server = redis_child.start(folder, 0, log_path, socket_path=redis_child.socket_path(redis.url))
-            redis.process, redis.url = server.process, server.url
-            state.save(known)
+            path = redis_child.socket_path(redis.url)
+            server = redis_child.start(folder, 0, log_path, socket_path=path, on_start=redis_started)
         wait_all_ready([child for _, child in starting], ready)
     except BaseException as error:
+        if redis_missing and server is None:
+            redis.process = None
         # Frozen brokers have offered their metadata to this Redis: `yak cluster restore` needs it.
         is_frozen = isinstance(error, StartRefused) and error.code == "broker-frozen"
         _undo(known, starting, stop_redis=server is not None and only is None and not is_frozen)
@@ -58,6 +67,31 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     known.cluster_id = layout.read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
     state.save(known)
     return tuple(broker.node_id for broker, _ in starting)
+
+
+def take_in_ready(known: ClusterState) -> None:
+    """Note the brokers that became ready after the command that started them was killed."""
+    for broker in known.brokers:
+        if not broker.is_ready and is_alive(broker):
+            found = read_ready_file(Path(layout.ready_file(known.data_dir, broker.node_id)), time.monotonic())
+            if found is not None:
+                _take_in(broker, found)
+
+
+def _take_in(broker: BrokerState, found: ReadyBroker) -> None:
+    broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
+    broker.port = int(found.address.rpartition(":")[2])
+    broker.http_port, broker.http_tls = found.http_port, found.http_tls
+
+
+def _stop_unready(known: ClusterState, only: int | None) -> None:
+    """Stop brokers whose command was killed before they were ready: without it nothing waits for them, or says why not."""
+    unready = [
+        broker.process
+        for broker in known.brokers
+        if broker.process is not None and not broker.is_ready and only in {None, broker.node_id}
+    ]
+    processes.stop_all(unready, patience_seconds=_UNREADY_PATIENCE_SECONDS)
 
 
 def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, *, is_alone: bool) -> StartingBroker:

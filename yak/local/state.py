@@ -21,6 +21,8 @@ from yak.private_files import distrust, open_file, replace_file
 
 STATE_FILE: Final = "cluster.json"
 LOCK_FILE: Final = "cluster.lock"
+BUSY: Final = "cluster-busy"
+"""The error of a command while another one changes the cluster."""
 _VERSION: Final = 1
 
 
@@ -185,7 +187,7 @@ def locked(data_dir: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise YakError(
-                "cluster-busy",
+                BUSY,
                 f"another yak command is changing the cluster in {data_dir}",
                 why=f"it holds {path}",
                 try_=(f"yak up --status --data-dir {data_dir}          look without changing",),

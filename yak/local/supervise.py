@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster
+from yak.local.state import BUSY
 from yak.local.status import BrokerCondition, ClusterStatus
 
 _LOOK_EVERY_SECONDS = 0.1
@@ -36,6 +37,10 @@ class Restarts:
             pause = self._pauses.get(name, RESTART_SECONDS)
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
+
+    def put_off(self, name: str) -> None:
+        """Schedule the restart of a broker that could not be tried now."""
+        self._due[name] = self._now() + RESTART_SECONDS
 
     def take_due(self) -> list[str]:
         """Remove and return the names of the brokers that are due for a restart."""
@@ -99,7 +104,7 @@ def supervise(
         for name, line in follower.new_lines():
             on_line(name, line)
             restarts.note_line(name, line)
-        _start_again(cluster, restarts.take_due(), on_restart)
+        _start_again(cluster, restarts, on_restart)
         looks += 1
         if looks % _STATUS_EVERY_LOOKS:
             continue
@@ -120,7 +125,8 @@ def supervise(
     return True
 
 
-def _start_again(cluster: LocalCluster, names: list[str], on_restart: Callable[[int, YakError | None], None]) -> None:
+def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable[[int, YakError | None], None]) -> None:
+    names = restarts.take_due()
     if not names:
         return
     dead = {f"node-{broker.node_id}": broker.node_id for broker in cluster.status().brokers if broker.state == "dead"}
@@ -131,7 +137,10 @@ def _start_again(cluster: LocalCluster, names: list[str], on_restart: Callable[[
         try:
             cluster.restart(node_id)
         except YakError as error:
-            on_restart(node_id, error)
+            if error.code == BUSY:  # such as a restart of another broker
+                restarts.put_off(name)
+            else:
+                on_restart(node_id, error)
         else:
             on_restart(node_id, None)
 

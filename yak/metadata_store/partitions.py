@@ -1,4 +1,4 @@
-"""Scripts of the metadata store: leaders, ISRs, high watermarks."""
+"""Scripts of the metadata store: leaders and high watermarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
-    Refused,
     Value,
     append_changes,
     change_of,
@@ -20,7 +19,6 @@ from yak.metadata_store.checks import (
     min_isr,
     next_elr,
 )
-from yak.metadata_store.reassignments import complete
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
@@ -83,76 +81,6 @@ def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]
         for member in [*parse_isr(partition["isr"]), *parse_isr(partition["elr"])]
         if kept_all(state, member) and state.brokers[member.node_id]["state"] == "ACTIVE"
     ]
-
-
-def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """The leader changes ISRs, each by compare and set; a reassignment with all targets in the ISR is completed."""
-    check_broker(state, a)
-    check_size(a)
-    results, changes = [], []
-    for item in a["partitions"]:
-        partition = state.partitions.get((item["topic_id"], item["partition"]))
-        if partition is None:
-            results.append({"code": "NO_TOPIC"})
-            continue
-        more: dict[str, Any] = {"code": "OK"}
-        try:
-            if not _is_repeat(a, item, partition):
-                _alter_isr(state, a, item, partition)
-                changes.append(change_of(item["topic_id"], partition))
-        except Refused as refusal:
-            more = {"code": refusal.code} | refusal.value
-        results.append(change_of(item["topic_id"], partition) | more)
-    append_changes(state, changes, now_ms)
-    return {"results": results}
-
-
-def _is_repeat(a: Mapping[str, Any], item: Mapping[str, Any], partition: dict[str, Any]) -> bool:
-    """Whether this call was done before; refuses a caller that does not lead, or has another partition epoch."""
-    if partition["partition_epoch"] == item["partition_epoch"] + 1 and partition["nonce"] == item["nonce"] != "":
-        return True
-    if partition["leader"] != a["node_id"] or partition["leader_epoch"] != item["leader_epoch"]:
-        raise Refused("FENCED_LEADER_EPOCH")
-    if partition["partition_epoch"] != item["partition_epoch"]:
-        raise Refused("INVALID_UPDATE_VERSION")
-    return False
-
-
-def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], partition: dict[str, Any]) -> None:
-    isr = parse_isr(item["isr"])
-    replicas = parse_nodes(partition["replicas"])
-    if not has_node(isr, a["node_id"]):
-        raise Refused("INELIGIBLE_REPLICA", message="the leader is not in the new ISR")
-    if len({member.node_id for member in isr}) != len(isr):
-        raise Refused("INELIGIBLE_REPLICA", message="a replica is in the new ISR twice")
-    inside = parse_isr(partition["isr"])
-    for member in isr:
-        # a stopping broker may stay in the ISR until it is gone, but not join it (KIP-841)
-        states = ("ACTIVE", "STOPPING") if member in inside else ("ACTIVE",)
-        if member.node_id not in replicas or not is_current(state, member, *states):
-            raise Refused("INELIGIBLE_REPLICA", message=f"replica {member.node_id}@{member.broker_epoch}")
-    minimum = min(item["min_isr"], min_isr(state, item["topic_id"], partition["leader"], replicas))
-    elr = next_elr(state, partition, isr, minimum)
-    partition |= {"isr": format_isr(isr), "elr": elr, "nonce": item["nonce"]}
-    partition["partition_epoch"] += 1
-    complete(state, partition)
-
-
-def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Raise the partition epoch, so that an older pending change must fail."""
-    check_broker(state, a)
-    partition = state.partitions.get((a["topic_id"], a["partition"]))
-    if partition is None:
-        raise Refused("NO_TOPIC")
-    try:
-        repeated = _is_repeat(a, a, partition)
-    except Refused as refusal:
-        raise Refused(refusal.code, **change_of(a["topic_id"], partition)) from None
-    if not repeated:
-        partition["partition_epoch"] += 1
-        partition["nonce"] = a["nonce"]
-        append_changes(state, [change_of(a["topic_id"], partition)], now_ms)
-    return change_of(a["topic_id"], partition)
 
 
 def report_hw(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001

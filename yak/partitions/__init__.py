@@ -1,7 +1,9 @@
-"""The partitions that this broker has a replica of: their logs are created, flushed, compacted, taken offline, repaired
-and removed.
+"""The partitions that this broker has a replica of: their logs are created, appended to, flushed, compacted, moved, taken
+offline, repaired and removed.
 
-Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `offline_replicas.OfflineReplicas`,
-`flusher.Flusher`, `log_cleaner.LogCleaner`, `maintenance.Maintenance`, `record_deletions.RecordDeletions`, `isolation.Isolation` and
-`high_watermark_reports.HighWatermarkReports`. This package imports nothing of `yak.broker` and `yak.coordination`.
+Other packages call `local_replicas.LocalReplicas`, `metadata_loader.MetadataLoader`, `leadership.Leadership`,
+`store_outage.StoreOutage`, `leader_appends.LeaderAppends`, `transactional_appends.TransactionalAppends`,
+`transaction_markers.TransactionMarkers`, `flusher.Flusher`, `moved_high_watermarks.MovedHighWatermarks`,
+`maintenance.Maintenance`, `log_cleaner.LogCleaner`, `log_moves.LogMoves`, `record_deletions.RecordDeletions` and
+`offline_replicas.OfflineReplicas`. This package imports nothing of `yak.broker` and `yak.coordination`.
 """

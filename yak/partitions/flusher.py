@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.replication.log_failures import FLUSH, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.flush import FlushPlan
-
-NO_ROOM_PAUSE_MS: Final = 1_000
-"""Pause between two flushes of a log whose leader epoch file found no room on the disk."""
 
 
 class Flusher:
@@ -30,11 +27,11 @@ class Flusher:
         self,
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._partitions = context, partitions
-        self._offline_replicas, self._emit = offline_replicas, emit
+        self._log_failures, self._emit = log_failures, emit
         self._is_stopped = False
         self._wanted: dict[Partition, bool] = {}
         self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
@@ -99,27 +96,23 @@ class Flusher:
                     # requested for the log that took this one's place
                     self._start(partition, all_of_it=True)
                 return
-            if error is None:
-                try:
-                    log.flushed(plan, missing, self._context.clock.now_ms)
-                except LogDirectoryFailure as failure:
-                    error = failure
-            if isinstance(error, LogDirectoryFailure) and self._offline_replicas.is_full(error):
-                # the records are synced, but the leader epoch file is not written: another flush writes it
-                log.epochs.dirty = log.names_changed = True
-                self.want_within(partition, NO_ROOM_PAUSE_MS)
-                return
-            if error is not None:
-                self._failed(log.directory, error)
+            try:
+                if error is not None:
+                    raise error
+                log.flushed(plan, missing, self._context.clock.now_ms)
+            except LogDirectoryFailure as failure:
+                if self._log_failures.write_failed(FLUSH, failure):
+                    log.epochs.dirty = log.names_changed = True
+                    self.want_within(partition, FLUSH.retry_ms)
                 return
             if plan.closed:
                 self._emit(partition, PartitionEvent.CLOSED_SEGMENTS_FLUSHED)
             if partition.is_leader:
                 partition.advance_high_watermark()
-                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+                self._emit(partition, PartitionEvent.OFFSETS_MOVED)
             else:
                 self._emit(partition, PartitionEvent.FOLLOWER_FLUSHED)
-            if partition.flush_wanted or log.has_rolled:
+            if partition.flush_wanted or log.has_unflushed_closed_segments:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away
                 self._start(partition, all_of_it=partition.flush_wanted)
 
@@ -131,11 +124,3 @@ class Flusher:
         if plan.epochs is not None and next_ is not None and next_.log is not None and next_.log.path == plan.path:
             next_.log.epochs.dirty = True
             self.want(next_)
-
-    def _failed(self, directory: str, error: BaseException) -> None:
-        if isinstance(error, LogDirectoryFailure):
-            self._offline_replicas.directory_failed(error)
-        elif isinstance(error, OSError):
-            self._offline_replicas.directory_failed(LogDirectoryFailure(directory, error))
-        else:
-            raise error

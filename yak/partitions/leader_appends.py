@@ -1,9 +1,9 @@
-"""The leader's appends: fences, producers' sequences, the write, and the conditions of the acknowledgement.
+"""The leader's appends: producers' sequences, the write, and the conditions of the acknowledgement.
 
 `LeaderAppends.append` takes a batch of a client (Kafka's ReplicaManager.appendRecords), `append_own_batch` one of a
-coordinator. Both end in `append_to_leader_log`. A batch to recompress, or with many keys to check, needs a job first;
-the later batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold. All
-batches of a partition queue while its log is handed over to another log directory.
+coordinator. Both pass `Leadership.check_append` and end in `append_to_leader_log`. A batch to recompress, or with many
+keys to check, needs a job first; the later batches of its partition queue behind it (`PendingAppends`), so that order
+and producer sequences hold. All batches of a partition queue while its log is handed over to another log directory.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ from yak.partitions.batch_validation import (
     has_keys,
     needs_recompression,
     recompress,
-    record_errors_of,
     wanted_codec,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.isolation import Isolation
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.partitions.leadership import ACKS_ALL, Leadership
+from yak.partitions.pending_append import PendingAppend
 from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
-from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -45,12 +43,12 @@ from yak.protocol.record_batch import (
     read_header,
     with_append_time,
 )
-from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.log_append_info import LogAppendInfo
+from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
 
-ACKS_ALL = -1
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,
     ErrorCode.invalid_producer_epoch,
@@ -66,29 +64,20 @@ class LeaderAppends:
         self,
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
-        leader_of: Callable[[TopicPartition], Partition],
-        isolation: Isolation,
-        offline_replicas: OfflineReplicas,
+        leadership: Leadership,
+        log_failures: LogFailures,
         flusher: Flusher,
         appended: Callable[[Partition], None],
         advanced: Callable[[Partition], None],
     ) -> None:
         """`appended` is called for a partition with followers, `advanced` when the high watermark moved."""
-        self._context, self._partitions, self._leader_of, self._isolation = context, partitions, leader_of, isolation
-        self._offline_replicas, self._flusher = offline_replicas, flusher
+        self._context, self._partitions, self.leadership = context, partitions, leadership
+        self._log_failures, self._flusher = log_failures, flusher
         self._appended, self._advanced = appended, advanced
-        self._is_stopping = False
         self.transactional: TransactionalAppends
         """Set by the broker, since verification needs the coordinator, which appends here."""
         self.held_bytes = 0
         """Bytes of batches that wait for a job."""
-
-    def stop(self) -> None:
-        """This broker leads no partition any more: refuse all batches."""
-        self._is_stopping = True
-        for partition in self._partitions.values():
-            if partition.pending_appends is not None:
-                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
 
     def append(
         self,
@@ -107,23 +96,18 @@ class LeaderAppends:
         Raises PeerError with Kafka's error code; the batch was not appended then.
         """
         partition: Partition | None = self._partitions.get((topic, index))  # type: ignore[call-overload]
-        if partition is None or not partition.is_leader or partition.log is None or self._is_stopping:
-            partition = self._leader_of(TopicPartition(topic, index))
-        log = partition.log
-        assert log is not None
+        if partition is None:
+            partition = self.leadership.leader_of(TopicPartition(topic, index))
+        log = self.leadership.check_append(partition, acks, may_queue=True)
         config = log.config
         header = check_batch(records, version, config.max_message_bytes)
         assert records is not None
-        error = self.fencing_error(partition, acks)
-        if error is not None:
-            if error.error_code == ErrorCode.not_enough_replicas:
-                partition.deferred_sequences.defer(header, now_ms)
-            raise error
         if header.attributes & TRANSACTIONAL_BIT and not is_verified:
             held = self.transactional.admit(
                 partition,
                 header,
                 records,
+                acks,
                 version,
                 transactional_id,
                 lambda kept: self._append_verified(partition, kept, version, acks),
@@ -158,37 +142,12 @@ class LeaderAppends:
 
         Raises PeerError if nothing was written.
         """
-        log = partition.log
-        if log is None:
-            raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
-        if not partition.is_leader or self._is_stopping:
-            raise PeerError(ErrorCode.not_leader_or_follower)
-        if partition.is_handed_over:
-            raise PeerError(ErrorCode.not_enough_replicas, "the log moves to another directory; nothing was written")
-        error = self.fencing_error(partition, ACKS_ALL)
-        if error is not None:
-            raise error
+        log = self.leadership.check_append(partition, ACKS_ALL)
         if len(batch) > log.config.max_message_bytes:
             raise PeerError(
                 ErrorCode.message_too_large, f"{len(batch)} bytes, max.message.bytes={log.config.max_message_bytes}"
             )
         return self.append_to_leader_log(partition, read_header(batch), batch, ACKS_ALL, self._context.clock.now_ms)
-
-    def fencing_error(self, partition: Partition, acks: int) -> PeerError | None:
-        """The error when another leader may exist, or when acks=all would find fewer than `min.insync.replicas`."""
-        if self._isolation.is_isolated(partition):
-            return PeerError(
-                ErrorCode.not_leader_or_follower,
-                "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",
-            )
-        if acks == ACKS_ALL and partition.is_under_min_isr:
-            assert partition.log is not None
-            minimum = partition.log.config.min_insync_replicas
-            return PeerError(
-                ErrorCode.not_enough_replicas,
-                f"the ISR has {len(partition.isr)} replicas, min.insync.replicas={minimum}; nothing was written",
-            )
-        return None
 
     # ---------------------------------------------------------------------------------------------------- the append
 
@@ -227,15 +186,13 @@ class LeaderAppends:
         try:
             base_offset = log.append(header, records, partition.leader_epoch, now_ms)
         except LogDirectoryFailure as failure:
-            if self._offline_replicas.is_full(failure):
+            if self._log_failures.write_failed(APPEND, failure):
                 partition.deferred_sequences.defer(header, now_ms)
-            else:
-                self._offline_replicas.directory_failed(failure)
             raise PeerError(
                 ErrorCode.kafka_storage_error, f"the log directory failed: {failure.error.strerror}"
             ) from failure
-        if self._offline_replicas.full_directories:
-            self._offline_replicas.full_directories.pop(log.directory, None)
+        if self._log_failures.full_directories:
+            self._log_failures.write_succeeded(log.directory)
         end_offset = log.log_end_offset
         size_bytes = len(records)
         partition.appended_bytes += size_bytes
@@ -244,7 +201,7 @@ class LeaderAppends:
         traffic.messages_in += header.records_count
         info = LogAppendInfo(partition, base_offset, end_offset, append_time_ms, log.log_start_offset)
         info.wants_isr = acks == ACKS_ALL
-        if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_rolled:
+        if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_unflushed_closed_segments:
             self._want_flush(log, info)
         if partition.replica_sessions or not partition.is_alone:
             self._appended(partition)
@@ -274,7 +231,7 @@ class LeaderAppends:
             info.must_wait = info.wants_flush = True
         elif config.flush_ms != NEVER:
             self._flusher.want_within(partition, config.flush_ms)
-        if log.has_rolled:
+        if log.has_unflushed_closed_segments:
             self._flusher.want(partition, all_of_it=False)
 
     def _search_earlier(self, partition: Partition, log: Log) -> None:
@@ -317,24 +274,19 @@ class LeaderAppends:
             raise PeerError(ErrorCode.not_enough_replicas, words) from error
 
     def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
-        """Defer the sequence of a batch sent to a replica that does not lead: it may come again when the replica leads.
+        """Defer the sequence of a batch that a fence refused: it may come again when this replica leads, or has its ISR.
 
-        Log any other refusal for the sequence or producer epoch, but none for a lack of replicas. After `producer-put-off`
-        the client retries by itself. After `producer-refused` it begins a new epoch or fails: batches of that epoch are new
-        to the log, even if another leader has them already.
+        Log any other refusal for the sequence or producer epoch. After `producer-put-off` the client retries by itself.
+        After `producer-refused` it begins a new epoch or fails: batches of that epoch are new to the log, even if
+        another leader has them already.
         """
         if records is None or len(records) < HEADER_BYTES:
             return
-        if error.error_code == ErrorCode.not_leader_or_follower:
-            partition.deferred_sequences.defer(read_header(records), self._context.clock.now_ms)
+        header, is_deferred = read_header(records), error.error_code == ErrorCode.not_enough_replicas
+        if error.error_code == ErrorCode.not_leader_or_follower or (is_deferred and partition.is_under_min_isr):
+            partition.deferred_sequences.defer(header, self._context.clock.now_ms)
             return
-        if error.error_code not in _SEQUENCE_ERRORS:
-            return
-        header = read_header(records)
-        if header.producer_id == NO_PRODUCER_ID:
-            return
-        is_deferred = error.error_code == ErrorCode.not_enough_replicas
-        if is_deferred and partition.is_under_min_isr:
+        if error.error_code not in _SEQUENCE_ERRORS or header.producer_id == NO_PRODUCER_ID:
             return
         fields: dict[str, object] = {
             "partition": str(partition.topic_partition),
@@ -360,31 +312,6 @@ class LeaderAppends:
 
 
 # ---------------------------------------------------------------------------------------- batches that need a job first
-
-
-class PendingAppend(LogAppendInfo):
-    """A validated batch that has no offset yet, and the request that waits for it."""
-
-    __slots__ = ("acks", "header", "is_outdated", "keys_checked", "records", "waiting")
-
-    def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
-        super().__init__(partition, -1, -1, -1, -1)
-        self.must_wait = True
-        self.header = header
-        self.records = records
-        self.acks = acks
-        self.keys_checked = False
-        self.is_outdated = False
-        """Whether its transaction has ended: behind the marker it would open another."""
-        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
-
-    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
-        """Keep the request until the batch is in the log."""
-        if self.end_offset < 0:
-            assert isinstance(answer, ProducePartitionAnswer)
-            self.waiting = waiting, answer
-        else:
-            super().wait_with(waiting, answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +354,7 @@ class PendingAppends:
         self._partition.pending_appends = None
         for pending in self._queue:
             self._free(pending)
-            self._refuse(pending, PeerError(error_code))
+            pending.refuse(PeerError(error_code))
 
     def resume(self) -> None:
         """Append the batches that waited until the log was in another directory."""
@@ -445,22 +372,21 @@ class PendingAppends:
         """Append the batches at the head that need no job; start the job of the first that does."""
         queue, partition = self._queue, self._partition
         while queue:
-            log = partition.log
-            if log is None or not partition.is_leader:
-                self.fail(ErrorCode.kafka_storage_error if log is None else ErrorCode.not_leader_or_follower)
-                return
+            if partition.pending_appends is not self:
+                return  # the append before took the log directory offline, which failed all
             if partition.is_handed_over:
                 self._is_held = True
                 return
-            pending = queue[0]
-            codec = wanted_codec(log.config)
+            assert partition.log is not None
+            pending, config = queue[0], partition.log.config
+            codec = wanted_codec(config)
             if codec is None:
                 codec = pending.header.codec
-            needs_keys = log.config.is_compacted and not pending.keys_checked
+            needs_keys = config.is_compacted and not pending.keys_checked
             if needs_keys or codec != pending.header.codec:
                 self._convert(pending, codec, needs_keys=needs_keys)
                 return
-            self._append(pending, log)
+            self._append(pending)
             self._free(pending)
             queue.popleft()
         partition.pending_appends = None
@@ -480,7 +406,7 @@ class PendingAppends:
             else:
                 self._queue.popleft()
                 self._free(pending)
-                self._refuse(pending, self._conversion_error(error))
+                pending.refuse(self._conversion_error(error))
             self._go_on()
 
         self._context.jobs.run("recompress", plan, done)
@@ -499,16 +425,13 @@ class PendingAppends:
         words = f"the batch could not be recompressed ({name}); nothing was written"
         return PeerError(ErrorCode.unknown_server_error, words)
 
-    def _append(self, pending: PendingAppend, log: Log) -> None:
+    def _append(self, pending: PendingAppend) -> None:
         appends, partition = self._appends, self._partition
         try:
-            error = appends.fencing_error(partition, pending.acks)
+            log = appends.leadership.check_append(partition, pending.acks)
             if pending.is_outdated:
-                error = PeerError(ErrorCode.not_enough_replicas, "its transaction has ended; nothing was written")
-            if error is not None:
-                if error.error_code == ErrorCode.not_enough_replicas:
-                    partition.deferred_sequences.defer(pending.header, self._context.clock.now_ms)
-                raise error
+                partition.deferred_sequences.defer(pending.header, self._context.clock.now_ms)
+                raise PeerError(ErrorCode.not_enough_replicas, "its transaction has ended; nothing was written")
             if len(pending.records) > log.config.max_message_bytes:
                 raise PeerError(
                     ErrorCode.message_too_large,
@@ -520,34 +443,11 @@ class PendingAppends:
             )
         except PeerError as error:
             appends.note_refusal(partition, pending.records, error)
-            self._refuse(pending, error)
+            pending.refuse(error)
             return
-        pending.base_offset, pending.end_offset = info.base_offset, info.end_offset
-        pending.wants_flush, pending.wants_isr = info.wants_flush, info.wants_isr
-        if pending.waiting is None:
-            return
-        waiting, answer = pending.waiting
-        answer.base_offset = info.base_offset
-        answer.log_append_time_ms = info.log_append_time_ms
-        answer.log_start_offset = info.log_start_offset
-        if info.must_wait and pending.acks != 0:
-            pending.wait_with(waiting, answer)
-        else:
-            waiting.resolve()
+        pending.go_on(info)
 
     def _free(self, pending: PendingAppend) -> None:
         """Release the bytes of a batch that is appended or refused; a second call does nothing."""
         self._appends.held_bytes -= len(pending.records)
         pending.records = b""
-
-    def _refuse(self, pending: PendingAppend, error: PeerError) -> None:
-        # Once: a directory that fails under a batch fails all queued ones, then this one again.
-        entry, pending.waiting = pending.waiting, None
-        if entry is None:
-            return
-        waiting, answer = entry
-        answer.error_code = error.error_code
-        answer.error_message = error.message or None
-        answer.record_errors = record_errors_of(error)
-        answer.base_offset = -1
-        waiting.resolve()

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image, PartitionInfo, TopicInfo
@@ -21,6 +20,7 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.metadata_store import TailedRecord
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -83,12 +83,13 @@ class LocalReplicas:
         partitions: dict[TopicPartition, Partition],
         log_store: LogStore,
         offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._lifecycle = context, lifecycle
         self._node_id = lifecycle.identity.node_id
         self._partitions, self._log_store, self._offline_replicas = partitions, log_store, offline_replicas
-        self._emit = emit
+        self._log_failures, self._emit = log_failures, emit
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
         """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
 
@@ -100,10 +101,7 @@ class LocalReplicas:
                     log = self._log_at_start(topic, info)
                     partition = self._assign(topic, info, log)
                     if log is None:
-                        self._leave_isr(partition)
-
-    def _leave_isr(self, partition: Partition) -> None:
-        self._offline_replicas.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
+                        self._offline_replicas.leave(partition)
 
     def missing_logs(
         self, records: Sequence[TailedRecord], image: Image, delta: Delta
@@ -163,12 +161,10 @@ class LocalReplicas:
                     if topic_partition in created:
                         config = config or self._log_config(topic)
                         log = self._offline_replicas.usable(topic_partition, created[topic_partition], config)
-                        if log is None:
-                            self._offline_replicas.retry_creation(topic_partition, created[topic_partition])
                     partition = self._assign(topic, info, log)
                     if partition.log is None and (partition is not held or self._node_id in info.isr):
                         # The log could not be created, or the partition is offline and this broker is in its ISR.
-                        self._leave_isr(partition)
+                        self._offline_replicas.leave(partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self._release_moved(topic_partition)
 
@@ -203,7 +199,7 @@ class LocalReplicas:
         elif partition.is_leader and len(info.replicas) > 1:
             self._emit(partition, PartitionEvent.ISR_CHANGED)
         if log is not None and partition.is_leader:
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+            self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return partition
 
     def _log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
@@ -225,8 +221,7 @@ class LocalReplicas:
         try:
             created = self._log_store.create(topic_partition, topic.topic_id, self._log_config(topic), is_new=False)
         except LogDirectoryFailure as error:
-            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(error))
-            self._offline_replicas.retry_creation(topic_partition, error)
+            self._offline_replicas.not_created(topic_partition, error)
             return None
         return self._offline_replicas.flushed(created)
 
@@ -287,13 +282,9 @@ class LocalReplicas:
         try:
             removal = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return
-        self._context.jobs.run("delete", removal, self._deleted)
-
-    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
+        self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
     def apply_configs(self, delta: Delta) -> Iterator[None]:
         """Apply changed configurations to the local logs, in slices."""
@@ -314,7 +305,7 @@ class LocalReplicas:
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush
-                self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+                self._emit(partition, PartitionEvent.OFFSETS_MOVED)
 
 
 def _is_kept(before: Image, image: Image, topic_id: uuid.UUID) -> bool:

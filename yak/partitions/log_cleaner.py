@@ -7,7 +7,6 @@ that computes without pauses would delay every request by milliseconds.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,8 +15,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
-from yak.partitions.offline_replicas import OfflineReplicas
 from yak.replication.damaged_replicas import DamagedReplicas
+from yak.replication.log_failures import COMPACTION, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.compaction import (
     Cleanable,
@@ -36,10 +35,8 @@ from yak.storage.segment import FilesRemoval
 
 PIECE_GAP_MS = 1
 """Pause after each piece of the cleaner. A piece takes about half as long, so the cleaner has a third of a core."""
-NO_ROOM_PAUSE_MS = 60_000
 UNREADABLE_PAUSE_MS = 300_000
 """Long, since a round may read a whole log before it meets the unreadable batch again."""
-_NO_ROOM_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Round:
@@ -60,12 +57,12 @@ class LogCleaner:
     def __init__(
         self,
         context: Context,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         damaged_replicas: DamagedReplicas,
         delete_later: Callable[[FilesRemoval, int], None],
         checkpoint_soon: Callable[[], None],
     ) -> None:
-        self._context, self._offline_replicas, self._damaged_replicas = context, offline_replicas, damaged_replicas
+        self._context, self._log_failures, self._damaged_replicas = context, log_failures, damaged_replicas
         self._delete_later, self._checkpoint_soon = delete_later, checkpoint_soon
         self._is_stopped = False
         self._due: dict[Partition, int] = {}
@@ -148,7 +145,7 @@ class LogCleaner:
         try:
             scope = cleanable(log, partition.last_stable_offset, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return None
         if scope.is_worth(log.config):
             self._due[partition] = now_ms
@@ -199,7 +196,7 @@ class LogCleaner:
         try:
             removal = log.replace_segments(ready.replaced, ready.cleaned)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return False
         self._delete_later(removal, log.config.file_delete_delay_ms)
         return True
@@ -213,10 +210,9 @@ class LogCleaner:
         replacement = done if isinstance(done, Replacement) else None
         self._context.jobs.run("delete", CompactionDiscard(round_.compaction, replacement), self._cleaned_up)
 
-    def _cleaned_up(self, _result: object, error: BaseException | None) -> None:
+    def _cleaned_up(self, result: object, error: BaseException | None) -> None:
         self._end_round()
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
+        self._log_failures.deleted(result, error)
 
     def _finished(self, round_: _Round, result: CompactionResult) -> None:
         context, log = self._context, round_.log
@@ -252,9 +248,11 @@ class LogCleaner:
         context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
         if round_.is_over():
             self.consider(partition)
-        elif isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _NO_ROOM_ERRORS):
-            self._wait(partition, round_.log, context.clock.now_ms + NO_ROOM_PAUSE_MS)
-            context.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
+        elif isinstance(error, OSError):
+            failure = LogDirectoryFailure(round_.log.directory, error)
+            if isinstance(error, NoRoom) or self._log_failures.write_failed(COMPACTION, failure):
+                self._wait(partition, round_.log, context.clock.now_ms + COMPACTION.retry_ms)
+                context.notice("warning", "compaction-delayed", partition=name, reason=f"the disk is full: {error}")
         elif isinstance(error, Unreadable):
             self._wait(partition, round_.log, context.clock.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:
@@ -262,8 +260,6 @@ class LogCleaner:
         elif isinstance(error, Uncleanable):
             self._uncleanable.add(round_.log)
             context.notice("error", "log-not-compacted", partition=name, reason=str(error))
-        elif isinstance(error, OSError):
-            self._offline_replicas.directory_failed(LogDirectoryFailure(round_.log.directory, error))
         else:
             # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)

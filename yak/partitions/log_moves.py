@@ -25,7 +25,7 @@ from yak.ids import Offset, TopicPartition
 from yak.limits import COMPACTION_SPARE_BYTES, MOVE_PIECE_BYTES
 from yak.partitions.flusher import Flusher
 from yak.partitions.maintenance import Maintenance
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.replication.log_failures import MOVE, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -106,13 +106,13 @@ class LogMoves:
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         log_store: LogStore,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         flusher: Flusher,
         maintenance: Maintenance,
         emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._offline_replicas, self._flusher, self._maintenance = offline_replicas, flusher, maintenance
+        self._log_failures, self._flusher, self._maintenance = log_failures, flusher, maintenance
         self._emit = emit
         self._wanted: dict[Partition, str] = {}
         """Partition -> the directory to move it to; the first is under way."""
@@ -257,8 +257,7 @@ class LogMoves:
                 removal = self._log_store.set_aside(move.log)
             except LogDirectoryFailure as failure:
                 # the copy stays: should the rename have happened, the next start finds no other
-                self._offline_replicas.directory_failed(failure)
-                self._end(move, "warning", "replica-move-failed", failure=str(failure), keeps_copy=True)
+                self._failed(move, failure, keeps_copy=True)
                 return
             move.is_aside = True
             self._context.jobs.run("move", removal, partial(self._switch, move))
@@ -272,15 +271,13 @@ class LogMoves:
             self._end(move, "info", "replica-move-cancelled", reason=_GONE, keeps_copy=is_offline)
             return
         if error is not None:
-            assert isinstance(error, LogDirectoryFailure)
-            self._offline_replicas.directory_failed(error)
-            self._end(move, "warning", "replica-move-failed", failure=str(error), keeps_copy=True)
+            self._failed(move, error, keeps_copy=True)
             return
         old = FolderRemoval(log.directory, log.path, is_kept=False)
         try:
             named = self._log_store.move(log, directory, move.folders.new_path)
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             self._put_back(move, failure)
             return
         context.jobs.run("move", named, self._synced)
@@ -291,14 +288,13 @@ class LogMoves:
 
     def _synced(self, _result: object, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryFailure):
-            self._offline_replicas.directory_failed(error)
+            self._log_failures.directory_failed(error)
 
     def _put_back(self, move: _Move, reason: LogDirectoryFailure) -> None:
         """The copy could not be renamed: give the log its name back, durably, before it is written again."""
 
-        def done(_result: object, error: BaseException | None) -> None:
-            if isinstance(error, LogDirectoryFailure):
-                self._offline_replicas.directory_failed(error)
+        def done(result: object, error: BaseException | None) -> None:
+            self._synced(result, error)
             self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=True)
 
         try:
@@ -310,13 +306,13 @@ class LogMoves:
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    def _failed(self, move: _Move, error: BaseException) -> None:
+    def _failed(self, move: _Move, error: BaseException, *, keeps_copy: bool = False) -> None:
         if isinstance(error, FileNotFoundError) and not self._has_log(move):
             self._cancel(move)
             return
-        if isinstance(error, LogDirectoryFailure) and not self._offline_replicas.is_full(error):
-            self._offline_replicas.directory_failed(error)
-        self._end(move, "warning", "replica-move-failed", failure=str(error))
+        if isinstance(error, LogDirectoryFailure):
+            self._log_failures.write_failed(MOVE, error)
+        self._end(move, "warning", "replica-move-failed", failure=str(error), keeps_copy=keeps_copy)
 
     def _cancel(self, move: _Move) -> None:
         reason = _GONE if not self._has_log(move) else "another request or the stop of the broker ended it"
@@ -331,7 +327,7 @@ class LogMoves:
             del self._wanted[move.partition]
         self._move = None
         if not keeps_copy and not self._is_stopped:
-            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._removed)
+            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._log_failures.deleted)
         self._release(move)
         self._begin_soon()
 
@@ -348,10 +344,6 @@ class LogMoves:
         self._flusher.want(partition)
         self._maintenance.retain(partition)
         self._emit(partition, PartitionEvent.LOG_MOVED)
-
-    def _removed(self, _result: object, error: BaseException | None) -> None:
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
 
     def _notice(self, move: _Move, level: Literal["info", "warning"], event: str, **fields: object) -> None:
         folders = move.folders

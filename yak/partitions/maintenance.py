@@ -7,14 +7,14 @@ removes one segment. So ten thousand partitions never delay a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
-from yak.partitions.offline_replicas import OfflineReplicas
+from yak.replication.log_failures import CHECKPOINT, RETENTION, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -36,12 +36,11 @@ class Maintenance:
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         log_store: LogStore,
-        offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         emit: EmitPartitionEvent,
-        report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._offline_replicas, self._emit, self._report_room = offline_replicas, emit, report_room
+        self._log_failures, self._emit = log_failures, emit
         self._timers, config, now_ms = context.timers, context.config, context.clock.now_ms
         self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
@@ -68,7 +67,7 @@ class Maintenance:
 
         def delete() -> None:
             if not self._is_stopped:
-                self._context.jobs.run("delete", removal, self._deleted)
+                self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
         self._timers.arm((self, removal), self._context.clock.now_ms + delay_ms, delete)
 
@@ -97,21 +96,15 @@ class Maintenance:
             self._timers.arm((self, "expired"), due_ms, self._remove_expired)
 
     def _remove_oldest(self, partition: Partition, log: Log) -> bool:
-        """Remove the oldest segment, if it is past retention; False if that failed.
-
-        To remove the active segment takes a new one. On a full disk there may be no room for it until other segments
-        are gone: the next round tries again.
-        """
+        """Remove the oldest segment, if it is past retention; False if that failed."""
         now_ms = self._context.clock.now_ms
         start = log.log_start_offset
         try:
             segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark)[:1]
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
-        except (OSError, LogDirectoryFailure) as error:
-            failure = error if isinstance(error, LogDirectoryFailure) else LogDirectoryFailure(log.directory, error)
-            if not self._offline_replicas.is_full(failure):
-                self._offline_replicas.directory_failed(failure)
+        except LogDirectoryFailure as failure:
+            self._log_failures.write_failed(RETENTION, failure)
             return False
         if log.log_start_offset != start:
             self._context.notice(
@@ -123,7 +116,7 @@ class Maintenance:
             )
             if partition.high_watermark < log.log_start_offset:
                 partition.high_watermark = log.log_start_offset
-            self._emit(partition, PartitionEvent.HIGH_WATERMARK_ADVANCED)
+            self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return True
 
     def _retain_slice(self) -> None:
@@ -166,7 +159,7 @@ class Maintenance:
         try:
             self._log_store.begin_checkpoint()
         except LogDirectoryFailure as failure:
-            self._offline_replicas.directory_failed(failure)
+            self._log_failures.directory_failed(failure)
             return
         self._checkpoint_running = True
         self._checkpoint_round.extend(self._log_store.logs)
@@ -202,12 +195,7 @@ class Maintenance:
             return
         results: list[CheckpointResult] = result
         self._log_store.checkpointed(plan, results)
-        self._report_room()
-        failures = [each.failure for each in results if each.failure is not None]
-        for failure in failures:
-            if not self._offline_replicas.is_full(failure):
-                self._offline_replicas.directory_failed(failure)
-
-    def _deleted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
-        if error is not None:
-            self._context.notice("warning", "files-not-deleted", error=str(error))
+        self._log_failures.report_room()
+        for each in results:
+            if each.failure is not None:
+                self._log_failures.write_failed(CHECKPOINT, each.failure)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from yak.cluster.image import ChainBroken, Delta, Image
-from yak.cluster.image_log import AppendSync, ImageLog
+from yak.cluster.image_log import AppendSync, Compaction, ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.core.context import Context
@@ -24,15 +24,14 @@ from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
-from yak.ports.disk import Disk, DiskFull
+from yak.ports.disk import Disk
 from yak.ports.metadata_store import TailedRecord
-from yak.storage.log_creation import Created, NewLog
+from yak.replication.log_failures import CLUSTER_ID, METADATA_LOG, LogFailures
+from yak.storage.log_creation import Created, CreationResult, LogCreation, NewLog
 from yak.storage.log_store import ClusterIdPlan, LogStore
 
-PARTITIONS_A_SLICE = 100
+PARTITIONS_A_SLICE = 50
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""
-NO_ROOM_PAUSE_MS = 1_000
-"""Pause between two attempts to write the copy of the metadata log to a full disk."""
 ROUND_WEIGHT_MAX = 400
 """Weight at which a round of records ends: one for each record and one for each changed partition."""
 
@@ -84,10 +83,12 @@ class MetadataLoader:
         log_store: LogStore,
         local_replicas: LocalReplicas,
         offline_replicas: OfflineReplicas,
+        log_failures: LogFailures,
         publisher: MetadataPublisher,
     ) -> None:
         self._context, self._image_log, self._log_store = context, image_log, log_store
         self._local_replicas, self._offline_replicas = local_replicas, offline_replicas
+        self._log_failures = log_failures
         self._publisher = publisher
         self._queue: deque[TailedRecord] = deque()
         self._busy = False
@@ -99,8 +100,6 @@ class MetadataLoader:
         """The weight of the round under way."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """The simulator lowers it, because its topics are small."""
-        self._has_no_room = False
-        """Whether a round found no room on the disk; a timer writes it again."""
         self.on_image: Callable[[Image, Image, Delta], None] | None = None
         """Called with (previous, new, delta) when an image is acted on. Must only take note; an exception in it is
         logged (`observer-failed`)."""
@@ -136,9 +135,35 @@ class MetadataLoader:
             return
 
         # Logs first: every partition that the local metadata names has a folder, so a folder missing at start was lost.
-        self._offline_replicas.create_logs(
-            fresh, lambda created: self._persist(records, _Step(image, delta, replacing, created))
-        )
+        self._create_logs(fresh, lambda created: self._persist(records, _Step(image, delta, replacing, created)))
+
+    def _create_logs(self, wanted: Sequence[NewLog], then: Callable[[Created], None]) -> None:
+        """Create logs in one job, planned and added to the store in slices; `then` gets each log or its failure."""
+        size = self.partitions_a_slice
+        plans: list[LogCreation] = []
+        created: Created = {}
+
+        def plan() -> Iterator[None]:
+            for first in range(0, len(wanted), size):
+                if first:
+                    yield
+                slice_plan, decided = self._log_store.creation_plan(wanted[first : first + size])
+                plans.append(slice_plan)
+                created.update(decided)
+
+        def adopt(result: CreationResult) -> Iterator[None]:
+            for slice_plan in plans:
+                if created:
+                    yield
+                created.update(self._log_store.adopt_created(slice_plan, result))
+
+        def planned() -> None:
+            self._offline_replicas.run_creation(plans[-1].with_logs_of(plans[:-1]), adopted)
+
+        def adopted(result: CreationResult) -> None:
+            self._begin_slices(adopt(result), lambda: then(created), is_acting=False)
+
+        self._begin_slices(plan(), planned, is_acting=False)
 
     def _next_round(self) -> list[TailedRecord]:
         records, self._round_weight = [], 0
@@ -155,19 +180,13 @@ class MetadataLoader:
     def _persist(self, records: Sequence[TailedRecord], step: _Step) -> None:
         try:
             sync = self._image_log.append(records)
-        except DiskFull as error:
-            if not self._has_no_room:
-                self._context.notice(
-                    "error", "metadata-log-full", error=str(error), what="the write is retried until the disk has room"
-                )
-            self._has_no_room = True
-            self._arm("persist", NO_ROOM_PAUSE_MS, partial(self._persist, records, step))
-            return
         except OSError as error:
-            self._fail(error)
+            if self._log_failures.write_failed(METADATA_LOG, LogDirectoryFailure(self._image_log.directory, error)):
+                self._arm("persist", METADATA_LOG.retry_ms, partial(self._persist, records, step))
+            else:
+                self._fail(error)
             return
-        self._has_no_room = False
-
+        self._log_failures.write_succeeded(self._image_log.directory)
         marks = self._log_store.cluster_id_plan(step.image.cluster_id)
 
         def done(failures: Any, error: BaseException | None) -> None:
@@ -176,8 +195,7 @@ class MetadataLoader:
                 return
             self._log_store.cluster_id_written(marks, failures)
             for failure in failures:
-                if not self._offline_replicas.is_full(failure):
-                    self._offline_replicas.directory_failed(failure)
+                self._log_failures.write_failed(CLUSTER_ID, failure)
             self._replace(step)
 
         self._context.jobs.run("image", _PersistPlan(sync, marks), done)
@@ -187,7 +205,7 @@ class MetadataLoader:
 
         def dropped() -> None:
             self._local_replicas.make_room(step.replacing)
-            self._offline_replicas.create_logs(step.replacing, lambda created: self._act(step, step.created | created))
+            self._create_logs(step.replacing, lambda created: self._act(step, step.created | created))
 
         if step.replacing:
             local_replicas = self._local_replicas
@@ -273,7 +291,7 @@ class MetadataLoader:
         self._show_image(before, step.image, step.delta)
         compact = self._image_log.compaction(step.image)
         if compact is not None:
-            self._context.jobs.run("image", compact, self._compacted)
+            self._context.jobs.run("image", compact, partial(self._compacted, compact))
         self._busy = False
         if self._is_heavy_round():
             self._arm("next", 1, self._persist_next)
@@ -289,8 +307,9 @@ class MetadataLoader:
         except Exception as error:  # noqa: BLE001 - the observer changes no replicated state
             self._context.emit(Notice("error", "observer-failed", {"observed": "image"}, error=error))
 
-    def _compacted(self, result: Any, error: BaseException | None) -> None:  # noqa: ARG002
+    def _compacted(self, plan: Compaction, _result: object, error: BaseException | None) -> None:
         if error is not None:
+            self._image_log.not_compacted(plan)
             self._context.notice("warning", "metadata-log-not-compacted", error=str(error))
 
 

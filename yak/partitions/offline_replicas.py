@@ -1,9 +1,8 @@
-"""Full disks and offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
+"""Offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
-When a log directory fails, the broker leaves the ISRs of its partitions, so that other replicas lead and commit.
-When a log is missing or damaged at the start, the metadata may count this broker as in the ISR or ELR with records that it
-does not have. So the broker first leaves both in the store (`leave_isr` with `lost`), and only then creates an empty log that
-it fills from the leader. The only replica, or the last one in sync, stays offline until an operator repairs it.
+A lost or damaged log is created again, empty, once the store has let its replica out of the ISR and the ELR
+(`yak.replication.isr.IsrExits`); it is filled from the leader. The only replica, or the last one in sync, stays offline
+until an operator repairs it.
 
 A log that could not be created because its directory was full is created once there is room.
 """
@@ -11,169 +10,77 @@ A log that could not be created because its directory was full is created once t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from yak.cluster.changes import BeginChange
 from yak.cluster.image import TopicInfo
 from yak.config.log_config import LogConfig
 from yak.core.context import Context
-from yak.core.events import DisksLost
-from yak.errors import LogDirectoryFailure, PeerError
-from yak.fail_stop import changes_state
+from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.ports.disk import DiskFull
-from yak.ports.metadata_store import StoreRequest
+from yak.replication.isr import IsrExits
+from yak.replication.log_failures import CREATION, FLUSH, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
-from yak.storage.log_creation import Created, CreationRunning, NewLog
+from yak.storage.log_creation import Created, CreationResult, CreationRunning, LogCreation, NewLog
 from yak.storage.log_store import LogStore
-
-BATCH_MAX = 200
-RETRY_MS = 500
-NO_ROOM_PAUSE_MS = 2_000
-"""Pause between two attempts to create logs that found no room."""
 
 
 class OfflineReplicas:
-    """The replicas that leave their ISRs, and the logs that are created again."""
+    """The logs that are created again. `exits` leaves the ISRs."""
 
     def __init__(
         self,
         context: Context,
         partitions: Mapping[TopicPartition, Partition],
         log_store: LogStore,
+        log_failures: LogFailures,
         emit: EmitPartitionEvent,
         begin_change: BeginChange,
-        report_room: Callable[[], None],
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
-        self._emit, self._begin_change, self._report_room = emit, begin_change, report_room
+        self._log_failures, self._emit = log_failures, emit
+        self.exits = IsrExits(context, begin_change, self._create_lost)
         self._is_stopped = False
-        self._to_leave: dict[Partition, bool] = {}
-        """Partition -> whether its records are lost."""
         self._without_room: dict[TopicPartition, None] = {}
-        self.full_directories: dict[str, None] = {}
-        """Online log directories that had no room for their last write."""
+        """Partitions whose logs are created again later."""
 
-    def is_full(self, failure: LogDirectoryFailure) -> bool:
-        """Whether a write found a full disk and changed nothing: the directory stays online, and the write may be repeated.
-
-        Only for callers that retry, or whose client does. Logged once for each directory, until an append succeeds there.
-        """
-        if not isinstance(failure.error, DiskFull):
-            return False
-        if failure.directory not in self.full_directories:
-            self.full_directories[failure.directory] = None
-            path = str(failure.error.filename or "")
-            self._context.notice("error", "log-directory-full", directory=failure.directory, path=path)
-            self._report_room()
-        return True
-
-    def retry_creation(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
-        """Schedule another attempt for a creation that failed because the disk was full, or another one was running."""
-        if isinstance(created, LogDirectoryFailure) and isinstance(created.error, (DiskFull, CreationRunning)):
+    def not_created(self, topic_partition: TopicPartition, failure: LogDirectoryFailure) -> None:
+        """A log was not created. Repeat that if the disk was full, or another creation was under way."""
+        if topic_partition not in self._without_room:
+            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(failure))
+        if isinstance(failure.error, (DiskFull, CreationRunning)):
             self._without_room[topic_partition] = None
-            due_ms = self._context.clock.now_ms + NO_ROOM_PAUSE_MS
+            due_ms = self._context.clock.now_ms + CREATION.retry_ms
             self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
+        else:
+            self._without_room.pop(topic_partition, None)
 
-    def leave(self, partition: Partition, *, is_lost: bool) -> None:
-        """Leave the ISR of a partition whose log is offline: the records may be back after a restart.
-
-        If they are lost, leave the ELR too, then copy the log again from the leader.
-        """
-        if len(partition.replicas) > 1:
-            self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
-            self._ask_within(0)
+    def leave(self, partition: Partition) -> None:
+        """Leave the ISR of a partition whose log is offline, and the ELR too if its records are lost."""
+        self.exits.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
     def stop(self) -> None:
         """Create no more logs: they are about to be closed."""
         self._is_stopped = True
 
-    @changes_state
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
-        context = self._context
-        for log in self._log_store.directory_failed(failure.directory, failure.error):
-            partition = self._partitions.get(log.topic_partition)
-            if partition is not None and partition.log is log:
-                self._close(partition)
-                self.leave(partition, is_lost=False)
-        context.notice(
-            "error",
-            "log-directory-offline",
-            directory=failure.directory,
-            error=str(failure.error.strerror or failure.error),
-        )
-        if not self._log_store.online():
-            context.emit(DisksLost(failure.directory, str(failure.error)))
-
-    def log_damaged(self, partition: Partition, reason: str) -> None:
-        """Take one damaged log offline, as a start that finds it damaged does. Other logs of the directory continue.
-
-        It is replicated again once this broker has left the partition's ISR.
-        """
-        log = partition.log
-        assert log is not None
-        self._log_store.make_unavailable(log, reason)
-        self._close(partition)
-        self.leave(partition, is_lost=True)
-
-    def _close(self, partition: Partition) -> None:
-        partition.log = None
-        self._emit(partition, PartitionEvent.LOG_OFFLINE)
-
     def _create(self) -> None:
         """Repeat the creations that found no room."""
-        waiting, self._without_room = self._without_room, {}
-        partitions = [self._partitions.get(each) for each in waiting]
+        partitions = [self._partitions.get(each) for each in self._without_room]
         wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
+        self._without_room = dict.fromkeys(topic_partition for topic_partition, _topic_id, _config in wanted)
         if wanted and not self._is_stopped:
             self.create_logs(wanted, self._take_all)
 
-    def ask(self) -> None:
-        """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
-        self._context.timers.disarm((self, "leave"))
-        waiting = [item for item in self._to_leave.items() if item[0].log is None]
-        self._to_leave.clear()
-        for start in range(0, len(waiting), BATCH_MAX):
-            batch = waiting[start : start + BATCH_MAX]
-            request = StoreRequest("leave_isr", {"partitions": [_arguments(*item) for item in batch]})
-            try:
-                self._begin_change((request,), partial(self._answered, batch), when_joined=True)
-            except PeerError:
-                self._again(batch)
-
-    def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
-        self._to_leave.update(batch)
-        self._ask_within(RETRY_MS)
-
-    def _ask_within(self, wait_ms: int) -> None:
-        self._context.timers.arm((self, "leave"), self._context.clock.now_ms + wait_ms, self.ask)
-
-    def _answered(
-        self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
-    ) -> None:
-        if error is not None:
-            self._again(batch)
-            return
-        gone = []
-        for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
-            if code == "LAST_MEMBER":
-                self._context.notice(
-                    "error",
-                    "last-replica-offline",
-                    partition=str(partition.topic_partition),
-                    what="no other replica is in the ISR: the partition stays offline until this log is back",
-                )
-            elif code == "OK" and is_lost and partition.log is None and not self._is_creating(partition):
-                gone.append(partition)
-        if gone:
-            self.create_logs(self._new_logs(gone), self._take_all, replaces_lost=True)
-
-    def _is_creating(self, partition: Partition) -> bool:
-        return self._log_store.is_creating(partition.topic_partition)
+    def _create_lost(self, partitions: list[Partition]) -> None:
+        """Create the logs of replicas that left their ISRs, unless another answer of the store did it before."""
+        lost = [
+            each for each in partitions if each.log is None and not self._log_store.is_creating(each.topic_partition)
+        ]
+        if lost:
+            self.create_logs(self._new_logs(lost), self._take_all, replaces_lost=True)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []
@@ -193,14 +100,18 @@ class OfflineReplicas:
     ) -> None:
         """Create logs in a job; `then` gets each log, or why it was not created."""
         plan, decided = self._log_store.creation_plan(wanted, replaces_lost=replaces_lost)
+        self.run_creation(plan, lambda result: then(decided | self._log_store.adopt_created(plan, result)))
+
+    def run_creation(self, plan: LogCreation, then: Callable[[CreationResult], None]) -> None:
+        """Run a plan in a job; a failure, other than a full disk, takes its log directory offline."""
 
         def created(result: Any, error: BaseException | None) -> None:
             if error is not None:
                 raise error
-            for failure in result.unmovable:
-                if not self.is_full(failure):
-                    self.directory_failed(failure)
-            then(decided | self._log_store.adopt_created(plan, result))
+            for failure in result.folders.values():
+                if isinstance(failure, LogDirectoryFailure):
+                    self._log_failures.write_failed(CREATION, failure)
+            then(result)
 
         self._context.jobs.run("image", plan, created)
 
@@ -213,11 +124,9 @@ class OfflineReplicas:
         topic = self._context.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
-        self.retry_creation(topic_partition, created)
-        if topic_partition in self._without_room:
-            return
         log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:
+            self._without_room.pop(topic_partition, None)
             partition.log = log
             partition.high_watermark = log.log_start_offset
             self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
@@ -228,7 +137,7 @@ class OfflineReplicas:
     ) -> Log | None:
         """The log that a job created or found on disk; None when it cannot be used."""
         if isinstance(created, LogDirectoryFailure):
-            self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(created))
+            self.not_created(topic_partition, created)
             return None
         if not self._log_store.settle(created):
             return None
@@ -237,20 +146,13 @@ class OfflineReplicas:
         return self.flushed(created)
 
     def flushed(self, log: Log) -> Log | None:
-        """Flush a recovered log with `flush.messages=1` before it serves: only flushed records count there."""
+        """Flush a recovered log with `flush.messages=1` before it serves, if the disk has room: only flushed records count."""
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
                 log.flushed(plan, plan.run(self._log_store.disk), self._context.clock.now_ms)
             except LogDirectoryFailure as failure:
-                self.directory_failed(failure)
-                return None
+                if not self._log_failures.write_failed(FLUSH, failure):
+                    return None
+                log.epochs.dirty = log.names_changed = True
         return log
-
-
-def _arguments(partition: Partition, is_lost: bool) -> dict[str, object]:
-    return {
-        "topic_id": str(partition.topic_id),
-        "partition": partition.topic_partition.partition,
-        "lost": is_lost,
-    }

@@ -33,12 +33,10 @@ class TransactionMarkers:
     def __init__(
         self,
         context: Context,
-        leader_of: Callable[[TopicPartition], Partition],
         leader_appends: LeaderAppends,
         when_acknowledged: Callable[[Partition, LogAppendInfo, Callable[[ErrorCode], None]], None],
     ) -> None:
-        self._context, self._leader_of, self._leader_appends = context, leader_of, leader_appends
-        self._when_acknowledged = when_acknowledged
+        self._context, self._leader_appends, self._when_acknowledged = context, leader_appends, when_acknowledged
         self.listeners: list[Callable[[Partition, TxnMarker], None]] = []
 
     def write(self, topic_partition: TopicPartition, marker: TxnMarker, then: Callable[[ErrorCode], None]) -> None:
@@ -48,7 +46,7 @@ class TransactionMarkers:
         TRANSACTION_COORDINATOR_FENCED, NOT_ENOUGH_REPLICAS and KAFKA_STORAGE_ERROR.
         """
         try:
-            partition = self._leader_of(topic_partition)
+            partition = self._leader_appends.leadership.leader_of(topic_partition)
             assert partition.log is not None
             partition.log.producers.check_marker(
                 marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
-from yak.ids import ProducerId, TopicPartition
-from yak.partitions.batch_validation import record_errors_of
-from yak.protocol.hot import ProducePartitionAnswer
+from yak.ids import LeaderEpoch, ProducerId, TopicPartition
+from yak.partitions.pending_append import PendingAppend
 from yak.protocol.record_batch import BatchHeader, Buffer
-from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
+from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -39,50 +38,27 @@ class BatchVerifier(Protocol):
         """Call `then` with NONE if a batch of this producer may be appended, else with the client's error."""
 
 
-class VerifiedAppend(LogAppendInfo):
-    """A batch that has no offset yet, and the request that waits for it."""
+class _Question:
+    """A question to the coordinator without an answer yet, and what waits for the answer."""
 
-    __slots__ = ("append", "appended", "records", "waiting")
+    __slots__ = ("epoch", "is_outdated", "leader_epoch", "transactional_id", "waiting")
 
-    def __init__(self, partition: Partition, records: bytes, append: Callable[[bytes], LogAppendInfo]) -> None:
-        super().__init__(partition, -1, -1, -1, -1)
-        self.must_wait = True
-        self.records, self.append = records, append
-        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
-        self.appended: LogAppendInfo | None = None
+    def __init__(self, transactional_id: str, epoch: int, leader_epoch: LeaderEpoch) -> None:
+        self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
+        self.waiting: list[Callable[[ErrorCode], None]] = []
+        self.is_outdated = False
+        """Whether a marker of the producer was written since the coordinator was asked."""
 
-    def may_acknowledge(self) -> bool:
-        """Whether the batch was appended, and may be acknowledged."""
-        return self.appended is not None and self.appended.may_acknowledge()
+    def refusal(self, transactional_id: str, epoch: int) -> ErrorCode | None:
+        """None if the answer counts for this producer too, else its error (AddPartitionsToTxnManager.addTxnData).
 
-    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
-        """Keep the request until the batch is in the log."""
-        assert isinstance(answer, ProducePartitionAnswer)
-        self.waiting = waiting, answer
-
-    def go_on(self, code: ErrorCode) -> None:
-        """Append the batch, or fail it with this error."""
-        if self.waiting is None:
-            return
-        waiting, answer = self.waiting
-        try:
-            if code != ErrorCode.none:
-                raise _refused(code)
-            self.appended = info = self.append(self.records)
-        except PeerError as error:
-            answer.error_code = error.error_code
-            answer.error_message = error.message or None
-            answer.record_errors = record_errors_of(error)
-            answer.base_offset = -1
-            waiting.resolve()
-            return
-        answer.base_offset = info.base_offset
-        answer.log_append_time_ms = info.log_append_time_ms
-        answer.log_start_offset = info.log_start_offset
-        if info.must_wait:
-            info.wait_with(waiting, answer)
-        else:
-            waiting.resolve()
+        The answer about one epoch says nothing about another. A producer with a higher one, or one that names another
+        transactional id, is verified by itself when it sends the batch again.
+        """
+        if (transactional_id, epoch) == (self.transactional_id, self.epoch):
+            return None
+        is_fenced = transactional_id == self.transactional_id and epoch < self.epoch
+        return ErrorCode.invalid_producer_epoch if is_fenced else ErrorCode.not_enough_replicas
 
 
 class TransactionalAppends:
@@ -90,9 +66,7 @@ class TransactionalAppends:
 
     def __init__(self, context: Context, verifier: BatchVerifier) -> None:
         self._context, self._verifier = context, verifier
-        self._waiting: dict[tuple[Partition, ProducerId], list[Callable[[ErrorCode], None]]] = {}
-        self._outdated: set[tuple[Partition, ProducerId]] = set()
-        """Those of `_waiting` for which a marker was written since the coordinator was asked."""
+        self._questions: dict[tuple[Partition, ProducerId], _Question] = {}
         self.held_bytes = 0
         """Bytes of the batches that wait."""
 
@@ -101,6 +75,7 @@ class TransactionalAppends:
         partition: Partition,
         header: BatchHeader,
         records: Buffer,
+        acks: int,
         version: int,
         transactional_id: str | None,
         append: Callable[[Buffer], LogAppendInfo],
@@ -120,13 +95,18 @@ class TransactionalAppends:
         if code is not None:
             self._defer(partition, header, code)
             raise _refused(code)
-        held = VerifiedAppend(partition, bytes(records), append)
+        held = PendingAppend(partition, header, bytes(records), acks)
         self.held_bytes += len(held.records)
 
         def verified(code: ErrorCode) -> None:
             self.held_bytes -= len(held.records)
             self._defer(partition, header, code)
-            held.go_on(code)
+            try:
+                if code != ErrorCode.none:
+                    raise _refused(code)
+                held.go_on(append(held.records))
+            except PeerError as error:
+                held.refuse(error)
 
         self.wait(partition, header.producer_id, verified)
         return held
@@ -142,8 +122,9 @@ class TransactionalAppends:
         """Whether the producer's transaction has the partition; None if the answer comes later: `wait` for it."""
         assert partition.log is not None
         key = partition, producer[0]
-        if key in self._waiting:
-            return None
+        question = self._questions.get(key)
+        if question is not None:
+            return question.refusal(transactional_id, producer[1])
         is_needed = version >= PRODUCE_ADDS_PARTITIONS or self._context.config.transaction_partition_verification_enable
         if not is_needed or partition.log.producers.has_open_transaction(*producer):
             return ErrorCode.none
@@ -151,33 +132,35 @@ class TransactionalAppends:
 
         def answered(code: ErrorCode) -> None:
             codes.append(code)
-            if key in self._waiting:
+            if key in self._questions:
                 self._go_on(key, code)
 
         self._verifier.verify(partition.topic_partition, transactional_id, producer, version, answered)
         if codes:
             return codes[0]
-        self._waiting[key] = []
+        self._questions[key] = _Question(transactional_id, producer[1], partition.leader_epoch)
         return None
 
     def wait(self, partition: Partition, producer_id: ProducerId, then: Callable[[ErrorCode], None]) -> None:
         """Call `then` with the answer that `verify` could not give."""
-        self._waiting[partition, producer_id].append(then)
+        self._questions[partition, producer_id].waiting.append(then)
 
     def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
-        waiting = self._waiting.pop(key)
-        if key in self._outdated:
-            self._outdated.discard(key)
+        question = self._questions.pop(key)
+        partition = key[0]
+        # Another leader may have written a marker in between. What this broker no longer leads is refused as such.
+        is_led_again = partition.is_leader and partition.leader_epoch != question.leader_epoch
+        if question.is_outdated or is_led_again:
             # retried by the client, and verified again
             code = ErrorCode.not_enough_replicas
-        for then in waiting:
+        for then in question.waiting:
             then(code)
 
     def on_marker(self, partition: Partition, marker: TxnMarker) -> None:
         """A marker was written: an answer about its producer, and batches that it let pass, are outdated."""
-        key = partition, marker.producer_id
-        if key in self._waiting:
-            self._outdated.add(key)
+        question = self._questions.get((partition, marker.producer_id))
+        if question is not None:
+            question.is_outdated = True
         if partition.pending_appends is not None:
             partition.pending_appends.on_marker(marker.producer_id)
 

@@ -1,7 +1,8 @@
-"""The quorum's requests over channels between brokers: one channel to each node for what may wait, one for the rest.
+"""The quorum's requests over channels between brokers: channels to each node for what may wait, and one for the rest.
 
-The other node answers the requests of one connection in order. So a fetch, which waits for something new, and a command,
-which waits for its commit, each have a connection of their own beside that of the votes.
+The other node answers the requests of one connection in order. So a fetch, which waits for something new, a command, which
+waits for its commit, and a change of the voters, which waits for a replica to catch up as well, each have a connection of
+their own beside that of the votes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,23 @@ from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.ids import BrokerEpoch, NodeId
 from yak.protocol.versions import FETCH
-from yak.quorum.transport import ENVELOPE, FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.quorum.transport import (
+    ADD_RAFT_VOTER,
+    ENVELOPE,
+    FETCH_SNAPSHOT,
+    REMOVE_RAFT_VOTER,
+    UPDATE_RAFT_VOTER,
+    VERSIONS_SENT,
+    Address,
+)
 
 _EVENTS: Final = ChannelEvents("quorum-connection-lost", "quorum-node-unresponsive", "quorum-response-invalid")
-_LANES: Final = {FETCH: "fetches", FETCH_SNAPSHOT: "fetches", ENVELOPE: "commands"}
+_LANES: Final = {
+    FETCH: "fetches",
+    FETCH_SNAPSHOT: "fetches",
+    ENVELOPE: "commands",
+    **dict.fromkeys((ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER), "voters"),
+}
 
 
 @dataclass(slots=True, frozen=True)

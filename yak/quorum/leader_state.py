@@ -10,10 +10,12 @@ from typing import Any, Final, TypeAlias
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.state_machine import SoftFacts
-from yak.quorum.voters import VoterSet
+from yak.quorum.voters import Voter, VoterSet
 
 ROUND_MASK: Final = 0x7FFFFFFF
 """The bits of a read round that a fetch and its answer carry in `session_id`, which a fetch of the quorum has no use for."""
+OBSERVER_SESSION_MS: Final = 300_000
+"""An observer that has not fetched for so long is not described any more (LeaderState's OBSERVER_SESSION_TIMEOUT_MS)."""
 OnOutcome: TypeAlias = Callable[[StoreOutcome | None], None]
 """Called with the outcome of a request; None when this node resigned first, and the request may or may not take effect."""
 Respond: TypeAlias = Callable[[dict[str, Any]], None]
@@ -50,6 +52,10 @@ class Follower:
         """
         if returned:
             self.acknowledged_round = max(self.acknowledged_round, newest - ((newest - returned) & ROUND_MASK))
+
+
+_UNKNOWN: Final = Follower(None)
+"""The state of a voter that has not fetched in this epoch."""
 
 
 @dataclass(slots=True)
@@ -98,35 +104,45 @@ class LeaderState:
 
     def committed(self, voters: VoterSet, node_id: NodeId, own_end: Offset) -> Offset:
         """The largest offset that a majority of the voters has durably, this node with `own_end` among them."""
-        ends = [own_end if voter.node_id == node_id else self._end(voter.node_id, voters) for voter in voters.voters]
+        ends = [own_end if voter.node_id == node_id else self.end_of(voter) for voter in voters.voters]
         return sorted(ends, reverse=True)[voters.majority - 1]
 
-    def _end(self, node_id: NodeId, voters: VoterSet) -> Offset:
-        follower = self.followers.get(node_id)
-        return follower.end_offset if follower is not None and voters.has(node_id, follower.directory_id) else -1
+    def _state(self, voter: Voter) -> Follower:
+        """The state of a voter. A replica with its node id and another directory is not it (KIP-853)."""
+        follower = self.followers.get(voter.node_id)
+        is_same = follower is not None and voter.is_same(voter.node_id, follower.directory_id)
+        return follower if follower is not None and is_same else _UNKNOWN
+
+    def end_of(self, voter: Voter) -> Offset:
+        """The log end of a voter, as far as this leader knows; -1 until it fetched in this epoch."""
+        return self._state(voter).end_offset
+
+    def has_caught_up(self, voter: Voter, target: Offset, since_ms: int) -> bool:
+        """Whether a replica has everything below `target`, and has fetched since then, which shows that it runs."""
+        state = self._state(voter)
+        return state.end_offset >= target and state.last_fetch_ms >= since_ms
 
     def confirmed_round(self, voters: VoterSet, node_id: NodeId) -> int:
         """The newest read round in which a majority of the voters followed this leader."""
         rounds = [
-            self.round if voter.node_id == node_id else self._round(voter.node_id, voters) for voter in voters.voters
+            self.round if voter.node_id == node_id else self._state(voter).acknowledged_round for voter in voters.voters
         ]
         return sorted(rounds, reverse=True)[voters.majority - 1]
-
-    def _round(self, node_id: NodeId, voters: VoterSet) -> int:
-        follower = self.followers.get(node_id)
-        is_voter = follower is not None and voters.has(node_id, follower.directory_id)
-        return follower.acknowledged_round if follower is not None and is_voter else -1
 
     def has_majority_since(self, voters: VoterSet, node_id: NodeId, since_ms: int) -> bool:
         """Whether a majority of the voters fetched since then, this node among them."""
         fetched = sum(
-            voter.node_id == node_id or self._fetched_ms(voter.node_id) >= since_ms for voter in voters.voters
+            voter.node_id == node_id or self._state(voter).last_fetch_ms >= since_ms for voter in voters.voters
         )
         return fetched >= voters.majority
 
-    def _fetched_ms(self, node_id: NodeId) -> int:
-        follower = self.followers.get(node_id)
-        return -1 if follower is None else follower.last_fetch_ms
+    def observers(self, voters: VoterSet, now_ms: int) -> list[tuple[NodeId, Follower]]:
+        """The replicas that do not vote, without those that have not fetched for `OBSERVER_SESSION_MS`."""
+        return [
+            (node_id, follower)
+            for node_id, follower in self.followers.items()
+            if not voters.has(node_id, follower.directory_id) and now_ms - follower.last_fetch_ms < OBSERVER_SESSION_MS
+        ]
 
     def take_confirmed(self, confirmed_round: int, applied: Offset) -> list[Read]:
         """Remove and return the reads that may be executed now, in order."""

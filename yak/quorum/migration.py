@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.core.context import Context
@@ -40,6 +40,8 @@ _REDIS_MS_MAX: Final = 5_000
 _PAUSE_MS: Final = 30_000
 """After a move that was given up."""
 _ATTEMPT_BITS: Final = 20
+_Store: TypeAlias = Callable[[StoreRequest, Callable[[StoreOutcome | None], None]], None]
+"""Calls a script of one of the two stores: `StoreChoice.call_redis` or `Quorum.propose`."""
 
 
 class Migration:
@@ -102,7 +104,7 @@ class Migration:
         elif self._choice.redis_is_frozen:
             # another leader began it
             self._export_from_redis()
-        elif self._target == "raft" and self._all_follow():
+        elif self._target == "raft" and self._is_time and self._all_follow():
             self._export_from_redis()
 
     def _all_follow(self) -> bool:
@@ -130,9 +132,10 @@ class Migration:
             self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
         else:
             more = {"content": outcome.value["content"], "state": "LIVE"}
-            self._call(self._quorum.propose, "import_metadata", migration_id, self._on_imported, more)
+            done = partial(self._on_imported, migration_id)
+            self._call(self._quorum.propose, "import_metadata", migration_id, done, more)
 
-    def _on_imported(self, outcome: StoreOutcome) -> None:
+    def _on_imported(self, migration_id: int, outcome: StoreOutcome) -> None:
         if outcome.code == "OK":
             leader = self._quorum.leader
             assert leader is not None
@@ -140,7 +143,8 @@ class Migration:
             leader.facts = facts_of_new_leader(self._quorum.machine.state, leader.epoch)
             self._context.notice("info", "metadata-moved", to="the quorum", metadata_offset=outcome.offset)
         else:
-            self._warn_once("metadata-migration-refused", by="the quorum", code=outcome.code)
+            reason = f"the quorum refuses: {outcome.code} {outcome.value.get('message', '')}".rstrip()
+            self._give_up(self._choice.call_redis, migration_id, reason)
 
     # ------------------------------------------------------------------------------------------------- to Redis
 
@@ -163,7 +167,7 @@ class Migration:
         if self._exported_ms is None:
             self._exported_ms = now_ms
         if now_ms - self._exported_ms > _REDIS_MS_MAX:
-            self._give_up(migration_id, "Redis does not answer")
+            self._give_up(self._quorum.propose, migration_id, "Redis does not answer")
         elif self._choice.redis_is_connected:
             more, done = {"content": rows_of(self._quorum.machine.state), "state": "IMPORTED"}, self._on_written
             self._call(self._choice.call_redis, "import_metadata", migration_id, partial(done, migration_id), more)
@@ -171,7 +175,8 @@ class Migration:
     def _on_written(self, migration_id: int, outcome: StoreOutcome) -> None:
         if outcome.code != "OK":
             self._note_newest(outcome)
-            self._give_up(migration_id, f"Redis refuses: {outcome.code} {outcome.value.get('message', '')}".rstrip())
+            reason = f"Redis refuses: {outcome.code} {outcome.value.get('message', '')}".rstrip()
+            self._give_up(self._quorum.propose, migration_id, reason)
             return
         self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
 
@@ -179,11 +184,11 @@ class Migration:
         if outcome.code == "OK":
             self._context.notice("info", "metadata-moved", to="Redis", metadata_offset=outcome.offset)
 
-    def _give_up(self, migration_id: int, reason: str) -> None:
-        """Open the quorum's metadata again. What Redis may have got of them can never be opened: its id is spent."""
+    def _give_up(self, source: _Store, migration_id: int, reason: str) -> None:
+        """Open the metadata in their source again. What the other store may have got can never be opened: its id is spent."""
         self._context.notice("error", "metadata-migration-given-up", reason=reason)
         self._not_before_ms = self._context.clock.now_ms + _PAUSE_MS
-        self._call(self._quorum.propose, "cancel_export", migration_id, lambda _outcome: None)
+        self._call(source, "cancel_export", migration_id, lambda _outcome: None)
 
     # ------------------------------------------------------------------------------------------------- inside
 
@@ -191,6 +196,9 @@ class Migration:
         """Do the last step of a move in Redis. A refusal settles it too: Redis has something newer, or nothing."""
 
         def done(outcome: StoreOutcome) -> None:
+            if outcome.code == "STORE_ERROR":  # out of memory, read only: the next check asks again
+                self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
+                return
             self._settled = (script, migration_id)
             self._context.notice("info", "metadata-migration-settled", script=script, code=outcome.code)
 
@@ -202,18 +210,20 @@ class Migration:
             self._newest_id = max(self._newest_id, int(str(outcome.value["migration_id"])))
 
     def _next_id(self) -> int:
+        """An id above all that either store has."""
         self._attempts += 1
-        return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1)
+        held: int = self._quorum.machine.state.cluster.get("migration_id", 0)
+        return max(self._epoch << _ATTEMPT_BITS | self._attempts, self._newest_id + 1, held + 1)
 
     def _call(
         self,
-        store: Callable[[StoreRequest, Callable[[StoreOutcome | None], None]], None],
+        store: _Store,
         script: str,
         migration_id: int,
         done: Callable[[StoreOutcome], None],
         more: Mapping[str, object] | None = None,
     ) -> None:
-        """Run a script of a move in one of the two stores: `_choice.call_redis` or `_quorum.propose`."""
+        """Run a script of a move."""
         self._is_busy = True
         config = self._quorum.config
         who = {"node_id": config.node_id, "cluster_id": config.cluster_id, "migration_id": migration_id}
@@ -229,7 +239,7 @@ class Migration:
         if outcome is None:
             return
         done(outcome)
-        if not self._is_busy:
+        if not self._is_busy and outcome.code == "OK":  # after a refusal the next check is soon enough
             self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms, self._check)
 
     def _warn_once(self, event: str, **fields: object) -> None:

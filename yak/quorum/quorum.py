@@ -13,7 +13,6 @@ less than a tenth of a second. The pre-vote keeps a node that alone lost the lea
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -181,7 +180,7 @@ class Quorum:
         leader = self.leader
         if leader is not None:
             voters = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
-            ends = {voter.node_id: self._end_of(voter) for voter in voters}
+            ends = {voter.node_id: leader.end_of(voter) for voter in voters}
             voters.sort(key=lambda voter: -ends[voter.node_id])
             preferred = [{"candidate_id": each.node_id, "candidate_directory_id": each.directory_id} for each in voters]
             partition = {
@@ -195,15 +194,6 @@ class Quorum:
         self._is_stopped = True
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
-
-    def end_offset_of(self, node_id: NodeId, directory_id: uuid.UUID | None) -> Offset:
-        """The log end of a replica, as the leader knows it; -1 until the replica fetched in this epoch."""
-        follower = None if self.leader is None else self.leader.followers.get(node_id)
-        is_same = follower is not None and directory_id in (None, follower.directory_id)
-        return follower.end_offset if follower is not None and is_same else -1
-
-    def _end_of(self, voter: Voter) -> Offset:
-        return self.end_offset_of(voter.node_id, voter.directory_id)
 
     # ----------------------------------------------------------------------------------- what must be durable first
 
@@ -396,7 +386,7 @@ class Quorum:
         if leader is None:
             return
         silent = [
-            voter for voter in self.voters.voters if voter.node_id != self.config.node_id and self._end_of(voter) < 0
+            voter for voter in self.voters.voters if voter.node_id != self.config.node_id and leader.end_of(voter) < 0
         ]
         for voter in silent:
             leads = {"leader_id": self.config.node_id, "leader_epoch": leader.epoch}

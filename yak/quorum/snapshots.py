@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.core.context import Context
-from yak.errors import ErrorCode, FailStop, ProtocolViolation
-from yak.ports.disk import Disk
+from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, ProtocolViolation
+from yak.ports.disk import Disk, DiskFull
 from yak.protocol.topic_names import METADATA_TOPIC
+from yak.quorum.election_state import disk_lost
 from yak.quorum.raft_log import SnapshotId, SnapshotWrite
 from yak.quorum.state_machine import StateMachine, read_snapshot, value_of, write_snapshot
 from yak.quorum.transport import FETCH_SNAPSHOT, Address
@@ -117,7 +118,15 @@ class Snapshots:
             raise FailStop("a snapshot of the quorum") from error
         if write.snapshot_id.end_offset <= log.snapshot_id.end_offset:
             return  # the leader's came meanwhile
-        removal = log.snapshot_written(write, self._context.clock.wall_ms)
+        try:
+            removal = log.snapshot_written(write, self._context.clock.wall_ms)
+        except LogDirectoryFailure as failure:
+            if not isinstance(failure.error, DiskFull):
+                self._context.emit(disk_lost(log.folder, failure))
+                return
+            # the snapshot counts, and the next one drops what this one could not
+            self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
+            removal = None
         self._context.notice("info", "quorum-snapshot-written", offset=write.snapshot_id.end_offset)
         if removal is not None:
             self._context.jobs.run("delete", removal, lambda _result, _error: None)

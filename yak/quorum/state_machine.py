@@ -76,9 +76,10 @@ class SoftFacts:
             epoch, heartbeats, persisted, is_full = self.brokers.get(node_id, (0, 0, 0, False))
             is_current = epoch == broker["broker_epoch"]
             broker["persisted"] = persisted if is_current else 0
-            if broker["state"] != "CLOSED":
+            is_open = broker["state"] != "CLOSED"
+            if is_open:
                 state.heartbeats[node_id] = heartbeats
-            if is_current and is_full:
+            if is_open and is_current and is_full:
                 state.full[node_id] = None
             else:
                 state.full.pop(node_id, None)

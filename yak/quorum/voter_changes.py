@@ -6,7 +6,6 @@ record is in the log; the change is done when it is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Addition:
-    """A voter to be added, once its log has everything below `target`."""
+    """A voter to be added, once its log has everything below `target`, and it has fetched since `since_ms`."""
 
     voter: Voter
     target: Offset
+    since_ms: int
     due_ms: int
     respond: Respond
 
@@ -38,30 +38,34 @@ class VoterChanges:
         self._context, self._quorum = context, quorum
         self._uncommitted: Offset | None = None
         """The offset of the change that is under way."""
-        self._on_committed: Callable[[], None] | None = None
+        self._respond: Respond | None = None
+        """Answers the request for that change."""
         self._addition: _Addition | None = None
         self._reported_epoch: LeaderEpoch = -1
 
     def resign(self) -> None:
         """This node leads no longer: changes under way may still happen."""
-        self._uncommitted = self._on_committed = None
+        waiting, self._respond, self._uncommitted = self._respond, None, None
         addition, self._addition = self._addition, None
         self._context.timers.disarm((self, "addition"))
-        if addition is not None:
-            self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, "the quorum's leader resigned"))
+        for respond in (waiting, None if addition is None else addition.respond):
+            if respond is not None:
+                self._quorum.respond(respond, result(ErrorCode.request_timed_out, "the quorum's leader resigned"))
 
     def committed(self, offset: Offset) -> None:
         """A control record is committed."""
         if offset == self._uncommitted:
-            self._uncommitted = None
-            on_committed, self._on_committed = self._on_committed, None
-            if on_committed is not None:
-                on_committed()
+            respond, self._respond, self._uncommitted = self._respond, None, None
+            if respond is not None:
+                self._quorum.respond(respond, result(ErrorCode.none))
 
     # ------------------------------------------------------------------------------------------------- requests
 
     def add(self, request: Any, respond: Respond) -> None:
-        """Add a voter when it has caught up, so that it does not slow down commits. Answers in time, even if it has not."""
+        """Add a voter when it has caught up and fetches. Answers in time, even if it has not.
+
+        One that is behind would slow down commits. One that does not run may leave the voters without a majority.
+        """
         refusal = self._refusal(request.cluster_id)
         if refusal is None and self._quorum.voters.get(request.voter_id) is not None:
             refusal = ErrorCode.duplicate_voter, f"node {request.voter_id} is a voter already"
@@ -70,20 +74,25 @@ class VoterChanges:
         if refusal is not None:
             self._quorum.respond(respond, result(*refusal))
             return
+        leader = self._quorum.leader
+        assert leader is not None, "else it is refused"
         listener = request.listeners[0]
         voter = Voter(request.voter_id, listener.host, listener.port, request.voter_directory_id)
-        due_ms = self._context.clock.now_ms + max(0, int(request.timeout.total_seconds() * 1000))
-        self._addition = _Addition(voter, self._quorum.log.end_offset, due_ms, respond)
+        now_ms = self._context.clock.now_ms
+        due_ms = now_ms + max(0, int(request.timeout.total_seconds() * 1000))
+        self._addition = _Addition(voter, self._quorum.log.end_offset, now_ms, due_ms, respond)
         self._context.timers.arm((self, "addition"), due_ms, self.try_addition)
+        # a fetch that waits here says nothing of its sender; the next one does
+        leader.wake((voter.node_id,))
         self.try_addition()
 
     def try_addition(self) -> None:
         """Complete the addition that waits, if its voter has caught up, or refuse it if it is overdue."""
-        addition = self._addition
-        if addition is None:
+        addition, leader = self._addition, self._quorum.leader
+        if addition is None or leader is None:
             return
         voter = addition.voter
-        has_caught_up = self._quorum.end_offset_of(voter.node_id, voter.directory_id) >= addition.target
+        has_caught_up = leader.has_caught_up(voter, addition.target, addition.since_ms)
         if not has_caught_up and self._context.clock.now_ms < addition.due_ms:
             return
         self._addition = None
@@ -146,8 +155,7 @@ class VoterChanges:
         elif voters == self._quorum.voters:
             self._quorum.respond(respond, result(ErrorCode.none))
         else:
-            self._on_committed = lambda: self._quorum.respond(respond, result(ErrorCode.none))
-            self._uncommitted = self._quorum.log.end_offset
+            self._respond, self._uncommitted = respond, self._quorum.log.end_offset
             self._context.notice("info", "quorum-voters-changed", voters=list(voters.node_ids))
             self._quorum.append_voters(voters)
 

@@ -20,8 +20,6 @@ from yak.quotas.token_bucket import TokenBucket
 
 IDLE_MS_MAX: Final = 3_600_000
 """Kafka's INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS."""
-_MS_MAX: Final = 2**31 - 1
-"""What `throttle_time_ms` can express."""
 _BYTES_MAX: Final = 2**31 - 1
 
 M = TypeVar("M", Rate, TokenBucket)
@@ -100,7 +98,7 @@ class MutationQuota:
 
     def throttle_ms(self) -> int:
         """The time for which the client should wait from now on."""
-        return min(_MS_MAX, max(0, self._throttled_until_ms - self._context.clock.now_ms))
+        return max(0, self._throttled_until_ms - self._context.clock.now_ms)
 
 
 class ClientQuotas:
@@ -148,7 +146,7 @@ class ClientQuotas:
         if quota in (QuotaType.REQUEST, QuotaType.CONNECTION):
             # ClientRequestQuotaManager and ConnectionQuotas: at most one sample
             throttle_ms = min(throttle_ms, self._window_ms)
-        return min(_MS_MAX, throttle_ms)
+        return throttle_ms
 
     def fetch_bytes_max(self, user: str, client_id: str) -> int:
         """The bytes of a fetch that a client may get at all: a larger one would always exceed its quota."""

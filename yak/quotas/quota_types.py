@@ -35,6 +35,9 @@ IP_QUOTAS: Final = (QuotaType.CONNECTION,)
 FRACTIONAL: Final = (QuotaType.REQUEST, QuotaType.CONTROLLER_MUTATION)
 """Quotas that may have a fraction (the DOUBLE configs of Kafka's QuotaConfigs)."""
 
+THROTTLE_MS_MAX: Final = 2**31 - 1
+"""What `throttle_time_ms` can express: a limit may be so small that the time would be infinite."""
+
 
 def format_quota(name: str, value: float) -> str:
     """The value of a quota with its unit: `1 000 000 B/s`, `50%`, `20/s`."""

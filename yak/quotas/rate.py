@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from yak.quotas.quota_types import THROTTLE_MS_MAX
+
 
 class _Sample:
     __slots__ = ("last_ms", "start_ms", "value")
@@ -59,11 +61,11 @@ class Rate:
         return elapsed_ms + max(0, missing) * self._window_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """The time without records after which the rate is at the limit; 0 if it does not exceed the limit (KIP-13).
+        """The time without records after which the rate is at the limit, `THROTTLE_MS_MAX` at most (KIP-13).
 
         With the rate O over the window W, and the limit T, it is X in O * W / (W + X) = T (Kafka's QuotaUtils).
         """
         rate = self.measure(now_ms)
         if rate <= limit:
             return 0
-        return int((rate - limit) / limit * self.window_ms(now_ms) + 0.5)
+        return int(min((rate - limit) / limit * self.window_ms(now_ms) + 0.5, THROTTLE_MS_MAX))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from yak.quotas.quota_types import THROTTLE_MS_MAX
+
 
 class TokenBucket:
     """Tokens of one client; below 0 the quota is exceeded."""
@@ -25,5 +27,6 @@ class TokenBucket:
         return self._tokens
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """The time until no token is missing."""
-        return max(0, int(-self.measure(limit, now_ms) / limit * 1000 + 0.5))
+        """The time until no token is missing, `THROTTLE_MS_MAX` at most."""
+        missing = -self.measure(limit, now_ms)
+        return 0 if missing <= 0 else int(min(missing / limit * 1000 + 0.5, THROTTLE_MS_MAX))

@@ -22,12 +22,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from yak.cluster.changes import BeginChange
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
 from yak.ids import FilePosition, Offset
-from yak.ports.metadata_store import StoreRequest
+from yak.replication.isr import IsrExits, may_leave
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.reader import DamagedBatch, PendingRead
@@ -67,12 +66,12 @@ class DamagedReplicas:
     def __init__(
         self,
         context: Context,
-        begin_change: BeginChange,
+        exits: IsrExits,
         changed: Callable[[Partition], None],
         is_naming: Callable[[Partition], bool],
         log_damaged: Callable[[Partition, str], None],
     ) -> None:
-        self._context, self._begin_change = context, begin_change
+        self._context, self._exits = context, exits
         self._changed, self._is_naming = changed, is_naming
         """The fetches of this broker: starts or stops them; whether one that names the partition has no answer yet."""
         self._log_damaged = log_damaged
@@ -136,12 +135,7 @@ class DamagedReplicas:
             }
             self._context.emit(Notice("error", "log-damaged", fields, is_provoked=True))
             self._leave_after(0)
-        return ErrorCode.kafka_storage_error if self._may_leave(partition) else ErrorCode.corrupt_message
-
-    def _may_leave(self, partition: Partition) -> bool:
-        """Whether the image has another replica in the ISR or ELR; the store decides."""
-        others = {*partition.isr, *partition.elr} - {partition.node_id}
-        return bool(others)
+        return ErrorCode.kafka_storage_error if may_leave(partition) else ErrorCode.corrupt_message
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
 
@@ -160,7 +154,7 @@ class DamagedReplicas:
         for partition, damage in self._found.items():
             if damage.is_asked:
                 continue
-            if not self._may_leave(partition):
+            if not may_leave(partition):
                 self._stays(partition)
                 continue
             is_new = not partition.is_resigning
@@ -174,14 +168,8 @@ class DamagedReplicas:
                 self._leave(partition, damage)
 
     def _leave(self, partition: Partition, damage: Damage) -> None:
-        item = {
-            "topic_id": str(partition.topic_id),
-            "partition": partition.topic_partition.partition,
-            "lost": True,
-        }
-        request = StoreRequest("leave_isr", {"partitions": [item]})
         try:
-            self._begin_change((request,), partial(self._answered, partition, damage))
+            self._exits.request([(partition, True)], partial(self._answered, partition, damage))
             damage.is_asked = True
         except PeerError:
             # the metadata store is away: the replica goes on fetching, and the timer retries

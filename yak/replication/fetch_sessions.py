@@ -804,14 +804,18 @@ class FollowerSessions:
         self._detach(session, item)
 
     def _close(self, session: FollowerSession) -> None:
+        disarm = self._context.timers.disarm
         if self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
         if session.connection.replica_session is session:
             session.connection.replica_session = None
         self._appended.pop(session, None)
         self._watermark_due.pop(session, None)
+        session.dirty.clear()
         for item in session.items.values():
-            self._drop(session, item)
+            disarm((session, item))
+            if item.partition is not None and item.partition.replica_sessions:
+                item.partition.replica_sessions.pop(session, None)
         session.items.clear()
         session.named.clear()
         self._complete_fetch(session)

@@ -7,12 +7,11 @@ from typing import Protocol
 
 from yak.config.log_config import NEVER
 from yak.core.context import Context
-from yak.errors import LogDirectoryFailure
 from yak.protocol.replica_fetch import FetchedPartition
+from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.replication.traffic import Traffic
-from yak.replication.truncation import LogFailures
 from yak.storage.log import Log
 
 
@@ -41,7 +40,7 @@ class FollowerLogs:
         advanced: Callable[[Partition], None],
         replicated: Traffic,
     ) -> None:
-        self._context, self._flushes, self._failures = context, flushes, failures
+        self._context, self._flushes, self.failures = context, flushes, failures
         self._emit, self._advanced, self._replicated = emit, advanced, replicated
 
     def append(self, partition: Partition, log: Log, fetched: FetchedPartition) -> bool:
@@ -55,22 +54,15 @@ class FollowerLogs:
         if advanced:
             self._advanced(partition)
         if count := len(fetched.records):
-            if self._failures.full_directories:
-                self._failures.full_directories.pop(log.directory, None)
+            if self.failures.full_directories:
+                self.failures.write_succeeded(log.directory)
             self._replicated.bytes_in += count
             if log.config.flush_ms != NEVER:
                 self._flushes.want_within(partition, log.config.flush_ms)
-            if log.has_rolled:
+            if log.has_unflushed_closed_segments:
                 self._flushes.want(partition, all_of_it=False)
         return start_moved
 
     def flush(self, partition: Partition) -> None:
         """Flush the whole log, before its end is acknowledged."""
         self._flushes.want(partition)
-
-    def may_repeat(self, partition: Partition, failure: LogDirectoryFailure) -> bool:
-        """Whether a failed append may be repeated, because the disk was full; else the directory goes offline."""
-        if partition.truncation is None and self._failures.is_full(failure):
-            return True
-        self._failures.directory_failed(failure)
-        return False

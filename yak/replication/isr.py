@@ -1,6 +1,6 @@
-"""The ISR that a leader proposes to the metadata store, computed from its followers' fetches, and the proposals.
+"""When a replica leaves the ISR, and when it joins: what the leader proposes to the store, and what a replica requests.
 
-A follower joins when its log reaches both the high watermark and the start of the current leader epoch: with only the
+The leader computes the ISR from its followers' fetches (`Replica`, `wanted_isr`). A follower joins when its log reaches both the high watermark and the start of the current leader epoch: with only the
 first it could lack records that an earlier leader committed (the model of KIP-320). It stays while it was caught up
 within `replica.lag.time.max.ms` and its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
 
@@ -8,24 +8,27 @@ Leaders send proposals in batches. A proposal counts (for the maximal ISR) from 
 answer and the image includes that answer. Without a definite answer the same proposal, with the same nonce, is sent again
 (reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
 
+A replica whose log is offline, lost or damaged leaves by itself (`IsrExits`). The store answers both kinds of requests
+(`alter_isr` and `leave_isr` in `yak.metadata_store.isr`), and refuses what it knows to be out of date.
+
 There is no periodic scan of all partitions for lagging followers: a partition is watched from its leader's first moment in an
 epoch, or from the append that left a follower behind, until all followers have caught up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
-from yak.cluster.changes import BeginChange
+from yak.cluster.changes import BeginChange, OnChanged
 from yak.cluster.payload import IsrMember, format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
-from yak.ids import BrokerEpoch, NodeId, PartitionEpoch, TopicPartition
+from yak.ids import BrokerEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 BATCH_MAX = 100
 """Proposals that one turn makes and one call carries: about 1 ms of work for this broker, and for the store."""
 RETRY_MS = 200
+EXITS_MAX, EXIT_RETRY_MS = 200, 500
+"""The ISRs that one call leaves, and the pause before it is repeated."""
+UNKNOWN_OFFSET = -1
 _LOOKS_PER_LAG = 2
 _WATCHED_MAX = 200
 """Watched partitions that one step checks: about 1 ms."""
@@ -41,6 +47,91 @@ Member: TypeAlias = tuple[NodeId, BrokerEpoch]
 """A broker and its epoch."""
 EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
 """The epoch under which a broker is ACTIVE; -1 for one that is not."""
+
+
+class Replica:
+    """The leader's view of one follower in one leader epoch (Kafka's Replica.scala). `log_end_offset` is -1 until it fetches.
+
+    All of it comes from the follower's own fetches in this epoch: a fetch offset says that the follower's log holds all
+    records before it (KIP-101, KIP-320).
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "furthest_offset",
+        "has_left",
+        "is_regressed",
+        "last_caught_up_ms",
+        "last_fetch_end_offset",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "node_id",
+    )
+
+    def __init__(self, node_id: NodeId, now_ms: int) -> None:
+        self.node_id = node_id
+        self.broker_epoch: BrokerEpoch = -1
+        self.has_left = False
+        """Whether the follower left the ISR by itself since its last fetch: its earlier offsets no longer count."""
+        self.furthest_offset: Offset = UNKNOWN_OFFSET
+        """The highest log end accepted under this broker epoch."""
+        self.is_regressed = False
+        """Whether the last fetch named a lower log end than an earlier one under this broker epoch."""
+        self.log_end_offset: Offset = UNKNOWN_OFFSET
+        self.log_start_offset: Offset = UNKNOWN_OFFSET
+        self.last_caught_up_ms = now_ms
+        """A follower counts as caught up when its leader is elected, so that it has time to fetch."""
+        self.last_fetch_end_offset: Offset = UNKNOWN_OFFSET
+        self.last_fetch_ms = now_ms
+
+    def fetched(
+        self,
+        broker_epoch: BrokerEpoch,
+        fetch_offset: Offset,
+        log_start_offset: Offset,
+        leader_end_offset: Offset,
+        now_ms: int,
+    ) -> bool:
+        """Record a fetch; False when it is of an older broker epoch, or its fetch offset is below an earlier one.
+
+        Within a broker epoch neither end of the log moves back: acknowledged records stay, and deleted records are
+        gone. A lower offset comes from a fetch that arrived late, or from a log that lost acknowledged records. It is
+        not taken, and `log_end_offset` becomes unknown until the follower is back at the earlier end.
+
+        A follower is caught up when it fetches from the leader's log end. It counts as caught up at its previous fetch
+        when it now has all that the leader had then, so a follower slightly behind a busy leader stays in the ISR.
+        """
+        if broker_epoch < self.broker_epoch:
+            return False
+        if broker_epoch > self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.last_fetch_end_offset = UNKNOWN_OFFSET
+            self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
+        elif self.has_left:
+            # It began a full resync, or left the ISR by itself: its earlier offsets no longer count.
+            self.furthest_offset = self.log_start_offset = UNKNOWN_OFFSET
+        self.is_regressed = fetch_offset < self.furthest_offset
+        if self.is_regressed:
+            self.log_end_offset = UNKNOWN_OFFSET
+            return False
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_ms = now_ms
+        elif self.last_fetch_end_offset != UNKNOWN_OFFSET and fetch_offset >= self.last_fetch_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.has_left = False
+        self.log_end_offset = self.furthest_offset = fetch_offset
+        self.log_start_offset = max(self.log_start_offset, log_start_offset)
+        self.last_fetch_end_offset = leader_end_offset
+        self.last_fetch_ms = now_ms
+        return True
+
+    def is_caught_up(self, leader_end_offset: Offset, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether the follower may stay in the ISR: at the leader's log end now, or within the last `lag_max_ms`."""
+        return self.log_end_offset >= leader_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
+
+    def __repr__(self) -> str:
+        return f"Replica({self.node_id}@{self.broker_epoch}, {self.log_end_offset})"
 
 
 class IsrProposal:
@@ -91,6 +182,20 @@ def wanted_isr(
     return None if dict(wanted) == committed else tuple(wanted)
 
 
+def left_by_themselves(partition: Partition, isr: tuple[NodeId, ...], partition_epoch: PartitionEpoch) -> list[NodeId]:
+    """The followers that left the ISR on their own request, or may have, when it becomes `isr` in this epoch.
+
+    A follower outside the ISR that lost its log leaves too: this raises the partition epoch, and changes no member.
+    """
+    proposal = partition.pending_isr
+    proposed = None if proposal is None else {node_id for node_id, _epoch in proposal.members}
+    left = [each for each in partition.isr if each not in isr and (proposed is None or each in proposed)]
+    is_own = proposal is not None and proposal.partition_epoch == partition_epoch - 1 and proposed == set(isr)
+    if partition_epoch > partition.partition_epoch and not is_own:
+        left += [each for each in partition.replica_states if each not in isr and each not in partition.isr]
+    return left
+
+
 def may_join(partition: Partition, node_id: NodeId) -> bool:
     """Whether a follower outside the ISR has caught up enough to join it; cheap enough for each of its fetches."""
     replica = partition.replica_states[node_id]
@@ -98,6 +203,11 @@ def may_join(partition: Partition, node_id: NodeId) -> bool:
     if node_id in isr and replica.broker_epoch == partition.isr_epochs[isr.index(node_id)]:
         return False
     return replica.log_end_offset >= max(partition.high_watermark, partition.epoch_start_offset)
+
+
+def may_leave(partition: Partition) -> bool:
+    """Whether the image has another replica in the ISR or the ELR, which may lead; the store decides."""
+    return bool({*partition.isr, *partition.elr} - {partition.node_id})
 
 
 class IsrChanges:
@@ -295,3 +405,77 @@ def _arguments(partition: Partition, proposal: IsrProposal) -> dict[str, object]
         "min_isr": proposal.min_isr,
         "nonce": proposal.nonce,
     }
+
+
+class IsrExits:
+    """The ISRs that this broker leaves by itself, because the log of its replica is offline, lost or damaged.
+
+    A replica whose log is offline leaves the ISR, so that others lead and commit; its records may be back after a
+    restart. A replica whose records are lost leaves the ELR too (`is_lost`), which would count it with records that it
+    does not have. The store keeps the last replica that could lead.
+    """
+
+    def __init__(
+        self, context: Context, begin_change: BeginChange, create_again: Callable[[list[Partition]], None]
+    ) -> None:
+        self._context, self._begin_change, self._create_again = context, begin_change, create_again
+        """`create_again` gets the partitions whose lost logs count no longer."""
+        self._to_leave: dict[Partition, bool] = {}
+        """Partition -> whether its records are lost."""
+
+    def leave(self, partition: Partition, *, is_lost: bool) -> None:
+        """Leave the ISR of a partition whose log is offline."""
+        if len(partition.replicas) > 1:
+            self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
+            self._send_within(0)
+
+    def send(self) -> None:
+        """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
+        self._context.timers.disarm(self)
+        waiting = [item for item in self._to_leave.items() if item[0].log is None]
+        self._to_leave.clear()
+        for start in range(0, len(waiting), EXITS_MAX):
+            batch = waiting[start : start + EXITS_MAX]
+            try:
+                self.request(batch, partial(self._answered, batch), when_joined=True)
+            except PeerError:
+                self._again(batch)
+
+    def request(self, batch: Sequence[tuple[Partition, bool]], then: OnChanged, *, when_joined: bool = False) -> None:
+        """Request the store's `leave_isr`. Raises PeerError when the store is away."""
+        items = [
+            {
+                "topic_id": str(partition.topic_id),
+                "partition": partition.topic_partition.partition,
+                "lost": is_lost,
+            }
+            for partition, is_lost in batch
+        ]
+        self._begin_change((StoreRequest("leave_isr", {"partitions": items}),), then, when_joined=when_joined)
+
+    def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
+        self._to_leave.update(batch)
+        self._send_within(EXIT_RETRY_MS)
+
+    def _send_within(self, wait_ms: int) -> None:
+        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.send)
+
+    def _answered(
+        self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
+    ) -> None:
+        if error is not None:
+            self._again(batch)
+            return
+        gone = []
+        for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
+            if code == "LAST_MEMBER":
+                self._context.notice(
+                    "error",
+                    "last-replica-offline",
+                    partition=str(partition.topic_partition),
+                    what="no other replica is in the ISR: the partition stays offline until this log is back",
+                )
+            elif code == "OK" and is_lost:
+                gone.append(partition)
+        if gone:
+            self._create_again(gone)

@@ -20,8 +20,7 @@ from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
-from yak.replication.isr import IsrProposal, Member
-from yak.replication.replica import Replica
+from yak.replication.isr import IsrProposal, Member, Replica, left_by_themselves
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
@@ -167,7 +166,7 @@ class Partition:
         self.node_id = node_id
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
-        left = self._left_by_themselves(isr, partition_epoch)
+        left = left_by_themselves(self, isr, partition_epoch)
         self.partition_epoch = partition_epoch
         self.replicas = replicas
         self.isr = isr
@@ -187,19 +186,6 @@ class Partition:
         if is_leader and self.log is not None:
             self.advance_high_watermark()
         return changed
-
-    def _left_by_themselves(self, isr: tuple[NodeId, ...], partition_epoch: PartitionEpoch) -> list[NodeId]:
-        """The followers that left the ISR on their own request, or may have, when it becomes `isr`.
-
-        A follower outside the ISR that lost its log leaves too: this raises the partition epoch, and changes no member.
-        """
-        proposal = self.pending_isr
-        proposed = None if proposal is None else {node_id for node_id, _epoch in proposal.members}
-        left = [each for each in self.isr if each not in isr and (proposed is None or each in proposed)]
-        is_own = proposal is not None and proposal.partition_epoch == partition_epoch - 1 and proposed == set(isr)
-        if partition_epoch > self.partition_epoch and not is_own:
-            left += [each for each in self.replica_states if each not in isr and each not in self.isr]
-        return left
 
     def _begin_epoch(self) -> None:
         self.pending_isr = None

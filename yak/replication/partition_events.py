@@ -20,8 +20,8 @@ class PartitionEvent(Enum):
     """This leader continues in a new epoch: it keeps its log, so its delayed produces stay valid."""
     ISR_CHANGED = auto()
     """The ISR, the replicas or the partition epoch changed, under the same leader."""
-    HIGH_WATERMARK_ADVANCED = auto()
-    """Consumers may read more: the high watermark moved, or the flushed end or the log start did."""
+    OFFSETS_MOVED = auto()
+    """The high watermark, the flushed end or the log start may have moved: delayed operations are checked."""
     LOG_START_MOVED = auto()
     FOLLOWER_LOG_START_MOVED = auto()
     """A follower reported a higher log start offset to this leader."""

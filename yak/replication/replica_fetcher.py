@@ -30,6 +30,7 @@ from yak.protocol.replica_fetch import (
     replica_fetch_request,
 )
 from yak.replication.follower_logs import FollowerLogs
+from yak.replication.log_failures import REPLICATION
 from yak.replication.partition import Partition
 from yak.replication.throttle import Throttle, is_named
 from yak.replication.truncation import Truncations
@@ -322,7 +323,7 @@ class ReplicaFetcher:
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
-            if self._logs.may_repeat(partition, failure):
+            if self._logs.failures.write_failed(REPLICATION, failure):
                 self._delay(key)
         except ProtocolViolation as violation:
             self._context.notice(

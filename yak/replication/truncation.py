@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from yak.core.context import Context
 from yak.core.jobs import Together
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.hot import DivergingEpoch
+from yak.replication.log_failures import TRUNCATION, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
@@ -37,8 +38,6 @@ from yak.storage.truncation import find_batch_end_before
 
 TOGETHER_MAX: Final = 50
 """Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
-NO_ROOM_PAUSE_MS: Final = 1_000
-"""Pause between two attempts of a truncation that found no room on the disk."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,22 +72,6 @@ class Truncation:
         return self.log.recovery_point_after_truncation(self.offset)
 
 
-class LogFailures(Protocol):
-    """Takes logs offline that cannot be used."""
-
-    full_directories: dict[str, None]
-    """Log directories that had no room for their last write."""
-
-    def is_full(self, failure: LogDirectoryFailure) -> bool:
-        """Whether the write only found a full disk, and may be repeated."""
-
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take all logs of the directory offline."""
-
-    def log_damaged(self, partition: Partition, reason: str) -> None:
-        """Take one log offline."""
-
-
 class Truncations:
     """The truncations under way. One job at a time lowers a directory's recovery points, which are in one file."""
 
@@ -96,11 +79,11 @@ class Truncations:
         self,
         context: Context,
         log_store: LogStore,
-        failures: LogFailures,
+        log_failures: LogFailures,
         flush: Callable[[Partition], None],
         emit: EmitPartitionEvent,
     ) -> None:
-        self._context, self._log_store, self._failures = context, log_store, failures
+        self._context, self._log_store, self._log_failures = context, log_store, log_failures
         self._flush, self._emit = flush, emit
         """`flush` is called with a partition whose log is to be flushed."""
         self._to_lower: dict[str, list[Truncation]] = {}
@@ -163,9 +146,8 @@ class Truncations:
         """Repeat the truncations that found no room."""
         waiting, self._without_room = self._without_room, {}
         for truncation, must_lower in waiting.items():
-            if not truncation.is_wanted:
-                self._end(truncation)
-            elif must_lower:
+            if must_lower and truncation.partition.log is truncation.log:
+                # Also one that is not wanted any more: in memory the recovery point is lower than on the disk.
                 self._to_lower.setdefault(truncation.log.directory, []).append(truncation)
             else:
                 self._go_on(truncation)
@@ -173,7 +155,7 @@ class Truncations:
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
         context = self._context
-        context.timers.arm_at_the_latest(self, context.clock.now_ms + NO_ROOM_PAUSE_MS, self._repeat)
+        context.timers.arm_at_the_latest(self, context.clock.now_ms + TRUNCATION.retry_ms, self._repeat)
 
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""
@@ -182,6 +164,9 @@ class Truncations:
         self._go_on(truncation)
 
     def _go_on(self, truncation: Truncation) -> None:
+        if not truncation.is_wanted:
+            self._end(truncation)
+            return
         log = truncation.log
         try:
             if truncation.is_of_copies:
@@ -194,11 +179,10 @@ class Truncations:
                 return
             self._truncate(truncation)
         except LogDirectoryFailure as failure:
-            if self._failures.is_full(failure):
+            if self._log_failures.write_failed(TRUNCATION, failure):
                 self._repeat_later(truncation, must_lower=False)
-                return
-            self._failures.directory_failed(failure)
-            self._end(truncation)
+            else:
+                self._end(truncation)
             return
         except DamagedLog as damaged:
             partition = truncation.partition
@@ -209,7 +193,7 @@ class Truncations:
                 reason=str(damaged),
                 served=False,
             )
-            self._failures.log_damaged(partition, str(damaged))
+            self._log_failures.log_damaged(partition, str(damaged))
             self._end(truncation)
             return
         self._to_sync.setdefault(log.directory, []).append(truncation)
@@ -259,22 +243,18 @@ class Truncations:
     def _lower(self, directory: str, truncations: list[Truncation]) -> None:
         def lowered(result: Any, error: BaseException | None) -> None:  # noqa: ARG001
             del self._lowering[directory]
-            has_room = True
+            must_wait = False
             if isinstance(error, LogDirectoryFailure):
-                has_room = not self._failures.is_full(error)
-                if has_room:
-                    self._failures.directory_failed(error)
+                must_wait = self._log_failures.write_failed(TRUNCATION, error)
             elif error is not None:
                 raise error
             else:
                 self._log_store.lowered(plan)
             for truncation in truncations:
-                if not truncation.is_wanted:
-                    self._end(truncation)
-                elif has_room:
-                    self._go_on(truncation)
-                else:
+                if must_wait:
                     self._repeat_later(truncation, must_lower=True)
+                else:
+                    self._go_on(truncation)
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
@@ -293,7 +273,7 @@ class Truncations:
                             raise missing
                         truncation.log.truncation_synced(plan, missing)
                     except LogDirectoryFailure as failure:
-                        self._failures.directory_failed(failure)
+                        self._log_failures.directory_failed(failure)
                 self._end(truncation)
 
         self._context.jobs.run("cut", Together(tuple(plans)), synced)

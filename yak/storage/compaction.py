@@ -48,7 +48,7 @@ _KEYS_MAX = 10_000
 """A batch with more records is walked twice: its keys are not held all at once."""
 
 
-class NoRoom(Exception):
+class NoRoom(OSError):
     """The file system has no room for the new files next to the old ones."""
 
 

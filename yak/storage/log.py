@@ -75,14 +75,14 @@ _base_offset_of = attrgetter("base_offset")
 class Log:
     """A partition's batches on disk.
 
-    `directory` is the log directory, `path` the partition's folder in it. `has_rolled` is true from a roll until the
-    closed segment is flushed. Fields without a comment have their Kafka meaning.
+    `directory` is the log directory, `path` the partition's folder in it. `has_unflushed_closed_segments` is true from a
+    roll until the closed segment is flushed. Fields without a comment have their Kafka meaning.
     """
 
     __slots__ = (
-        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "directory", "disk", "epochs", "generation", "has_rolled",
-        "has_stale_checkpoints", "last_flush_ms", "log_end_offset", "log_start_offset", "names_changed", "path", "positions",
-        "producers", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
+        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "directory", "disk", "epochs", "generation",
+        "has_stale_checkpoints", "has_unflushed_closed_segments", "last_flush_ms", "log_end_offset", "log_start_offset",
+        "names_changed", "path", "positions", "producers", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
         "segments", "size_bytes", "snapshot_offsets", "swaps", "topic_id", "topic_partition", "unsynced_truncation",
     )  # fmt: skip
 
@@ -113,7 +113,7 @@ class Log:
         self.last_flush_ms, self.swaps = now_ms, 0
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
-        self.has_rolled = len(segments) > 1 and recovery_point <= self.active.base_offset
+        self.has_unflushed_closed_segments = len(segments) > 1 and recovery_point <= self.active.base_offset
         self._dropped_snapshots: list[Offset] = []
         """Snapshots at no segment's start: the next flush removes them."""
         self.has_stale_checkpoints = False
@@ -430,7 +430,7 @@ class Log:
         self.active = segment
         self.positions.rolled(segment.base_offset)
         self.names_changed = True
-        self.has_rolled = True
+        self.has_unflushed_closed_segments = True
         self._set_roll_limits()
 
     def _write_snapshot(self) -> None:
@@ -640,7 +640,7 @@ class Log:
             self._end_truncation(offset)
             self._remove_snapshots(-1)
             self.recovery_point = offset
-            self.has_rolled = False
+            self.has_unflushed_closed_segments = False
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
 
@@ -833,7 +833,7 @@ class Log:
             return
         self.recovery_point = max(self.recovery_point, min(plan.up_to_offset, self.log_end_offset))
         if plan.active_base_offset == self.active.base_offset:
-            self.has_rolled = False
+            self.has_unflushed_closed_segments = False
         if now_ms is not None:
             self.last_flush_ms = now_ms
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from yak.config.log_config import LogConfig
@@ -60,8 +60,6 @@ class CreationResult:
     folders: dict[TopicPartition, CreatedFolder | LogDirectoryFailure | None]
     strays: dict[TopicPartition, str]
     """The new paths of the folders that were in the way."""
-    unmovable: list[LogDirectoryFailure]
-    """The failures to rename such a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,10 @@ class LogCreation:
     counts: Mapping[str, int]
     """Online directory -> number of its logs."""
     now_ms: int
+
+    def with_logs_of(self, earlier: Sequence[LogCreation]) -> LogCreation:
+        """One plan for the logs of the `earlier` plans and of this one, so that one job and one sync create them."""
+        return replace(self, logs=tuple(log for plan in (*earlier, self) for log in plan.logs))
 
     def run(self, disk: Disk) -> CreationResult:
         """Create the folders in a thread; waits for the device, only once for many logs."""
@@ -85,7 +87,7 @@ class _Creating:
         self._plan, self._disk = plan, disk
         self._counts = dict(plan.counts)
         self._is_durable = len(plan.logs) <= FEW_LOGS
-        self._result = CreationResult({}, {}, [])
+        self._result = CreationResult({}, {})
 
     def run(self) -> CreationResult:
         folders = self._result.folders
@@ -142,9 +144,7 @@ class _Creating:
                 return
             self._disk.rename(path, aside)
         except OSError as error:
-            failure = LogDirectoryFailure(directory, error)
-            self._result.unmovable.append(failure)
-            raise failure from error
+            raise LogDirectoryFailure(directory, error) from error
         self._result.strays[topic_partition] = aside
 
     def _emptiest(self) -> str:

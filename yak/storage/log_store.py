@@ -516,14 +516,18 @@ class LogStore:
         return topic_partition in self._creating
 
     def adopt_created(self, plan: LogCreation, result: CreationResult) -> Created:
-        """Add the logs that a plan created to the store; returns the result for each log of the plan."""
-        for topic_partition, aside in result.strays.items():
-            self.unavailable.pop(topic_partition, None)
-            self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
+        """Add the logs that a plan created to the store; returns the result for each log of the plan.
+
+        The result may be that of several plans in one job.
+        """
         created: Created = {}
         for planned in plan.logs:
             topic_partition = planned.new[0]
             self._creating.discard(topic_partition)
+            if topic_partition in result.strays:
+                self.unavailable.pop(topic_partition, None)
+                aside = result.strays[topic_partition]
+                self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
             folder = result.folders[topic_partition]
             if isinstance(folder, LogDirectoryFailure):
                 created[topic_partition] = folder

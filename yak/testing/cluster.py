@@ -5,10 +5,11 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
-from yak.errors import CheckFailed, NothingInTime, UsageError, YakError
+from yak.errors import CheckFailed, NothingInTime, Unreachable, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import load
@@ -144,6 +145,7 @@ def agreed_leader(views: Views, topic: str, partition: int, running: Sequence[in
 TIMEOUT_SECONDS: Final = 30.0
 _HOST: Final = "127.0.0.1"
 _DYNAMIC: Final = ("broker", "default broker")
+_AUTHORIZER: Final = "authorizer.class.name"
 
 
 class Cluster:
@@ -375,7 +377,7 @@ class Cluster:
             return False
         try:
             self._end_faults()
-            return self._configs_are_untouched() and self._delete_topics()
+            return self._configs_are_untouched() and self._clients_are_untouched() and self._delete_topics()
         except YakError:
             return False
 
@@ -402,6 +404,19 @@ class Cluster:
             for node in range(1, self.shape.brokers + 1)
             for config in self._client().configs("broker", str(node))
         )
+
+    def _clients_are_untouched(self) -> bool:
+        """Whether no test left a quota, a user or an ACL, which would slow or refuse the clients of the next test."""
+        from yak.acls.filters import AclFilter
+        from yak.client.acls import describe_acls
+        from yak.client.quotas import describe_quotas
+        from yak.client.users import user_rows
+
+        address, configs = self._any(), dict(self.shape.configs)
+        with suppress(Unreachable):  # with `as_kafka`, a Kafka that has no such API, and so nothing of a test
+            if describe_quotas(address, None, timeout_s=TIMEOUT_SECONDS) or user_rows(self._client()):
+                return False
+        return _AUTHORIZER not in configs or not describe_acls(address, AclFilter(), timeout_s=TIMEOUT_SECONDS)
 
     def _end_faults(self) -> None:
         """A test may have added some with `yak faults` or over HTTP. A replica that lagged returns to the ISR."""

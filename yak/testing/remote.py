@@ -58,8 +58,9 @@ class Lender:
             return {"result": self._call(request)}
         except YakError as error:
             return {"error": {"code": error.code, "message": error.message, "why": error.why, "try": list(error.try_)}}
-        except (KeyError, TypeError, ValueError) as error:
-            return {"error": {"code": "usage", "message": f"{type(error).__name__}: {error}", "why": None, "try": []}}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other clusters must go on
+            code = "system" if isinstance(error, OSError) else "usage"
+            return {"error": {"code": code, "message": f"{type(error).__name__}: {error}", "why": None, "try": []}}
 
     def close(self) -> None:
         """End all clusters."""

@@ -125,6 +125,9 @@ class MarkerSender:
                 for partition in topic.partitions:
                     place = TopicPartition(topic.name, partition.partition_index)
                     codes[marker.producer_id, place] = partition.error_code
+        if response is None:
+            # Another broker may lead now: nothing waits for a connection to this one.
+            markers = [*markers, *self._queued.pop(leader_id, ())]
         for pending, topic_partition in markers:
             code = codes.get((pending.marker.producer_id, topic_partition), ErrorCode.network_exception)
             self._answered(pending, topic_partition, code)

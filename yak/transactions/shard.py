@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from yak.ids import ConnectionId, Offset, ProducerId
+from yak.errors import ErrorCode
+from yak.ids import ConnectionId, Offset, ProducerId, TopicPartition
 from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.records import UnreadableTransactionError, read_transaction
-from yak.transactions.transaction import Transaction
+from yak.transactions.transaction import ProducerIdAndEpoch, Transaction
+
+
+class Addition(NamedTuple):
+    """A request that adds partitions to a transaction. It waits for changes under way until `due_ms`."""
+
+    producer: ProducerIdAndEpoch
+    client_version: int
+    partitions: frozenset[TopicPartition]
+    due_ms: int
+    then: Callable[[ErrorCode], None]
 
 
 class TransactionalId:
@@ -25,8 +37,8 @@ class TransactionalId:
         """The newest connection that sent a request of protocol 1."""
         self.open_since_ms = 0
         """Since when its transaction is open here, in ms of the clock that never goes back."""
-        self.waiting: list[Callable[[], None]] = []
-        """Requests that add partitions, and wait for the change or the end that is under way."""
+        self.waiting: list[Addition] = []
+        """Those that wait for the change or the end that is under way."""
 
 
 class TransactionShard:

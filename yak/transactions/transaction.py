@@ -53,7 +53,7 @@ class Transaction(NamedTuple):
     producer_id: ProducerId
     producer_epoch: int = NO_PRODUCER_EPOCH
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last bump that the producer itself asked for. Records do not have it."""
+    """The epoch from which the producer may repeat its request for the present one. Records do not have it."""
     previous_producer_id: ProducerId = NO_PRODUCER_ID
     next_producer_id: ProducerId = NO_PRODUCER_ID
     """The producer id from the next transaction on, after the last epoch of this one."""
@@ -93,6 +93,12 @@ class Transaction(NamedTuple):
         if self.state in PREPARED:
             raise PeerError(ErrorCode.concurrent_transactions)
         if self.state is ONGOING:
+            if expected is None:
+                # Another producer takes over: the one before may not recover, not even from this abort.
+                return self.fence(now_ms)._replace(last_producer_epoch=NO_PRODUCER_EPOCH)
+            if expected != (self.producer_id, self.producer_epoch):
+                # Kafka lets such a zombie abort the transaction of its successor.
+                raise PeerError(ErrorCode.producer_fenced)
             return self.fence(now_ms)
         fresh: dict[str, Any] = {
             "timeout_ms": timeout_ms,
@@ -192,9 +198,12 @@ class Transaction(NamedTuple):
         if self.state in PREPARED:
             raise self._refusal_while_prepared(is_commit=is_commit)
         if is_retry:
-            if self.state is wanted:
-                return self
-            raise PeerError(ErrorCode.invalid_txn_state)
+            if self.state is not wanted:
+                raise PeerError(ErrorCode.invalid_txn_state)
+            if self.producer_epoch > _LAST_USED_EPOCH:
+                # Its transaction timed out in the last epoch, and the epoch of the fence is for no client.
+                raise PeerError(ErrorCode.producer_fenced)
+            return self
         if self.state is not ONGOING and is_commit:
             raise PeerError(ErrorCode.invalid_txn_state)
         next_producer_id = NO_PRODUCER_ID

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.ids import NodeId
+from yak.partitions.store_outage import StoreState
 from yak.view.partition_state import NONE, BrokerCounts, Replication, StateCounts, count_by_broker
 from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-StoreState = Literal["connected", "lost", "frozen"]
-"""The metadata store as this broker sees it: Redis, or the quorum's leader."""
 _MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -110,10 +108,6 @@ class HealthView:
         """The present health of the broker."""
         broker = self._broker
         image, lifecycle = broker.image, broker.metadata.lifecycle
-        lost_ms = broker.metadata.store_lost_ms
-        store: StoreState = "lost" if lost_ms is not None else "connected"
-        if lifecycle.state is LifecycleState.FROZEN:
-            store = "frozen"
         health = Health(
             node_id=broker.node_id,
             role=broker.identity.role,
@@ -125,8 +119,8 @@ class HealthView:
             is_controller=lifecycle.is_controller,
             metadata_offset=image.offset,
             counts=self.counts(),
-            store=store,
-            store_lost_ms=None if lost_ms is None else max(0, broker.now_ms - lost_ms),
+            store=broker.store_outage.store_state,
+            store_lost_ms=broker.store_outage.present_ms(broker.now_ms),
             quorum=own_quorum_json(broker) if broker.metadata_in_quorum else None,
             disks=[
                 {"index": index, "state": "online" if directory.failure is None else "offline"}
@@ -149,14 +143,12 @@ class HealthView:
         return self._counts
 
     def _own_reasons(self, health: Health) -> list[str]:
-        """A lost metadata store is no reason: the data path works without it."""
         broker = self._broker
         reasons = []
-        if broker.shutdown.is_stopping:
+        if broker.leadership.is_stopping:
             reasons.append("this broker is stopping")
-        elif broker.metadata.lifecycle.state is not LifecycleState.ACTIVE and health.store != "lost":
-            why = broker.metadata.lifecycle.reason
-            reasons.append(f"this broker is {health.state}" + (f": {why}" if why else ""))
+        elif reason := broker.store_outage.unready_reason:
+            reasons.append(reason)
         offline = sum(disk["state"] == "offline" for disk in health.disks)
         if offline:
             reasons.append(f"{offline} of {len(health.disks)} data directories are offline")

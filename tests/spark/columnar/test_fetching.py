@@ -163,6 +163,19 @@ def test_records_that_never_come_are_lost():
         assert offsets(broker, 12, 20, fail_on_data_loss=False) == []
 
 
+def test_truncated_log_that_grows_again_gives_no_record_before_the_range():
+    """The range was planned before the truncation. What is written now has lower offsets, and belongs to a later range."""
+
+    def fetch(offset: int) -> bytes:
+        return fetched(error=1) if offset > 10 else ten(offset) if offset < 10 else fetched(batch(10, [Record(0)]))
+
+    with ScriptedBroker(fetch, latest=10) as broker:
+        assert offsets(broker, 12, 20, fail_on_data_loss=False) == []
+        with pytest.raises(DataLoss) as raised:
+            offsets(broker, 12, 20)
+        assert raised.value.earliest is None
+
+
 def test_a_high_watermark_that_lags_is_waited_for():
     """After an election the new leader's may be behind for a moment."""
     answers = in_turn(ten(0), fetched(high_watermark=3), fetched(high_watermark=3))

@@ -231,3 +231,14 @@ def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict
         load(name).options(topic="t", **options).check()
     assert caught.value.code == code
     assert caught.value.exit_code == 2
+
+
+def test_number_that_no_sum_holds_stops_no_query_and_spoils_no_later_value(bench: Any) -> None:
+    steady = [("k", {"n": 1.0 + number % 2}, number, 0) for number in range(10)]
+    odd = [("k", {"n": value}, 10 + at, 0) for at, value in enumerate(("NaN", "Infinity", "-Infinity", 1e300, -1e300))]
+    topic = bench.send([*steady, *odd, *[(key, value, at + 20, part) for key, value, at, part in steady]])
+    for run in (bench.batch, bench.stream):
+        (row,) = run("stats", topic=topic, field="n", window="2m")
+        assert row[3:8] == (20, 5, 1.5, 1.0, 2.0)
+        odd_ones = run("anomaly", topic=topic, field="n", warm_up=5)
+        assert [found[3] for found in sorted(odd_ones, key=lambda found: found[3])] == [11, 12, 13, 14]

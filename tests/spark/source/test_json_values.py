@@ -145,6 +145,40 @@ def test_what_does_not_fit_is_null_and_named(text: str) -> None:
     assert f'field "{next(iter(json.loads(text)))}' in found.wrong[0]
 
 
+BESIDE_A_DECIMAL = StructType(
+    [
+        StructField("m", DecimalType(6, 2)),
+        StructField("d", DoubleType()),
+        StructField("s", StringType()),
+        StructField("k", MapType(StringType(), LongType())),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "wanted"),
+    [
+        ('{"m":1.5,"d":0.25}', "d", 0.25),
+        ('{"d":1e999}', "d", math.inf),
+        ('{"d":1e9999999999999999999}', "d", math.inf),
+        ('{"s":0.5}', "s", "0.5"),
+        ('{"s":{"x":[0.5]}}', "s", '{"x":[0.5]}'),
+    ],
+)
+def test_fraction_beside_a_decimal_column_is_read(text: str, field: str, wanted: object) -> None:
+    found = JsonParser(BESIDE_A_DECIMAL).parse(pa.array([text.encode()], pa.binary()))
+    assert (found.rows.to_pylist()[0][field], found.wrong) == (wanted, {})
+
+
+@pytest.mark.parametrize(
+    "text", ['{"m":NaN}', '{"m":"NaN"}', '{"m":Infinity}', '{"m":1e9999999999999999999}', '{"k":{"\\ud800":1}}']
+)
+def test_value_that_no_column_can_hold_is_null_and_named(text: str) -> None:
+    found = JsonParser(BESIDE_A_DECIMAL).parse(pa.array([text.encode()], pa.binary()))
+    assert found.rows.to_pylist() == [dict.fromkeys(BESIDE_A_DECIMAL.names)]
+    assert f'field "{text[2]}" is ' in found.wrong[0]
+
+
 FLAT = StructType(
     [
         StructField("n", LongType()),

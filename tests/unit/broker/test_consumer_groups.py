@@ -9,6 +9,8 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.test_coordinator import SETTINGS, replicated, topic_id
+from yak.groups.consumer.group import ConsumerGroup
+from yak.protocol.record_batch import iterate_headers
 from yak.sim.rig import Pending, Rig
 
 HEARTBEAT, DESCRIBE = 68, 69
@@ -269,6 +271,56 @@ def test_a_policy_can_forbid_it() -> None:
     assert answer.error_code == ErrorCode.group_id_not_found
     assert "disabled" in answer.error_message
     assert ask.describe(rig).group_state == "Stable"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"server_assignor": "none"}, ErrorCode.unsupported_assignor),
+        ({"rebalance_timeout": ask.ms(-1)}, ErrorCode.invalid_request),
+        ({"subscribed_topic_names": None, "subscribed_topic_regex": "("}, ErrorCode.invalid_regular_expression),
+    ],
+)
+def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig: Rig, wrong: dict[str, Any], code: ErrorCode) -> None:
+    old = classic(rig)
+    second = rig.new_client()
+    member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id
+    waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
+    assert rig.ask(HEARTBEAT, 1, **{**beat_fields("new"), **wrong}).error_code == code
+    assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
+    assert not waiting.is_done, "its rebalance goes on"
+    rig.restart()
+    rig.run_for(100)
+    assert ask.heartbeat(rig, old) == NONE
+
+
+def test_an_upgrade_and_its_first_member_are_one_batch(rig: Rig) -> None:
+    classic(rig)
+    partition = rig.node.broker.group_coordinator.of("g").partition
+    before = partition.log_end_offset
+    beat(rig, "new")
+    batches = rig.fetch("__consumer_offsets", partition.topic_partition.partition).records
+    assert [header.base_offset for _, header in iterate_headers(bytes(batches))][-1] == before
+
+
+def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a thousand members of a hundred topics each search takes a millisecond, in the step of all clients."""
+    rig = make_rig(offsets_retention_check_interval_ms="1000")
+    beat(rig, "a")
+    assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=1) == [NONE] * 3
+    searched: list[str] = []
+    search = ConsumerGroup.is_subscribed_to
+    monkeypatch.setattr(
+        ConsumerGroup, "is_subscribed_to", lambda self, topic: searched.append(topic) or search(self, topic)
+    )
+    rig.run_for(1_100)
+    assert searched == ["orders"]
+    named = [{"name": "orders", "partitions": [{"partition_index": index} for index in range(3)]}]
+    topic = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=named).topics[0]
+    assert {each.error_code for each in topic.partitions} == {ErrorCode.group_subscribed_to_topic}
+    assert searched == ["orders"] * 2
 
 
 def test_an_empty_group_takes_the_protocol_of_whoever_comes(rig: Rig) -> None:

@@ -186,12 +186,12 @@ def test_isr_changes_elections_and_replication_are_counted_where_they_are_made()
 
 
 def test_an_outage_of_the_store_is_counted_and_timed(rig):
-    metadata = rig.node.broker.metadata
-    assert metadata.store_outages == 0
+    outage = rig.node.broker.store_outage
+    assert outage.count == 0
     rig.node.store_line.block()
     rig.run_for(3_000)
-    assert (metadata.store_outages, metadata.store_outage_ms) == (1, 0)
+    assert (outage.count, outage.past_ms) == (1, 0)
     rig.node.store_line.unblock()
     rig.run_for(3_000)
-    assert metadata.store_outages == 1
-    assert 3_000 <= metadata.store_outage_ms <= 6_000
+    assert outage.count == 1
+    assert 3_000 <= outage.past_ms <= 6_000

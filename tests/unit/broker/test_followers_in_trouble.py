@@ -137,10 +137,10 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
         return creation_plan(self, wanted, **options)
 
     monkeypatch.setattr(LogStore, "creation_plan", plan)
-    offline_replicas.log_damaged(partition, "damaged")
-    offline_replicas.ask()
-    offline_replicas.leave(partition, is_lost=True)
-    offline_replicas.ask()
+    node.broker.log_failures.log_damaged(partition, "damaged")
+    offline_replicas.exits.send()
+    offline_replicas.leave(partition)
+    offline_replicas.exits.send()
     node._arm_timer()
     rig.run_until(lambda: partition.log is not None)
     rig.run_until(lambda: rig.is_in_sync("orders") and partition.log_end_offset == 1)
@@ -149,12 +149,15 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
 
 def test_a_leader_that_could_not_make_its_log_lets_another_lead(rig):
     victim = 1
-    rig.nodes[victim - 1].disk.fail_next("open", errno.EMFILE, path_contains="late-0")
+    rig.nodes[victim - 1].disk.fail_next("open", errno.EIO, path_contains="late-0")
     rig.create_topic("late", replication_factor=3)
-    assert "log-not-created" in rig.events(victim)
-    rig.run_until(lambda: "replica-resync-started" in rig.events(victim))
-    rig.run_until(lambda: rig.is_in_sync("late") and rig.replica(rig.leader("late"), "late").is_leader)
+    assert "log-directory-offline" in rig.events(victim)
+    rig.run_until(lambda: rig.leader("late") not in (victim, -1))
     assert rig.produce("late", [b"a"]).error_code == 0
+    rig.nodes[victim - 1].kill()
+    rig.nodes[victim - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("late"))
+    assert rig.replica(victim, "late").log_end_offset == 1
 
 
 def test_a_repeat_of_a_batch_that_is_in_the_log_is_known_though_its_successor_was_refused(rig):

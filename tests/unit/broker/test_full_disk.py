@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.cluster import image_log
 from yak.core import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -37,7 +38,7 @@ def test_append_without_room_is_refused_and_works_again_without_a_restart(rig):
     assert not said(rig, "log-directory-offline")
     assert said(rig, "log-directory-full") == 1
     assert rig.produce("orders", [b"second"]).base_offset == 1
-    assert rig.node.broker.offline_replicas.full_directories == {}
+    assert rig.node.broker.log_failures.full_directories == {}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -79,6 +80,27 @@ def test_flush_whose_epochs_find_no_room_is_repeated_without_another_record(rig)
     assert pending.answer.responses[0].partition_responses[0].error_code == NONE
 
 
+def test_flush_at_a_start_whose_epochs_find_no_room_is_repeated_by_the_next_append(rig, monkeypatch):
+    rig.create_topic("durable", flush_messages="1")
+    rig.node.jobs.delays_us = {"flush": 5_000_000}
+    rig.begin(0, 9, client=rig.new_client(), **produce_fields("durable", record_batch([b"a"], rig.world.now_ms)))
+    rig.run_for(50)
+    rig.node.jobs.delays_us = {}
+    start = rig.node.start
+
+    def start_without_room() -> None:
+        rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="durable-0/leader-epoch")
+        start()
+
+    monkeypatch.setattr(rig.node, "start", start_without_room)
+    rig.restart()
+    assert said(rig, "log-directory-full") == 1
+    assert not said(rig, "log-directory-offline")
+    assert rig.produce("durable", [b"b"]).base_offset == 1
+    log = rig.node.broker.partitions[TopicPartition("durable", 0)].log
+    assert (log.recovery_point, log.epochs.dirty) == (2, False)
+
+
 def test_flush_requested_for_a_log_that_replaced_another_one_is_started_when_that_ones_flush_ends(rig):
     for topic in ("durable", "other"):
         rig.create_topic(topic, flush_messages="1")
@@ -110,6 +132,17 @@ def test_metadata_without_room_are_written_when_there_is(rig):
     assert said(rig, "metadata-log-full") == 1
     assert not said(rig, "metadata-log-failed")
     assert rig.produce("late", [b"a"]).error_code == NONE
+
+
+def test_metadata_snapshot_without_room_is_written_later_and_no_old_file_remains(rig, monkeypatch):
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
+    rig.node.disk.fail_next("write_file", errno.ENOSPC, path_contains="__yak_metadata/snapshot")
+    for number in range(8):
+        rig.create_topic(f"topic{number}")
+    assert said(rig, "metadata-log-not-compacted") == 1
+    names = rig.node.disk.names("/data/__yak_metadata")
+    assert "snapshot" in names
+    assert len([name for name in names if name.endswith(".log")]) <= 1
 
 
 def test_create_topics_without_room_is_refused_and_nothing_is_made(rig, monkeypatch):
@@ -201,6 +234,20 @@ def test_log_that_finds_no_room_repeatedly_leaves_no_folders_behind(rig, operati
     assert rig.produce("half", [b"a"]).error_code == NONE
     assert [each for each in rig.node.disk.names("/data") if each.startswith("half-0")] == ["half-0"]
     assert not said(rig, "stray-log-kept")
+
+
+@pytest.mark.parametrize(
+    ("operation", "error_number", "name"), [("open", errno.EIO, "half-0"), ("sync", errno.ENOSPC, "")]
+)
+def test_creation_of_a_log_that_fails_takes_its_directory_offline(operation, error_number, name):
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("orders", partitions=2)
+    rig.node.disk.fail_next(operation, error_number, path_contains=name)
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    assert said(rig, "log-directory-offline") == 1
+    assert len(rig.node.broker.log_store.online()) == 1
+    codes = {rig.produce("orders", [b"a"], partition=index).error_code for index in range(2)}
+    assert codes == {NONE, ErrorCode.kafka_storage_error}
 
 
 @pytest.mark.parametrize("operation", ["sync", "append"])
@@ -303,4 +350,4 @@ def test_each_time_without_room_is_said_by_a_broker_that_only_follows():
         rig.produce("orders", [b"x"])
         rig.run_until(lambda count=count: rig.replica(follower, "orders").log_end_offset == count)
         assert rig.events(follower).count("log-directory-full") == count
-        assert rig.nodes[follower - 1].broker.offline_replicas.full_directories == {}
+        assert rig.nodes[follower - 1].broker.log_failures.full_directories == {}

@@ -110,8 +110,7 @@ def test_no_leader_is_minus_one_and_a_fenced_one_has_no_endpoint(rig):
 
 
 def test_a_broker_that_leaves_names_nobody(rig):
-    rig.node.broker.shutdown.is_stopping = True
-    rig.node.broker.leader_appends.stop()
+    rig.node.broker.leadership.stop()
     answer = produce(rig, 11)
     partition = answer.responses[0].partition_responses[0]
     assert (partition.error_code, partition.current_leader.leader_id) == (NOT_LEADER, -1)

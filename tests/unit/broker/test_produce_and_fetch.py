@@ -405,18 +405,3 @@ def test_a_batch_that_is_refused_keeps_its_error_when_another_one_of_the_request
     assert refused.error_code == ErrorCode.invalid_record
     assert refused.record_errors
     assert late.error_code == ErrorCode.request_timed_out
-
-
-@pytest.mark.parametrize("acks", [1, -1])
-def test_a_batch_that_waits_for_a_job_is_fenced_when_it_is_appended(rig, monkeypatch, acks):
-    rig.create_topic("packed", compression_type="gzip")
-    appends = rig.node.broker.leader_appends
-    batch = record_batch([b"x"], rig.world.now_ms)
-    pending = rig.begin(0, 9, **produce_fields("packed", batch, acks=acks))
-    partition = rig.node.broker.partitions["packed", 0]
-    rig.world.run(lambda: partition.pending_appends is not None, check=lambda: None, events_max=5_000)
-    monkeypatch.setattr(appends._isolation, "is_isolated", lambda of: of is partition)
-    rig.run_for(100)
-    (answer,) = pending.answer.responses[0].partition_responses
-    assert answer.error_code == ErrorCode.not_leader_or_follower
-    assert partition.log_end_offset == 0

@@ -1,6 +1,7 @@
 """Brokers that are their own metadata store: a quorum under the cluster rig's network."""
 
 import datetime as dt
+import uuid
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -218,3 +219,32 @@ def test_broker_that_has_not_joined_answers_no_client(rig):
     rig.nodes[1].start()
     rig.run_until(lambda: rig.nodes[0].is_ready)
     assert rig.ask(1, METADATA, 12, **ALL_TOPICS) is not None
+
+
+def test_observer_that_was_removed_is_not_described_for_ever():
+    rig = ClusterRig(size=4, metadata="raft")
+    leader = quorum_of(rig, leader_id(rig))
+    assert [each.replica_id for each in describe(rig, leader.config.node_id)[0].observers] == [4]
+    rig.nodes[3].kill()
+    leader.leader.followers[4].last_fetch_ms -= 300_000
+    assert describe(rig, leader.config.node_id)[0].observers == ()
+
+
+def test_addition_that_waits_for_a_voter_delays_no_other_request_of_the_same_broker(rig):
+    other = next(node for node in (1, 2, 3) if node != leader_id(rig))
+    fields = {
+        "cluster_id": quorum_of(rig, 1).config.cluster_id,
+        "timeout": dt.timedelta(seconds=2),
+        "voter_id": 9,
+        "voter_directory_id": uuid.UUID(int=9),
+        "listeners": [{"name": "PLAINTEXT", "host": "node9", "port": 9092}],
+    }
+    addition = rig.begin(other, ADD_RAFT_VOTER, 0, **fields)
+    rig.run_for(200)
+    topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
+    described = rig.begin(other, DESCRIBE_QUORUM, 2, topics=topics)
+    rig.run_for(200)
+    assert not addition.is_done
+    assert described.is_done
+    rig.run_until(lambda: addition.is_done)
+    assert addition.answer.error_code == ErrorCode.request_timed_out

@@ -81,7 +81,7 @@ def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig)
     rig.run_for(20_000)
     broker = rig.nodes[leader - 1].broker
     assert broker.metadata.lifecycle.state is LifecycleState.FROZEN
-    assert broker.metadata.store_lost_ms is None
+    assert broker.store_outage.since_ms is None
     assert told(rig, leader).topics[0].partitions[0].committed_offset == 5
 
 

@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.config.broker_config_table import METADATA_STORE_TARGET
+from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -12,10 +13,14 @@ BROKER = 4
 IDS = ("cluster_id", "incarnation_id", "incarnation")
 
 
+def is_leader(node) -> bool:
+    return node.broker.quorum.quorum.is_ready_leader
+
+
 def leader_of_quorum(rig: ClusterRig):
     """The node that leads the quorum and serves."""
     nodes = [node for node in rig.nodes if node.broker is not None and not node.is_paused]
-    return next(node for node in nodes if node.broker.quorum.quorum.is_ready_leader)
+    return next(node for node in nodes if is_leader(node))
 
 
 def set_target(rig: ClusterRig, target: str, node_id: int = 1):
@@ -147,6 +152,79 @@ def test_move_to_redis_is_given_up_while_redis_is_away_and_done_later(rig):
     rig.cluster.start_store()
     run_until_all_use(rig, "redis")
     assert "meanwhile" in {topic["name"] for topic in rig.cluster.store.redis.state.topics.values()}
+
+
+def refuse(rig: ClusterRig, monkeypatch: pytest.MonkeyPatch, script: str, times: int = 1) -> list[StoreRequest]:
+    """Redis has an error of its own for the next calls of a script: it is out of memory, or cannot write to its disk.
+
+    The list gets the refused calls.
+    """
+    redis = rig.cluster.store.redis
+    call, refused = redis.call, []
+
+    def answer(request, now_ms):
+        if request.script != script or len(refused) >= times:
+            return call(request, now_ms)
+        refused.append(request)
+        return StoreOutcome("STORE_ERROR", value={"message": "OOM command not allowed"})
+
+    monkeypatch.setattr(redis, "call", answer)
+    return refused
+
+
+def test_redis_that_cannot_open_what_it_got_is_asked_again(rig, monkeypatch):
+    rig.create_topic("orders")
+    move(rig, "raft")
+    refuse(rig, monkeypatch, "open_imported")
+    move(rig, "redis")
+    assert rig.cluster.store.redis.state.cluster["state"] == "LIVE"
+    rig.create_topic("later")
+
+
+def test_redis_that_cannot_delete_what_it_had_is_asked_again(rig, monkeypatch):
+    rig.create_topic("orders")
+    refuse(rig, monkeypatch, "close_exported")
+    move(rig, "raft")
+    rig.run_until(lambda: rig.cluster.store.redis.state.cluster["state"] == "MOVED")
+
+
+def test_redis_that_refuses_a_step_is_asked_five_times_a_second(rig, monkeypatch):
+    refused = refuse(rig, monkeypatch, "export_metadata", times=1_000)
+    set_target(rig, "raft")
+    rig.run_until(lambda: bool(refused))
+    before = len(refused)
+    rig.run_for(1_000)
+    assert 3 <= len(refused) - before <= 6
+
+
+def test_metadata_that_the_quorum_cannot_read_stay_in_redis(rig, monkeypatch):
+    rig.create_topic("orders")
+
+    def unreadable(_rows):
+        raise ValueError("a field of a newer version")
+
+    monkeypatch.setattr("yak.metadata_store.migration.state_of", unreadable)
+    set_target(rig, "raft")
+    redis = rig.cluster.store.redis.state
+    rig.run_until(lambda: redis.cluster["state"] == "EXPORTED")
+    rig.run_until(lambda: redis.cluster["state"] == "LIVE")
+    rig.run_until(lambda: rig.alive().broker.metadata.lifecycle.state == "ACTIVE")
+    assert "metadata-migration-given-up" in rig.events(leader_of_quorum(rig).node_id)
+    rig.create_topic("meanwhile")
+    monkeypatch.undo()
+    run_until_all_use(rig, "raft")
+    assert "meanwhile" in {topic["name"] for topic in rig.cluster.store.committed.state.topics.values()}
+
+
+def test_metadata_move_back_under_a_later_leader_after_a_redis_that_knew_an_earlier_quorum(rig):
+    rig.cluster.store.redis.state.cluster["migration_id"] = 1 << 50
+    rig.create_topic("orders")
+    move(rig, "raft")
+    leader_of_quorum(rig).kill()
+    rig.run_for(1_000)
+    assert rig.alive().broker.metadata.lifecycle.state == "ACTIVE"
+    move(rig, "redis")
+    rig.create_topic("later", replication_factor=2)
 
 
 def test_move_to_the_quorum_waits_for_a_live_broker_that_does_not_follow_it(rig):

@@ -1,6 +1,7 @@
 """Three brokers: what a leader commits, who stays in sync, and what happens when one of them is away."""
 
 import datetime as dt
+import uuid
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -8,7 +9,8 @@ from kio.schema.errors import ErrorCode
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
-from yak.partitions.isolation import HEARTBEAT_WAIT_MS
+from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
+from yak.ports.metadata_store import StoreRequest
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -397,3 +399,33 @@ def test_fetch_beyond_the_log_end_is_out_of_range_once_a_heartbeat_confirmed_the
         assert rig.fetch("orders", 100).error_code == ErrorCode.not_leader_or_follower
         rig.run_for(2 * HEARTBEAT_WAIT_MS)
         assert rig.fetch("orders", 100).error_code == ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_leader_that_died_while_a_large_topic_was_created_is_replaced_when_the_topic_is_complete(rig, is_back):
+    """A topic of more than 200 partitions takes several calls, and the image shows it after the last one."""
+    store, topic_id = rig.cluster.store, str(uuid.UUID(int=77))
+
+    def create(script, number, replicas, **more):
+        cluster, partitions = store.state.cluster, [{"partition": number, "replicas": replicas}]
+        creator = {"node_id": 1, "broker_epoch": store.state.brokers[1]["broker_epoch"]}
+        ids = {"cluster_id": cluster["cluster_id"], "incarnation_id": cluster["incarnation_id"]}
+        about = {"topic_id": topic_id, "total": 2, "partitions": partitions}
+        assert store.call(StoreRequest(script, ids | creator | about | more), rig.world.now_ms).code == "OK"
+        for node in rig.nodes:
+            node.store_line.store_moved()
+
+    create("create_topic", 0, "3,1,2", name="large", configs={})
+    rig.run_for(50)
+    rig.nodes[2].kill()
+    rig.run_until(lambda: rig.alive().broker.image.brokers[3].state == "FENCED")
+    if is_back:
+        rig.nodes[2].start()
+        rig.run_until(lambda: rig.nodes[2].is_ready)
+    rig.run_for(100)
+    epoch = store.state.partitions[topic_id, 0]["leader_epoch"]
+    create("create_partitions", 1, "1,2")
+    rig.run_for(500)
+    assert store.state.partitions[topic_id, 0]["leader_epoch"] == epoch + 1
+    assert rig.leader("large") in ((1, 2, 3) if is_back else (1, 2))
+    assert rig.produce("large", [b"a"]).error_code == ErrorCode.none

@@ -202,6 +202,23 @@ def test_request_time_beyond_the_quota_throttles_any_request_for_a_second_at_mos
     assert ms(rig.ask(1, 12, **fetch_fields("orders", 0)).throttle_time) == 1_000
 
 
+@pytest.mark.parametrize("limit", [5e-324, 1e-310])
+def test_clients_with_almost_no_request_time_are_throttled_and_can_raise_their_quota(rig, limit):
+    clock_ns = itertools.count(0, 5_000_000)
+    throttling(rig).processor_ns = lambda: next(clock_ns)
+    set_quota(rig, {"user": None}, "request_percentage", limit)
+    describe = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    assert ms(rig.ask(60, 1, **describe).throttle_time) == 1_000
+    set_quota(rig, {"user": None}, "request_percentage", 100)
+
+
+@pytest.mark.parametrize(("limit", "is_throttled"), [(5e-324, True), (1.7976931348623157e308, False)])
+def test_any_limit_of_mutations_that_can_be_set_is_in_force(rig, limit, is_throttled):
+    set_quota(rig, {"client-id": "sim"}, "controller_mutation_rate", limit)
+    assert create(rig, "a", 7)[0] == ErrorCode.none
+    assert (create(rig, "b", 7)[0] == ErrorCode.throttling_quota_exceeded) == is_throttled
+
+
 def test_time_of_a_request_that_another_completes_is_counted_once(rig):
     clock_ns = [0]
     throttling(rig).processor_ns = lambda: clock_ns[0]

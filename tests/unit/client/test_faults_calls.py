@@ -80,5 +80,13 @@ def test_rule_is_on_all_brokers_or_on_none(wire: type[FakeConnection]) -> None:
     assert wire.asked[3:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
 
 
+def test_rule_is_cleared_from_the_broker_whose_answer_was_lost(wire: type[FakeConnection]) -> None:
+    """That broker may have the rule."""
+    wire.answers = [{"result": "a"}, OSError("timed out"), {"result": ["a"]}, {"result": ["a"]}]
+    with pytest.raises(Unreachable, match="b2:1 did not answer"):
+        faults.add_to_all(["b1:1", "b2:1", "b3:1"], {"id": "a"}, timeout_s=1)
+    assert wire.asked[2:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
+
+
 def test_ids_differ() -> None:
     assert len({faults.new_rule_id() for _ in range(50)}) == 50

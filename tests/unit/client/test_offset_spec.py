@@ -53,7 +53,9 @@ def test_kcats_two_options_together():
     assert parse("s@-1h", "e@-5m") == parse("@-1h:-5m")
 
 
-@pytest.mark.parametrize("text", ["", "x", "1:2:3", "@", "@soon", "+x", "1-2", "s@soon"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1:2:3", "@", "@soon", "+x", "1-2", "s@soon", "²", "+²", "9" * 20, "9" * 5000]
+)
 def test_what_is_no_offset_is_refused(text):
     with pytest.raises(UsageError):
         parse(text)

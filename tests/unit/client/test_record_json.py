@@ -61,6 +61,7 @@ def test_values_that_are_not_text_are_sent_as_json():
     "line",
     [
         "", "[]", "{}", '{"value": "x", "value_encoding": "rot13"}', '{"value": "x", "timestamp": "soon"}',
+        '{"value": "x", "timestamp": "²"}', f'{{"value": "x", "timestamp": "{"9" * 5000}"}}', "[" * 100_000,
         '{"value": "x", "timestamp": [1]}', '{"value": "x", "headers": 3}', '{"value": "x", "headers": [1]}',
     ],
 )  # fmt: skip

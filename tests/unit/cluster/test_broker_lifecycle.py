@@ -326,8 +326,8 @@ def test_high_watermarks_are_reported_together_and_only_when_changed(store, make
     driver.change(topic(driver, "a", 2))
     topic_id = driver.image.topics["a"].topic_id
     for value in range(1, 50):
-        driver.lifecycle.note_high_watermark(topic_id, 0, 0, value, {2: value - 1, 1: value})
-        driver.lifecycle.note_high_watermark(topic_id, 1, 0, value * 2, {1: value * 2})
+        driver.lifecycle.high_watermarks.note(topic_id, 0, 0, value, {2: value - 1, 1: value})
+        driver.lifecycle.high_watermarks.note(topic_id, 1, 0, value * 2, {1: value * 2})
     driver.pass_time(1_000)
     assert driver.scripts.count("report_hw") == 1
     assert store.state.high_watermarks == {(str(topic_id), 0): (0, 49), (str(topic_id), 1): (0, 98)}

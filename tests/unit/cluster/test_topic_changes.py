@@ -171,10 +171,11 @@ def test_a_topic_is_deleted_by_its_id():
     assert request.arguments == {"topic_id": str(ONE.topics["old"].topic_id)}
 
 
-def test_alter_configs_replaces_all_that_is_set():
-    [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None})
-    assert (request.arguments["changes"], request.arguments["replace"]) == ([["b", "1"]], True)
-    refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}))
+@pytest.mark.parametrize("replace", [False, True])
+def test_alter_configs_sets_and_removes_configs(replace):
+    [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None}, replace=replace)
+    assert (request.arguments["changes"], request.arguments["replace"]) == ([["a", None], ["b", "1"]], replace)
+    refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}, replace=replace))
     assert refused is ErrorCode.unknown_topic_or_partition
 
 

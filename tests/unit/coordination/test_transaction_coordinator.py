@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.core import events
 from yak.core.placement import partition_of
 from yak.ids import TopicPartition
+from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
 from yak.sim.rig import Rig, fetch_fields
@@ -160,6 +161,22 @@ def test_refusals_before_a_producer_is_known(rig):
     assert state(rig) is EMPTY
 
 
+@pytest.mark.parametrize("version", [1, 4])
+def test_init_of_a_transactional_id_that_no_record_can_hold_is_refused(rig, version):
+    fields = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
+    timeout = dt.timedelta(minutes=1)
+    # versions that are not flexible cannot carry a longer one
+    size = GROUP_STRING_BYTES_MAX + 1 if version == 1 else 2**15
+    answer = rig.ask(22, version, transactional_id="t" * size, transaction_timeout=timeout, **fields)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.invalid_request, -1)
+    assert init(rig, version=version).error_code == NONE, "the broker goes on"
+
+
+def test_a_transaction_timeout_is_taken_to_the_millisecond(rig):
+    assert init(rig, timeout_ms=1_001).error_code == NONE
+    assert rig.node.broker.transaction_coordinator.describe(TX).timeout_ms == 1_001
+
+
 def test_verify_only_answers_for_the_open_transaction(rig):
     producer = init(rig)
     assert add_for_leader(rig, producer, verify_only=True) == ErrorCode.transaction_abortable
@@ -227,6 +244,21 @@ def test_an_idle_transactional_id_expires_with_a_tombstone():
     assert end(rig, producer).error_code == ErrorCode.invalid_producer_id_mapping
     rig.restart()
     rig.run_for(2_000)
+    assert list(rig.node.broker.transaction_coordinator.transactions()) == []
+
+
+def test_long_transactional_ids_expire_in_batches_that_the_log_takes():
+    interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
+    settings = {"transactional.id.expiration.ms": "5000", interval: "1000", "transaction.state.log.num.partitions": "1"}
+    rig = Rig(settings=settings)
+    rig.create_topic("orders", 2)
+    find(rig)
+    rig.run_for(100)
+    fields = {"transaction_timeout": dt.timedelta(minutes=1), "producer_id": -1, "producer_epoch": -1}
+    for number in range(34):
+        name = f"{number}-".ljust(GROUP_STRING_BYTES_MAX, "t")
+        assert rig.ask(22, 4, transactional_id=name, **fields).error_code == NONE
+    rig.run_for(10_000)
     assert list(rig.node.broker.transaction_coordinator.transactions()) == []
 
 
@@ -330,16 +362,39 @@ def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
     assert state(rig) is COMPLETE_COMMIT
 
 
-def test_partitions_that_leaders_add_at_once_wait_for_each_other(rig):
+def test_a_transaction_completes_after_its_coordinator_was_isolated(rig, monkeypatch):
+    producer = init(rig)
+    add(rig, producer)
+    broker, held = rig.node.broker, []
+    send_now = broker.marker_sender.send
+    monkeypatch.setattr(broker.marker_sender, "send", held.append)
+    assert end(rig, producer).error_code == NONE
+    # The markers are written while no follower of `__transaction_state` answers, and the leadership goes on.
+    state_partition = broker.transaction_coordinator.runtime.find(TX).partition
+    monkeypatch.setattr(broker.isolation, "is_isolated", lambda partition: partition is state_partition)
+    send_now(held.pop())
+    rig.run_for(500)
+    assert state(rig) is PREPARE_COMMIT
+    monkeypatch.undo()
+    rig.run_for(500)
+    assert state(rig) is COMPLETE_COMMIT
+
+
+def test_partitions_that_leaders_add_at_once_wait_for_the_first_and_share_a_record(rig):
+    rig.create_topic("payments", 9)
     answer = init(rig)
     producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    zombie = producer._replace(epoch=7)
     coordinator = rig.node.broker.transaction_coordinator
     append, held, codes = coordinator.runtime.append, [], []
     coordinator.runtime.append = lambda *arguments: held.append(arguments)
-    for index in range(3):
-        coordinator.add_partitions(TX, producer, (TopicPartition("orders", index),), 2, codes.append)
+    for index in range(9):
+        coordinator.add_partitions(TX, producer, (TopicPartition("payments", index),), 2, codes.append)
+    coordinator.add_partitions(TX, zombie, (TopicPartition("orders", 0),), 2, codes.append)
     assert (len(held), codes) == (1, [])
-    while held:
-        append(*held.pop())
-    assert codes == [NONE] * 3
-    assert len(coordinator.describe(TX).partitions) == 3
+    append(*held.pop())
+    assert (len(held), codes) == (1, [NONE]), "with one record each, their number would be squared"
+    append(*held.pop())
+    assert (held, codes) == ([], [NONE] * 9 + [ErrorCode.producer_fenced])
+    assert {place.topic for place in coordinator.describe(TX).partitions} == {"payments"}
+    assert len(coordinator.describe(TX).partitions) == 9

@@ -6,15 +6,18 @@ import shutil
 import signal
 import socket
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from yak.errors import NothingInTime, StartRefused, UsageError, YakError
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.processes import identify, is_running
-from yak.local.state import load
+from yak.local.processes import end_processes_of, identify, is_running, processes_of
+from yak.local.state import load, locked
 from yak.local.supervise import LogFollower, supervise
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -219,3 +222,103 @@ def test_a_dead_broker_stays_dead_when_only_redis_is_started(cluster: LocalClust
     cluster.start_redis()
     assert [each.state for each in cluster.status().brokers] == ["dead"]
     cluster.down()
+
+
+def killed_up(cluster: LocalCluster, where: str, settings: UpSettings) -> None:
+    """`yak up` in a process that ends as by `kill -9` once it comes to this function."""
+    pid = os.fork()
+    if not pid:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(where, lambda *_arguments: os._exit(9))
+            cluster.up(settings)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_broker_whose_up_was_killed_runs_once_it_is_ready(cluster: LocalCluster) -> None:
+    killed_up(cluster, "yak.local.starting.wait_all_ready", UpSettings(port=0))
+    wait_for(lambda: os.path.exists(os.path.join(cluster.data_dir, "run", "node-1.json")))
+    (broker,) = cluster.status().brokers
+    assert (broker.state, broker.address.endswith(":0")) == ("running", False)
+    again = cluster.up(UpSettings())
+    assert again.started == ()
+    assert again.status.brokers == (broker,)
+
+
+def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "hangs")
+    killed_up(cluster, "yak.local.starting.wait_all_ready", UpSettings(port=0))
+    (hanging,) = cluster.status().brokers
+    assert hanging.state == "starting"
+    monkeypatch.setenv("STAND_IN", "well")
+    again = cluster.up(UpSettings())
+    assert (again.started, again.status.all_running) == ((1,), True)
+    assert identify(hanging.pid or 0) is None
+
+
+def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster: LocalCluster) -> None:
+    """Two servers on one folder would both append to its file."""
+    folder = os.path.join(cluster.data_dir, "redis")
+
+    def servers() -> list[int]:
+        return [pid for pid in processes_of(cluster.data_dir) if psutil.Process(pid).cwd() == folder]
+
+    try:
+        killed_up(cluster, "yak.local.redis_child._answers", UpSettings(port=0))
+        wait_for(lambda: len(servers()) == 1)
+        first = servers()
+        again = cluster.up(UpSettings())
+        assert servers() == first
+        assert again.status.all_running
+        cluster.down()
+        assert servers() == []
+    finally:
+        end_processes_of(cluster.data_dir)
+
+
+def test_halted_broker_is_started_again_after_the_command_that_changes_the_cluster(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
+    cluster.up(UpSettings(port=0, supervised=True))
+    restarts: list[YakError | None] = []
+    asked = threading.Event()
+
+    def halt_while_another_command_works() -> None:
+        time.sleep(0.2)
+        with locked(cluster.data_dir):
+            cluster.kill(1)
+            with open(cluster.log_path("node-1"), "a") as log:
+                log.write("ERROR   broker-halted event=TimerDue exit_code=6\n")
+            time.sleep(0.5)
+
+    def restarted(_node_id: int, error: YakError | None) -> None:
+        restarts.append(error)
+        if error is None:
+            asked.set()
+
+    other = threading.Thread(target=halt_while_another_command_works)
+    other.start()
+    limit = threading.Timer(10.0, asked.set)
+    limit.start()
+    supervise(
+        cluster,
+        asked,
+        on_line=lambda *_: None,
+        on_change=lambda *_: None,
+        on_redis_gone=lambda: None,
+        on_restart=restarted,
+    )
+    limit.cancel()
+    other.join()
+    assert restarts == [None]
+    assert cluster.status().brokers[0].state == "running"

@@ -209,10 +209,11 @@ def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pyt
     assert len(consumed(rig.fetch, 60)) < 30
 
 
-def test_a_disk_that_fails_takes_its_directory_offline() -> None:
+@pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOSPC])
+def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: int) -> None:
     rig = compacted_rig()
     commit(rig, range(60))
-    rig.node.disk.fail_next("sync", errno.EIO, path_contains=".cleaned")
+    rig.node.disk.fail_next("sync", error_number, path_contains=".cleaned")
     rig.run_for(5_000)
     assert notices(rig, "log-directory-offline")
     assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error

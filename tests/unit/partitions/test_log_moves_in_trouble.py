@@ -110,7 +110,7 @@ def test_target_that_fails_while_the_log_has_no_name_leaves_the_replica_where_it
         check=lambda: None,
         events_max=100_000,
     )
-    broker.offline_replicas.directory_failed(LogDirectoryFailure(target, OSError(5, "EIO")))
+    broker.log_failures.directory_failed(LogDirectoryFailure(target, OSError(5, "EIO")))
     run_until(rig)
     rig.run_for(100)
     assert log_of(rig).directory == home

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import add_broker, set_partition
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
@@ -41,13 +42,15 @@ def coordinator(rig) -> Coordinator:
     return found
 
 
-def produce(rig: Rig, sequence: int, *, version: int = 9, transactional_id: str | None = "tx", acks: int = -1):
+def produce(
+    rig: Rig, sequence: int, *, version: int = 9, transactional_id: str | None = "tx", acks: int = -1, epoch: int = 0
+):
     batch = build_batch(
         [(None, b"x")],
         rig.node.broker.context.clock.wall_ms,
         attributes=TRANSACTIONAL_BIT,
         producer_id=7,
-        producer_epoch=0,
+        producer_epoch=epoch,
         base_sequence=sequence,
     )
     data = {"index": 0, "records": batch}
@@ -105,6 +108,43 @@ def test_a_marker_outdates_the_answer_that_is_under_way(rig, coordinator):
     answered(rig, coordinator, NONE)
     assert result(pending) == (ErrorCode.not_enough_replicas, -1)
     assert rig.node.broker.partitions[ORDERS].last_stable_offset == 1
+
+
+def test_the_answer_about_a_zombie_does_not_refuse_its_successor(rig, coordinator):
+    zombie, successor = produce(rig, 0), produce(rig, 0, epoch=1)
+    assert result(successor) == (ErrorCode.not_enough_replicas, -1), "retried, and verified by itself"
+    answered(rig, coordinator, ErrorCode.invalid_producer_epoch)
+    assert result(zombie) == (ErrorCode.invalid_producer_epoch, -1)
+    successor = produce(rig, 0, epoch=1)
+    answered(rig, coordinator, NONE)
+    assert [producer for _, _, producer, _ in coordinator.asked] == [(7, 0), (7, 1)]
+    assert result(successor) == (NONE, 0)
+
+
+def test_the_answer_about_a_producer_lets_no_zombie_pass(rig, coordinator):
+    producer, zombie = produce(rig, 0, epoch=1), produce(rig, 0)
+    assert result(zombie) == (ErrorCode.invalid_producer_epoch, -1)
+    answered(rig, coordinator, NONE)
+    assert result(producer) == (NONE, 0)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_answer_about_a_transactional_id_counts_for_no_other(rig, coordinator, epoch):
+    producer, foreign = produce(rig, 0, epoch=1), produce(rig, 1, transactional_id="another", epoch=epoch)
+    assert result(foreign) == (ErrorCode.not_enough_replicas, -1), "verified by itself, when it is sent again"
+    answered(rig, coordinator, NONE)
+    assert result(producer) == (NONE, 0)
+
+
+def test_an_answer_from_before_another_leader_is_outdated(rig, coordinator):
+    """The other leader may have written the marker: behind it the batch would open a transaction that nothing ends."""
+    add_broker(rig, 2)
+    pending = produce(rig, 0)
+    set_partition(rig, "orders", leader=2, replicas=(1,), isr=(1,))
+    set_partition(rig, "orders", leader=1, replicas=(1,), isr=(1,))
+    answered(rig, coordinator, NONE)
+    assert result(pending) == (ErrorCode.not_enough_replicas, -1), "retried, and verified again"
+    assert log_of(rig) == []
 
 
 def test_a_transactional_batch_needs_a_transactional_id(rig, coordinator):

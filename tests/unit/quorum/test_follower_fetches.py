@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.quorum.conftest import Node, directory_id, log_bytes, partition_of, voter_set
+from tests.unit.quorum.conftest import Node, directory_id, log_bytes, partition_of, voter, voter_set
 from yak.errors import ErrorCode
 from yak.protocol.versions import FETCH
 
@@ -125,4 +125,4 @@ def test_fetch_that_waits_is_redirected_when_the_leader_resigns(leader):
 def test_replica_with_another_directory_acknowledges_nothing_of_the_old_one(leader):
     leader.fetch_all(2, max_wait=0)
     leader.fetch(2, 0, -1, replica_directory_id=directory_id(50), max_wait=0)
-    assert leader.quorum.end_offset_of(2, directory_id(2)) == -1
+    assert leader.quorum.leader.end_of(voter(2)) == -1

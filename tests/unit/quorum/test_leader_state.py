@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.quorum.conftest import directory_id, voter_set
 from yak.ports.metadata_store import StoreRequest
-from yak.quorum.leader_state import ROUND_MASK, Follower, LeaderState, ParkedFetch, Read
+from yak.quorum.leader_state import OBSERVER_SESSION_MS, ROUND_MASK, Follower, LeaderState, ParkedFetch, Read
 
 THREE = voter_set(1, 2, 3)
 
@@ -88,6 +88,23 @@ def test_majority_since_counts_this_node():
     assert leader.has_majority_since(THREE, 1, 50)
     assert not leader.has_majority_since(THREE, 1, 51)
     assert not leader.has_majority_since(THREE, 4, 50)
+
+
+def test_replica_with_another_directory_than_the_voter_is_no_part_of_a_majority():
+    leader = LeaderState(1, 0, 0)
+    leader.follower(2, directory_id(20)).last_fetch_ms = 50
+    assert not leader.has_majority_since(THREE, 1, 50)
+    leader.follower(3, directory_id(3)).last_fetch_ms = 50
+    assert leader.has_majority_since(THREE, 1, 50)
+
+
+def test_observer_is_described_for_five_minutes_after_its_last_fetch():
+    leader = LeaderState(1, 0, 0)
+    leader.follower(2, directory_id(2)).last_fetch_ms = 50
+    leader.follower(4, directory_id(4)).last_fetch_ms = 50
+    assert [node_id for node_id, _ in leader.observers(THREE, 50 + OBSERVER_SESSION_MS - 1)] == [4]
+    assert leader.observers(THREE, 50 + OBSERVER_SESSION_MS) == []
+    assert [node_id for node_id, _ in leader.observers(voter_set(1), 50)] == [2, 4]
 
 
 def test_wake_answers_each_parked_fetch_once():

@@ -1,5 +1,7 @@
 """Snapshots of a node: built, fetched in pieces, installed in time or too late."""
 
+import errno
+
 from tests.unit.quorum.conftest import Node, directory_id, partition_of, voter_set
 from yak.core.events import JobDone
 from yak.errors import ErrorCode
@@ -68,6 +70,23 @@ def test_restart_begins_with_the_snapshot_and_replays_the_rest():
     again.run_jobs()
     assert again.quorum.applied_offset > end
     assert again.quorum.machine.state.cluster["cluster_id"] == "c"
+
+
+def test_snapshot_without_room_for_another_segment_counts_and_the_log_is_trimmed_later():
+    node = leader_with_snapshot(0)
+    log, before = node.quorum.log, node.quorum.log.snapshot_id
+    node.disk.fail_next("open", errno.ENOSPC, path_contains=".log")
+    while log.snapshot_id == before:
+        node.propose("alloc_pid", node_id=1, broker_epoch=0)
+        node.run_jobs()
+    assert "quorum-log-not-trimmed" in node.notices
+    for _ in range(16):
+        node.propose("alloc_pid", node_id=1, broker_epoch=0)
+        node.run_jobs()
+    assert log.start_offset > 0
+    again = Node(2, voters=voter_set(2), disk=node.disk)
+    assert again.quorum.log.end_offset == log.end_offset
+    assert again.quorum.log.snapshot_id == log.snapshot_id
 
 
 def test_snapshot_is_served_in_pieces():

@@ -222,3 +222,14 @@ def test_records_after_an_offset_come_in_order():
     found = leader.machine.records_after(1, 2)
     assert [record.offset for record in found] == [2, 3]
     assert leader.machine.records_after(4, 5) == []
+
+
+def test_broker_that_stopped_in_order_is_not_full_any_more():
+    leader = Leader()
+    epoch, other = leader.register(), leader.register(2)
+    leader.unfence(epoch)
+    leader.heartbeat(other, other, node_id=2, is_full=True)
+    assert leader.heartbeat(epoch, epoch).value["full"] == [2]
+    leader.call("begin_stop", node_id=2, broker_epoch=other, state="CLOSED")
+    assert "full" not in leader.heartbeat(epoch, epoch).value
+    assert leader.machine.state.full == {}

@@ -59,6 +59,28 @@ def test_voter_that_does_not_catch_up_is_refused_in_time(leader):
     assert leader.quorum.voters.node_ids == (1, 2, 3)
 
 
+def test_observer_that_does_not_fetch_any_more_is_not_added(leader):
+    leader.fetch_all(4, max_wait=0)
+    leader.advance(1_000)
+    answers = leader.add(4, timeout=500)
+    leader.commit(2, 3)
+    assert leader.quorum.voters.node_ids == (1, 2, 3)
+    leader.advance(600)
+    assert answers[0].error_code == ErrorCode.request_timed_out
+    assert leader.quorum.voters.node_ids == (1, 2, 3)
+
+
+def test_observer_whose_fetch_waits_is_answered_to_show_that_it_runs(leader):
+    parked = leader.fetch_all(4)
+    leader.advance(10)
+    assert parked == []
+    leader.add(4)
+    assert len(parked) == 1
+    assert leader.quorum.voters.node_ids == (1, 2, 3)
+    leader.fetch_all(4)
+    assert leader.quorum.voters.node_ids == (1, 2, 3, 4)
+
+
 def test_replica_with_another_directory_does_not_complete_the_addition(leader):
     leader.add(4)
     leader.fetch_all(4, replica_directory_id=directory_id(44), max_wait=0)
@@ -125,6 +147,16 @@ def test_leader_that_is_removed_commits_that_without_its_own_vote_and_resigns(le
 
 def test_leader_that_resigns_answers_the_addition_under_way(leader):
     answers = leader.add(4)
+    leader.vote(3, leader.quorum.epoch + 1)
+    leader.run_jobs()
+    assert answers[0].error_code == ErrorCode.request_timed_out
+
+
+@pytest.mark.parametrize("change", [lambda node: node.remove(3), lambda node: update(node, 2, 7000)])
+def test_leader_that_resigns_answers_the_change_under_way(leader, change):
+    answers = change(leader)
+    leader.run_jobs()
+    assert answers == [], "the change is not committed"
     leader.vote(3, leader.quorum.epoch + 1)
     leader.run_jobs()
     assert answers[0].error_code == ErrorCode.request_timed_out

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.quotas.quota_types import THROTTLE_MS_MAX
 from yak.quotas.rate import Rate
 from yak.quotas.token_bucket import TokenBucket
 
@@ -84,3 +85,23 @@ def test_burst_of_kip_599_waits_for_what_is_missing_alone():
     bucket.take(560, 5, 0)
     assert bucket.throttle_ms(5, 0) == 12_000
     assert bucket.throttle_ms(5, 12_000) == 0
+
+
+EXTREMES = (5e-324, 1e-310, 1e-300, 1e300, 1.7976931348623157e308)
+"""The smallest and the largest limits that AlterClientQuotas takes."""
+
+
+@pytest.mark.parametrize("limit", EXTREMES)
+def test_rate_throttles_for_any_limit(limit):
+    rate = Rate(11, 1_000, 0)
+    rate.record(1, 0)
+    throttle_ms = rate.throttle_ms(limit, 0)
+    assert throttle_ms == (0 if limit > 1 else THROTTLE_MS_MAX)
+
+
+@pytest.mark.parametrize("limit", EXTREMES)
+def test_bucket_throttles_for_any_limit(limit):
+    bucket = TokenBucket(11, limit, 0)
+    bucket.take(1, limit, 0)
+    assert bucket.throttle_ms(limit, 0) == (0 if limit > 1 else THROTTLE_MS_MAX)
+    assert bucket.throttle_ms(limit, 2**40) == (0 if limit > 1 else THROTTLE_MS_MAX)

@@ -10,9 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.replication import isr
-from yak.replication.isr import IsrProposal, may_join, wanted_isr
+from yak.replication.isr import IsrProposal, Replica, may_join, wanted_isr
 from yak.replication.partition import Partition
-from yak.replication.replica import Replica
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.store_line import STORE
 from yak.storage.epoch_cache import EpochCache

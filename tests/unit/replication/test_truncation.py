@@ -15,6 +15,7 @@ from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 from yak.sim.store_line import STORE
+from yak.storage.log_directory import LOWERED_RECOVERY_POINTS
 
 LONG_US = 500_000
 
@@ -246,6 +247,21 @@ def test_truncation_whose_recovery_point_finds_no_room_is_repeated():
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.replica(deposed, "orders").log_end_offset == 1
     assert "log-directory-offline" not in rig.events(deposed)
+
+
+def test_truncation_for_another_leader_waits_for_the_recovery_point_that_found_no_room():
+    """In memory it is lower already. On the disk it would count records behind the truncation as synced."""
+    rig = make_rig(flush_ms="1")
+    deposed, leader = diverge(rig)
+    disk = rig.nodes[deposed - 1].disk
+    for _ in range(3):
+        disk.fail_next("write_file", errno.ENOSPC, path_contains="lowered")
+    rig.run_until(lambda: "log-directory-full" in rig.events(deposed))
+    [other] = {1, 2, 3} - {deposed, leader}
+    rig.elect("orders", other)
+    rig.run_until(lambda: rig.replica(deposed, "orders").log_end_offset == 1)
+    assert rig.replica(deposed, "orders").leader_id == other
+    assert disk.exists(f"/data/{LOWERED_RECOVERY_POINTS}")
 
 
 def batches(rig: ClusterRig, node_id: int) -> dict[int, int]:

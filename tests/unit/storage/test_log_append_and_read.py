@@ -62,9 +62,9 @@ def test_a_segment_rolls_before_the_batch_that_would_not_fit(make_bench):
         bench.append([b"x" * 100])
     a_segment = 500 // size
     assert [segment.base_offset for segment in bench.log.segments] == list(range(0, 7, a_segment))
-    assert bench.log.has_rolled
+    assert bench.log.has_unflushed_closed_segments
     bench.flush()
-    assert not bench.log.has_rolled
+    assert not bench.log.has_unflushed_closed_segments
 
 
 def test_a_batch_larger_than_a_segment_gets_one_alone(make_bench):

@@ -21,6 +21,7 @@ ONE, TWO, THREE = Shape.of(1), Shape.of(1, {"num.partitions": 2}), Shape.of(1, {
 @pytest.fixture
 def session(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr(Cluster, "_configs_are_untouched", lambda self: True)
+    monkeypatch.setattr(Cluster, "_clients_are_untouched", lambda self: True)
     monkeypatch.setattr(Cluster, "_delete_topics", lambda self: True)
     monkeypatch.setattr(Cluster, "_end_faults", lambda self: None)
     made = Session()
@@ -78,9 +79,12 @@ def test_one_that_lost_a_broker_by_itself_is_replaced_too(session: Session) -> N
     assert session.lend(ONE) is not cluster
 
 
-def test_one_that_cannot_be_made_empty_is_replaced(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("check", ["_configs_are_untouched", "_clients_are_untouched"])
+def test_one_that_cannot_be_made_empty_is_replaced(
+    session: Session, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = lend_and_give_back(session, ONE)
-    monkeypatch.setattr(Cluster, "_configs_are_untouched", lambda self: False)
+    monkeypatch.setattr(Cluster, check, lambda self: False)
     assert session.lend(ONE) is not cluster
 
 

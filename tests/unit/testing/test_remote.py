@@ -1,7 +1,9 @@
 """yak.testing.remote: requests and answers of a test run in another process, over a session without brokers."""
 
+import errno
 import io
 import json
+import os
 from typing import Any
 
 import pytest
@@ -81,6 +83,21 @@ def test_refusal_of_the_cluster_has_code_reason_and_remedy(session: FakeSession)
     }
 
 
+def test_full_disk_is_an_answer_and_the_next_request_is_answered(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def restart(self: FakeCluster, node: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/cluster.json")
+
+    monkeypatch.setattr(FakeCluster, "restart", restart, raising=False)
+    _, refused, brokers = ask(
+        LEND, '{"call": "restart", "cluster": 1, "arguments": {"node": 1}}', '{"call": "brokers", "cluster": 1}'
+    )
+    assert refused["error"]["code"] == "system"
+    assert "No space left on device: '/tmp/cluster.json'" in refused["error"]["message"]
+    assert len(brokers["result"]) == 1
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -91,6 +108,7 @@ def test_refusal_of_the_cluster_has_code_reason_and_remedy(session: FakeSession)
         '{"call": "kill", "cluster": 1, "arguments": {"broker": 1}}',
         '{"call": "end", "cluster": 1}',
         '{"call": "lend", "brokers": 0, "configs": {}, "fresh": false}',
+        '{"call": "lend", "brokers": 1, "configs": ["a=b"], "fresh": false}',
     ],
 )
 def test_request_that_makes_no_sense_is_refused_and_the_next_one_answered(session: FakeSession, line: str) -> None:

@@ -128,6 +128,19 @@ def test_markers_are_sent_to_the_leader_and_done_with_the_last_answer(bench, sen
     assert bench.done == [True]
 
 
+def test_markers_that_wait_for_a_lost_leader_are_sent_to_its_successor(bench, sender):
+    places = [TopicPartition("t", index) for index in range(1_200)]
+    bench.set_leaders(*[OTHER] * len(places))
+    sender.send(bench.markers(*places))
+    bench.connect()
+    assert len(bench.requests) == 2, "500 markers each; the others wait"
+    bench.set_leaders(*[ME] * len(places))
+    bench.owner.on_lost(1, "closed", "the peer closed the connection")
+    bench.pass_ms(RETRY_MS)
+    assert len(bench.written) == len(places)
+    assert bench.done == [True]
+
+
 def test_a_failed_marker_is_sent_again_to_the_present_leader(bench, sender):
     sender.send(bench.markers(THERE))
     bench.connect()

@@ -89,6 +89,26 @@ def test_init_while_a_transaction_is_open_aborts_it_under_the_next_epoch():
     assert refusal(lambda: end(fenced.complete(10), 3)) == ErrorCode.producer_fenced
 
 
+def test_init_does_not_take_back_a_producer_whose_transaction_another_one_aborted():
+    aborted = opened().initialize(1, None, 9).complete(10)
+    assert refusal(lambda: aborted.initialize(1, ProducerIdAndEpoch(7, 3), 11)) == ErrorCode.producer_fenced
+    assert aborted.initialize(1, None, 11).producer_epoch == 5
+
+
+def test_init_by_the_producer_of_the_open_transaction_aborts_it_and_may_be_repeated():
+    me = ProducerIdAndEpoch(7, 3)
+    aborted = opened().initialize(1, me, 9).complete(10)
+    assert aborted.initialize(1, me, 11).producer_epoch == 4
+    timed_out = opened().fence(9).complete(10)
+    assert timed_out.initialize(1, me, 11).producer_epoch == 4
+
+
+@pytest.mark.parametrize("zombie", [ProducerIdAndEpoch(7, 2), ProducerIdAndEpoch(6, LAST)])
+def test_init_by_a_zombie_does_not_abort_the_open_transaction(zombie):
+    transaction = opened()._replace(previous_producer_id=6, last_producer_epoch=2)
+    assert refusal(lambda: transaction.initialize(1, zombie, 9)) == ErrorCode.producer_fenced
+
+
 def test_add_partitions_begins_a_transaction_and_is_idempotent():
     transaction = opened()
     assert (transaction.state, transaction.started_ms, transaction.partitions) == (ONGOING, 1_000, {PLACE})
@@ -182,6 +202,15 @@ def test_protocol_2_moves_to_a_new_producer_id_after_the_last_epoch():
     done = prepared.complete(5)
     assert (done.producer_id, done.producer_epoch, done.previous_producer_id, done.next_producer_id) == (8, 0, 7, -1)
     assert end(done, LAST, version=PROTOCOL_2) is done
+
+
+def test_no_client_gets_the_epoch_of_a_fence_after_the_last_one():
+    """The end of a transaction in that epoch could bump it no more, and leaders would refuse its markers for ever."""
+    timed_out = opened(LAST, PROTOCOL_2).fence(5)
+    again = {"is_commit": False, "version": PROTOCOL_2}
+    assert refusal(lambda: end(timed_out, LAST, **again)) == ErrorCode.concurrent_transactions
+    assert refusal(lambda: end(timed_out.complete(6), LAST, **again)) == ErrorCode.producer_fenced
+    assert timed_out.complete(6).initialize(1, ProducerIdAndEpoch(7, LAST), 7, 8).producer_id == 8
 
 
 def test_a_fence_never_exceeds_the_greatest_epoch():

@@ -60,3 +60,15 @@ def test_every_sign_has_letters():
     from yak.tui.look import _SIGNS
 
     assert all(sign.strip() and letters.isascii() for sign, letters in _SIGNS.values())
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from(["utc", "local", "relative"]))
+def test_every_timestamp_that_a_record_can_have_is_shown(time_ms, zone):
+    look = Look(zone)
+    assert look.time(time_ms, 0, millis=True)
+    assert look.day_and_time(time_ms, 0)
+
+
+def test_a_time_outside_of_the_calendar_is_shown_as_its_number():
+    microseconds = 1_795_213_457_745_000
+    assert LOOK.day_and_time(microseconds, 0) == LOOK.time(microseconds, 0) == f"{microseconds} ms"

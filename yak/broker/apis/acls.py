@@ -8,6 +8,7 @@ answer is sent, and on the others when they have it.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from yak.acls.bindings import (
@@ -25,7 +26,7 @@ from yak.acls.bindings import (
 )
 from yak.acls.filters import AclFilter
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, NewestImageWaiting
 from yak.cluster.topic_changes import plan_alter_acls
 from yak.errors import ErrorCode, PeerError
 from yak.limits import ACL_NAME_LENGTH_MAX, ACLS_PER_REQUEST_MAX, ACLS_PER_RESOURCE_MAX
@@ -148,20 +149,23 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
         else:
             patterns[index] = pattern
     for pattern, entries in changes.items():
-        if entries:
-            waiting.change(pattern, plan_alter_acls(pattern, entries))
+        waiting.change(pattern, plan_alter_acls(pattern, entries))
     return waiting.outcome()
 
 
 def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
-    """Add an ACL to those that are new to its pattern. Raises PeerError when the pattern has too many."""
-    present, added = broker.image.acls.get(pattern, {}), changes.setdefault(pattern, {})
+    """Add an ACL to those of its pattern, also one that the image has: another broker may have acknowledged its deletion.
+
+    Raises PeerError when the pattern has too many.
+    """
+    present, added = broker.image.acls.get(pattern, {}), changes.get(pattern, {})
     entry = encode_entry(binding.entry)
-    if entry not in present and entry not in added:
-        if len(present) + len(added) >= ACLS_PER_RESOURCE_MAX:
-            words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
-            raise PeerError(ErrorCode.policy_violation, words)
-        added[entry] = True
+    is_new = entry not in present and entry not in added
+    may_be_full = len(present) + len(added) >= ACLS_PER_RESOURCE_MAX  # it counts entries in both twice
+    if is_new and may_be_full and len(present.keys() | added.keys()) >= ACLS_PER_RESOURCE_MAX:
+        words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
+        raise PeerError(ErrorCode.policy_violation, words)
+    changes.setdefault(pattern, {})[entry] = True
 
 
 def _new_binding(asked: Any) -> AclBinding:
@@ -193,7 +197,15 @@ def _new_binding(asked: Any) -> AclBinding:
 
 
 def delete_acls(broker: Broker, call: Call) -> Outcome:
-    """Delete the ACLs that each filter selects; an ACL belongs to the first filter that selects it."""
+    """Delete the ACLs that each filter selects, also those that another broker has just created."""
+    if not broker.authorization.is_active:
+        return _delete(broker, call)
+    begin = partial(_delete, broker)
+    return NewestImageWaiting(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, begin).outcome()
+
+
+def _delete(broker: Broker, call: Call) -> Outcome:
+    """An ACL belongs to the first filter that selects it."""
     filters = call.request.filters
     refused: dict[int, PeerError] = {}
     selected: dict[int, list[AclBinding]] = {}

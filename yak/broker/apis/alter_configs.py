@@ -18,7 +18,7 @@ ABSENT = ("configs of client metrics: a value for one is refused",)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Replace each resource's configs."""
-    return change_configs(broker, call, _replacement)
+    return change_configs(broker, call, _replacement, replaces=True)
 
 
 def _replacement(resource: Resource, asked: Any) -> dict[str, str]:

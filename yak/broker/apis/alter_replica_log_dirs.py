@@ -49,7 +49,7 @@ def _outcome(broker: Broker, call: Call, topic_partition: TopicPartition, path: 
             return ErrorCode.log_dir_not_found
         if directory.failure is not None:
             return ErrorCode.kafka_storage_error
-        broker.log_moves.request(broker.replica_of(topic_partition), path)
+        broker.log_moves.request(broker.leadership.replica_of(topic_partition), path)
     except PeerError as error:
         is_elsewhere = error.error_code == ErrorCode.not_leader_or_follower
         return ErrorCode.replica_not_available if is_elsewhere else error.error_code

@@ -109,10 +109,9 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
             waiting.refuse(index, error)
             continue
         named.add(entity)
-        text = encode_entity(entity)
-        present = broker.image.quotas.get(text, {})
-        if not request.validate_only and any(present.get(quota) != value for quota, value in changes.items()):
-            waiting.change(index, plan_alter_quotas(text, changes))
+        if changes and not request.validate_only:
+            # also what the image has already: another broker may have acknowledged a newer change
+            waiting.change(index, plan_alter_quotas(encode_entity(entity), changes))
     return waiting.outcome()
 
 

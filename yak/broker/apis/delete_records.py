@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
-from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
+from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -64,7 +64,7 @@ def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list
         broker.authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic)
         if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
-        partition = broker.leader_of(TopicPartition(topic, asked.partition_index))
+        partition = broker.leadership.leader_of(TopicPartition(topic, asked.partition_index))
         log = partition.log
         assert log is not None
         if log.config.is_compacted and "delete" not in log.config.cleanup_policy:
@@ -80,15 +80,11 @@ def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list
             held.append((partition, offset, answer))
     except PeerError as error:
         answer["error_code"] = error.error_code
-    except LogDirectoryFailure as failure:
-        broker.offline_replicas.directory_failed(failure)
-        answer["error_code"] = ErrorCode.kafka_storage_error
     return answer
 
 
 @changes_state
 def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> None:
-    """Raises LogDirectoryFailure."""
     assert partition.log is not None
     partition.log.advance_log_start(offset)
     broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
@@ -136,7 +132,7 @@ class DelayedDeleteRecords(DelayedOperation):
 def _settle(broker: Broker, partition: Partition, offset: Offset, answer: Fields) -> bool:
     """Record the result of a deletion; False while it is not complete."""
     try:
-        if broker.leader_of(partition.topic_partition) is not partition:
+        if broker.leadership.leader_of(partition.topic_partition) is not partition:
             raise PeerError(ErrorCode.unknown_topic_or_partition)
     except PeerError as error:
         answer["error_code"], answer["low_watermark"] = error.error_code, NO_LOW_WATERMARK

@@ -45,7 +45,7 @@ def _producers(broker: Broker, call: Call, topic: str, index: int) -> Fields:
     try:
         broker.authorization.check(call, Operation.READ, ResourceType.TOPIC, topic)
         validate_topic_name(topic)
-        partition = broker.replica_of(TopicPartition(topic, index))
+        partition = broker.leadership.replica_of(TopicPartition(topic, index))
         assert partition.log is not None
         answer["active_producers"] = [
             {

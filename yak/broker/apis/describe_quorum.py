@@ -73,11 +73,7 @@ def _of_quorum(broker: Broker, call: Call, node: QuorumNode) -> Outcome:
 def _partition_of(quorum: Quorum, ahead_ms: int) -> Fields:
     assert quorum.leader is not None
     voters = quorum.voters
-    observers = [
-        (node_id, follower.directory_id)
-        for node_id, follower in quorum.leader.followers.items()
-        if not voters.has(node_id, follower.directory_id)
-    ]
+    observers = quorum.leader.observers(voters, quorum.now_ms)
     return {
         "partition_index": 0,
         "error_code": ErrorCode.none,
@@ -86,7 +82,7 @@ def _partition_of(quorum: Quorum, ahead_ms: int) -> Fields:
         "leader_epoch": quorum.epoch,
         "high_watermark": quorum.high_watermark,
         "current_voters": [_follower(quorum, voter.node_id, voter.directory_id, ahead_ms) for voter in voters.voters],
-        "observers": [_follower(quorum, node_id, directory_id, ahead_ms) for node_id, directory_id in observers],
+        "observers": [_follower(quorum, node_id, seen.directory_id, ahead_ms) for node_id, seen in observers],
     }
 
 

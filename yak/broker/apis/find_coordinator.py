@@ -143,7 +143,7 @@ def _one(broker: Broker, call: Call, key: str, refusal: PeerError | None) -> Fie
         info is None
         or not is_serving(info)
         or broker.suspected_brokers.has(info.node_id)
-        or broker.isolation.is_isolated_leader(name, partition)
+        or broker.store_outage.is_isolated_leader(name, partition)
     ):
         return _refused(ErrorCode.coordinator_not_available, "the partition of the key has no leader now")
     endpoint = info.endpoint(call.connection.listener.name)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Outcome
-from yak.broker.config_changes import change_configs
+from yak.broker.config_changes import TIMEOUT_MS, change_configs
 from yak.broker.config_resources import BrokerLoggerResource, Resource
-from yak.config.incremental import Change, apply_incremental
+from yak.broker.delayed_metadata_changes import NewestImageWaiting
+from yak.config.incremental import Change, IncrementalOp, apply_incremental
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 44, "IncrementalAlterConfigs", range(2)
 ABSENT = ("configs of client metrics and broker loggers: a value for one is refused",)
+_OF_LISTS = (IncrementalOp.APPEND, IncrementalOp.SUBTRACT)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Change each resource's configs."""
-    return change_configs(broker, call, _changed)
+    """Change each resource's configs. A list is extended from its newest value, which another broker may have set."""
+    if any(config.config_operation in _OF_LISTS for asked in call.request.resources for config in asked.configs):
+        begin = partial(_change, broker)
+        return NewestImageWaiting(broker.metadata, broker.purgatory, call, TIMEOUT_MS, begin).outcome()
+    return _change(broker, call)
+
+
+def _change(broker: Broker, call: Call) -> Outcome:
+    return change_configs(broker, call, _changed, replaces=False)
 
 
 def _changed(resource: Resource, asked: Any) -> dict[str, str]:

@@ -7,12 +7,14 @@ reused.
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
+from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.transactions.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from yak.ids import ProducerId
 
 KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
+_MS = dt.timedelta(milliseconds=1)
 _TIMEOUT_MS = 10_000
 _FENCED_VERSION = 4
 ABSENT = ("version 6 (two-phase commit, KIP-939): unstable in Kafka, which does not advertise it",)
@@ -33,6 +36,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     is_new = producer_id == NO_PRODUCER_ID
     if transactional_id == "" or is_new != (epoch == NO_PRODUCER_EPOCH) or producer_id < -1 or epoch < -1:
+        return Now(_refused(ErrorCode.invalid_request))
+    # The records of `__transaction_state` have 16-bit lengths, and compact strings (v2) are not bounded by them.
+    if transactional_id is not None and len(transactional_id.encode()) > GROUP_STRING_BYTES_MAX:
         return Now(_refused(ErrorCode.invalid_request))
     if code := _denied(broker, call, transactional_id):
         return Now(_refused(code))
@@ -55,7 +61,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if transactional_id is None:
         broker.producer_ids.take(taken)
     else:
-        timeout_ms = int(request.transaction_timeout.total_seconds() * 1000)
+        timeout_ms = request.transaction_timeout // _MS
         expected = None if is_new else ProducerIdAndEpoch(producer_id, epoch)
         broker.transaction_coordinator.init_producer_id(transactional_id, timeout_ms, expected, answered)
     return Later(waiting)

@@ -92,8 +92,8 @@ def _hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
     replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
     """
     partition = broker.partitions.get(topic_partition)
-    if partition is None or partition.log is None or not partition.is_follower or broker.shutdown.is_stopping:
-        return broker.leader_of(topic_partition)
+    if partition is None or partition.log is None or not partition.is_follower or broker.leadership.is_stopping:
+        return broker.leadership.leader_of(topic_partition)
     return partition
 
 
@@ -103,7 +103,7 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
     any_replica = call.request.replica_id == _DEBUGGING
-    partition = _hosted(broker, topic_partition) if any_replica else broker.leader_of(topic_partition)
+    partition = _hosted(broker, topic_partition) if any_replica else broker.leadership.leader_of(topic_partition)
     log = partition.log
     assert log is not None
     epoch = getattr(asked, "current_leader_epoch", -1)
@@ -159,7 +159,7 @@ class OffsetSearch(DelayedOperation):
             self._found, self._error = result or [], error
             for found in self._found:
                 if isinstance(found, LogDirectoryFailure):
-                    broker.offline_replicas.directory_failed(found)
+                    broker.log_failures.directory_failed(found)
             broker.purgatory.complete(self)
 
         broker.jobs.run("read", Together(tuple(search for _answer, _partition, search in searches)), done)

@@ -289,7 +289,7 @@ def describe_partitions(broker: Broker, call: Call, topic: TopicInfo) -> list[Fi
             info.leader in alive
             and info.leader not in offline
             and not broker.suspected_brokers.has(info.leader)
-            and not broker.isolation.is_isolated_leader(topic.name, info)
+            and not broker.store_outage.is_isolated_leader(topic.name, info)
         )
         without_leader = ErrorCode.listener_not_found if info.leader in elsewhere else ErrorCode.leader_not_available
         answers.append(

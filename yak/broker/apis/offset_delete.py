@@ -37,12 +37,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
     for topic in request.topics:
         may_read = broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, topic.name)
         known = broker.image.topics.get(topic.name)
+        is_subscribed = group.is_subscribed(topic.name)
         answers = []
         for asked in topic.partitions:
             code = ErrorCode.none
             if not may_read:
                 code = ErrorCode.topic_authorization_failed
-            elif group.is_subscribed(topic.name):
+            elif is_subscribed:
                 code = ErrorCode.group_subscribed_to_topic
             elif group.offsets.has(topic.name, asked.partition_index):
                 places.append((topic.name, asked.partition_index))

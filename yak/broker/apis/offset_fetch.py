@@ -45,7 +45,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         try:
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
             coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
-            if broker.isolation.may_have_successor(coordinated.partition):
+            if broker.store_outage.may_have_successor(coordinated.partition):
                 raise PeerError(ErrorCode.coordinator_load_in_progress)
         except PeerError as refusal:
             refusals[index] = refusal.error_code

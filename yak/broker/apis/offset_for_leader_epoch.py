@@ -51,7 +51,7 @@ def _end_of(broker: Broker, call: Call, topic: str, asked: Any) -> Fields:
     try:
         if not broker.authorization.may_see(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic)
-        partition = broker.leader_of(TopicPartition(topic, asked.partition))
+        partition = broker.leadership.leader_of(TopicPartition(topic, asked.partition))
         if asked.current_leader_epoch >= 0:
             partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch > partition.leader_epoch:

@@ -8,6 +8,7 @@ so both mechanisms of a user take two requests. Each user has its own result.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
@@ -53,16 +54,18 @@ def _described(user: str, texts: Any, times: int) -> Fields:
 def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
     """Set and delete credentials; the answer follows when they are in force on this broker."""
     request = call.request
-    users = list(dict.fromkeys(change.name for change in (*request.deletions, *request.upsertions)))
+    asked: dict[str, list[Any]] = {}
+    for change in (*request.deletions, *request.upsertions):
+        asked.setdefault(change.name, []).append(change)
 
     def build(results: dict[str, PeerError | None]) -> Outcome:
-        return Now({"results": [_result(user, results.get(user)) for user in users]})
+        return Now({"results": [_result(user, results.get(user)) for user in asked]})
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
-    for user in users:
+    for user, named in asked.items():
         try:
             broker.authorization.check_cluster(call, Operation.ALTER)
-            changes = _changes(broker, request, user)
+            changes = _changes(broker, user, named)
         except PeerError as error:
             waiting.refuse(user, error)
         else:
@@ -70,25 +73,23 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _changes(broker: Broker, request: Any, user: str) -> dict[str, str | None]:
+def _changes(broker: Broker, user: str, asked: Sequence[Any]) -> dict[str, str | None]:
     """The user's changed credential by its mechanism, None for a deletion. Raises PeerError.
 
-    A request changes a user once, whatever the mechanisms: the first change is checked, a second one is a duplicate.
+    `asked` has the deletions before the upsertions. A request changes a user once, whatever the mechanisms: the first
+    change is checked, a second one is a duplicate.
     """
-    deletions = [change for change in request.deletions if change.name == user]
-    upsertions = [change for change in request.upsertions if change.name == user]
-    first = (deletions + upsertions)[0]
+    first = asked[0]
     mechanism = _mechanism(user, first.mechanism)
     credential: str | None = None
-    if deletions:
-        if mechanism.name not in broker.image.user_credentials.get(user, {}):
-            raise PeerError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
-    else:
+    if hasattr(first, "salted_password"):
         salt, salted, iterations = bytes(first.salt), bytes(first.salted_password), first.iterations
         if problem := bad_upsertion(user, salt, salted, iterations):
             raise PeerError(ErrorCode.unacceptable_credential, problem)
         credential = mechanism.credential(salted, salt, iterations).to_text()
-    if len(deletions) + len(upsertions) > 1:
+    elif mechanism.name not in broker.image.user_credentials.get(user, {}):
+        raise PeerError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
+    if len(asked) > 1:
         words = "A user credential cannot be altered twice in the same request"
         raise PeerError(ErrorCode.duplicate_resource, words)
     return {mechanism.name: credential}

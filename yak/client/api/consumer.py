@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import closed, explaining, translated, with_notes
+from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, translated, with_notes
 from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.consumer import (
@@ -155,8 +155,12 @@ class Reading:
             self.fetch(0.0, 1)
 
     def take(self, count: int) -> list[Message]:
-        """At most `count` of the buffered records, at once."""
+        """At most `count` of the buffered records, at once. Raises UsageError (`usage`) for a count below 1."""
         self.require_open()
+        if count < 1:
+            raise bad_argument(
+                f"max_messages={count} gives no record", "it is 1 or more", "poll(timeout=0) does not wait"
+            )
         return self._handle.inbox.take(count)
 
     def fetch(self, wait_s: float, count: int) -> None:
@@ -291,11 +295,12 @@ class Consumer:
             if self._is_subscribed:
                 self._handle.consumer.unsubscribe()
             else:
-                self._handle.consumer.unassign()
+                self._handle.assign({})
                 self._handle.inbox.forget(ours)
 
     def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
-        """Read these partitions outside of group management. Replaces an earlier assignment.
+        """Read these partitions outside of group management. Replaces an earlier assignment, and ends a subscription: the
+        group revokes its partitions first.
 
         A mapping gives the start offsets. Otherwise reading starts at the group's committed offsets, or as
         `auto_offset_reset` says. Names are resolved now: `"latest"` includes records that are sent after this returns.
@@ -309,13 +314,25 @@ class Consumer:
             starts = {each: self._places.resolve(each, where) for each, where in wanted.items()}
         else:
             starts = self._places.own_starts(partitions)
+        if self._is_subscribed:
+            self._end_subscription()
         self._handle.inbox.forget(self.assignment())
         with explaining("the partitions could not be assigned"):
             self._handle.assign(starts)
-        self._is_subscribed = False
         for each, offset in starts.items():
             self._handle.inbox.seek(each, offset)
         return self
+
+    def _end_subscription(self) -> None:
+        """Leave the group. A revocation that came later would take the partitions of `assign` away."""
+        with explaining("the subscription could not be ended"):
+            self._handle.consumer.unsubscribe()
+        deadline = time.monotonic() + self._timeout_s
+        self.reading.fetch(0.0, 1)  # an assignment may be waiting, which is revoked then
+        while self.assignment() and time.monotonic() < deadline:
+            self.reading.fetch(SLICE_S, 1)
+        self._handle.inbox.forget_all()
+        self._is_subscribed = False
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions, from the group or from `assign`."""
@@ -365,6 +382,13 @@ class Consumer:
             offsets = {up_to.topic_partition: up_to.offset + 1}
         else:
             offsets = dict(up_to)
+        for partition, offset in offsets.items():
+            if not is_whole_number(offset):
+                raise bad_argument(
+                    f"offset {offset!r} of {partition} cannot be committed",
+                    "a committed offset is where to go on, from 0 on",
+                    'consumer.watermarks(partition) has the offsets of "earliest" and "latest"',
+                )
         if not offsets:
             return {}
         with explaining("the offsets were not committed"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any, TypeVar
 
 from yak.client.errors import KafkaUsage, Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
@@ -83,6 +84,19 @@ def explaining(what: str) -> Iterator[None]:
         raise
     except kafka_exceptions() as error:
         raise for_python(from_exception(error, what)) from None
+
+
+def is_whole_number(number: Any) -> bool:
+    """Whether a number is a whole one from 0 on; numpy's are too."""
+    try:
+        return index(number) >= 0
+    except TypeError:
+        return False
+
+
+def bad_argument(what: str, why: str, *try_: str) -> UsageError:
+    """The error for an argument that a call cannot have."""
+    return with_notes(UsageError("usage", what, why=why, try_=try_))
 
 
 def closed(what: str) -> UsageError:

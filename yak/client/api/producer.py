@@ -12,11 +12,21 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import SendFailed, closed, explaining, for_python, send_failed, with_notes
+from yak.client.api.failures import (
+    SendFailed,
+    bad_argument,
+    closed,
+    explaining,
+    for_python,
+    is_whole_number,
+    send_failed,
+    with_notes,
+)
 from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.errors import from_exception, kafka_exceptions, names_no_partition
@@ -71,8 +81,12 @@ class Deliveries:
 
     def unseen_failure(self) -> SendFailed | None:
         """One error for all unchecked failed sends, which are then dropped; None when there are none."""
-        unseen = [each for each in self._failed if not each.was_looked_at]
-        self._failed.clear()
+        unseen: list[Delivery] = []
+        with suppress(IndexError):
+            while True:  # not an iteration: other threads add failures and flush meanwhile
+                delivery = self._failed.popleft()
+                if not delivery.was_looked_at:
+                    unseen.append(delivery)
         if not unseen:
             return None
         first = unseen[0].exception()
@@ -175,7 +189,8 @@ class Producer:
         """Send one record; the future gives its topic, partition and offset.
 
         Records with equal keys go to one partition, in order; those without a key to any. `partition` overrides that. A
-        value of None is a tombstone. Waits while the queue is full, for `delivery_timeout` at most.
+        value of None is a tombstone. `timestamp_ms` 0 is the present time, as in librdkafka. Waits while the queue is
+        full, for `delivery_timeout` at most.
 
         Raises UsageError for a record that cannot be sent, YakError (`queue-full`). Later errors are in the future;
         `flush` raises the failures whose futures were not checked.
@@ -197,12 +212,16 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Outgoing:
-        """Encode a record. Raises UsageError (`not-encoded`)."""
-        pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
+        """Encode a record. Raises UsageError (`not-encoded`, `usage`)."""
+        for name, number in (("partition", partition), ("timestamp_ms", timestamp_ms)):
+            if number is not None and not is_whole_number(number):
+                raise bad_argument(
+                    f"{name}={number!r} cannot be sent", "it is a whole number from 0 on", f"leave out {name}"
+                )
         return Outgoing(
             value=to_bytes(self._serdes[1], "value", value),
             key=to_bytes(self._serdes[0], "key", key),
-            headers=[(name, text.encode() if isinstance(text, str) else text) for name, text in pairs],
+            headers=_encoded(headers),
             partition=-1 if partition is None else partition,
             timestamp_ms=timestamp_ms or 0,
         )
@@ -291,6 +310,19 @@ class Producer:
             self.close()
         else:  # The block's error must not be hidden by errors of its records.
             self.abandon(self._delivery_timeout_s)
+
+
+def _encoded(headers: Headers | None) -> list[tuple[str, bytes | None]]:
+    """The headers as librdkafka takes them; it would send the `repr` of a name that is no text. Raises UsageError."""
+    if not headers:
+        return []
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    with explaining("the headers cannot be sent"):
+        found = [(name, text.encode() if isinstance(text, str) else text) for name, text in pairs]
+        for name, _ in found:
+            if not isinstance(name, str):
+                raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+    return found
 
 
 def queue_full(topic: str, waited_s: float) -> YakError:

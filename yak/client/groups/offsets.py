@@ -7,7 +7,7 @@ which the coordinator accepts only while the group has no members.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from yak.client.groups.asking import GroupBrokers, failure
+from yak.client.groups.asking import LOAD_IN_PROGRESS, GroupBrokers, failure
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
@@ -121,6 +121,10 @@ def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Yak
         again = [name for name in names if name in asked]
         asked.update(names)
         answer = connection.call(DeleteGroupsRequest(groups_names=tuple(map(GroupId, names))))
+        # A coordinator that loads has deleted nothing. One that moves may have: its answer is not of the deletion.
+        asked.difference_update(
+            str(each.group_id) for each in answer.results if int(each.error_code) == LOAD_IN_PROGRESS
+        )
         return {
             str(each.group_id): (
                 0 if each.group_id in again and int(each.error_code) == GROUP_ID_NOT_FOUND else int(each.error_code),

@@ -6,8 +6,9 @@ order and others beside them: `offset`, else `after` or `committed_offset`, is t
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from yak.client.offset_spec import parse_long
 from yak.errors import UsageError
 from yak.ids import Offset, TopicPartition
 
@@ -20,7 +21,7 @@ def parse_offsets(text: str, group: str, name: str) -> dict[TopicPartition, Offs
     """The offsets for one group; lines of other groups are skipped. Raises UsageError (`offsets-file`)."""
     found: dict[TopicPartition, Offset] = {}
     columns: list[str] = []
-    for number, cells in enumerate(csv.reader(text.removeprefix("\ufeff").splitlines()), 1):
+    for number, cells in _rows(text, name):
         cells = [cell.strip() for cell in cells]
         if not any(cells):
             continue
@@ -67,6 +68,15 @@ def read_text(path: str) -> str:
     return text
 
 
+def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    rows, number = csv.reader(text.removeprefix("\ufeff").splitlines()), 0
+    try:
+        for number, cells in enumerate(rows, 1):
+            yield number, cells
+    except csv.Error as error:
+        raise _bad(name, number + 1, str(error)) from None
+
+
 def _columns(first: list[str], name: str) -> list[str]:
     if "topic" in first and "partition" in first and any(each in first for each in _OFFSET_COLUMNS):
         return first
@@ -80,13 +90,15 @@ def _columns(first: list[str], name: str) -> list[str]:
 def _numbers(row: Mapping[str, str], name: str, number: int) -> tuple[int, Offset | None]:
     """Partition and offset; None without a committed offset."""
     text = next(row[each] for each in _OFFSET_COLUMNS if each in row)
-    if not (row["partition"].isascii() and row["partition"].isdigit()):
+    partition = parse_long(row["partition"])
+    if partition is None:
         raise _bad(name, number, f'"{row["partition"]}" is no partition')
     if text in ("", "-"):
-        return int(row["partition"]), None
-    if not (text.isascii() and text.isdigit()):
+        return partition, None
+    offset = parse_long(text)
+    if offset is None:
         raise _bad(name, number, f'"{text}" is no offset')
-    return int(row["partition"]), int(text)
+    return partition, offset
 
 
 def _bad(name: str, number: int, why: str) -> UsageError:

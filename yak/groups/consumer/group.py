@@ -68,7 +68,7 @@ class ConsumerGroup:
 
     def is_subscribed_to(self, topic_name: str) -> bool:
         """Whether a member subscribes to this topic, which protects its offsets from deletion."""
-        return topic_name in self.state.topic_names()
+        return self.state.is_subscribed_to(topic_name)
 
     def heartbeat(
         self,

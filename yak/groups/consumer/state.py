@@ -109,6 +109,14 @@ class GroupState:
             names.update(resolved.topics if resolved is not None else ())
         return names
 
+    def is_subscribed_to(self, topic_name: str) -> bool:
+        """Whether `topic_names` has this topic, without making the set."""
+        return any(topic_name in member.topic_names for member in self.members.values()) or any(
+            topic_name in self.regexes[expression].topics
+            for expression in self.regex_members
+            if expression in self.regexes
+        )
+
     def assignor_name(self, default: str) -> str:
         """The assignor that most members request; in a tie, the first by name."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)

@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from yak.server.http.context import Context
-from yak.server.http.problems import json_bytes
+from yak.server.http.problems import json_bytes, large_json_bytes
 
 LARGE_ITEMS: Final = 500
 """A longer list is rendered in a thread, so that it does not delay Kafka clients."""
@@ -28,7 +28,7 @@ async def large_answer(context: Context, make: Callable[[], Any], items: int) ->
     """The JSON of what `make` returns: with many items, `make` runs in a thread and must only read what never changes."""
     if items <= LARGE_ITEMS:
         return answer(make())
-    body = await trio.to_thread.run_sync(lambda: json_bytes(make()), limiter=context.part(_renders))
+    body = await trio.to_thread.run_sync(lambda: large_json_bytes(make()), limiter=context.part(_renders))
     return Response(body, media_type="application/json")
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import h11
 import trio
+from h11 import _readers
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
 from hypercorn.protocol.events import Event as StreamEvent
@@ -39,9 +40,15 @@ _REST_OF_BODY_SECONDS: Final = 0.1
 """How long an answer waits for the end of a body that the handler did not read: clients send head and body apart."""
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 _LONE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?#]+)([^#]*)", re.IGNORECASE)
 _END: Final = b"\r\n\r\n"
 _HEADER_OVERHEAD: Final = 4
 _VERSIONS: Final = (b"1.1", b"1.0")
+
+
+# h11's pattern has blanks, a value that may be empty, and blanks: a line of n blanks with a byte that no value may have
+# took n^2 steps. The first blanks are taken for good here, which matches the same lines.
+_readers.header_field_re = re.compile(_readers.header_field_re.pattern.replace(rb":[ \t]*(", rb":[ \t]*+("))
 
 
 class HttpConnection(TCPServer):
@@ -183,7 +190,7 @@ class StrictProtocol(H11Protocol):
     async def _create_stream(self, request: h11.Request) -> None:
         self._body_is_whole = trio.Event()
         self.connection.when_body_is_whole = self._body_is_whole.set
-        await super()._create_stream(request)
+        await super()._create_stream(in_origin_form(request))
 
     async def tell(self, problem: Problem) -> None:
         """Answer with a problem instead of a handler's response."""
@@ -209,6 +216,20 @@ class StrictProtocol(H11Protocol):
 
     async def _check_protocol(self, event: h11.Request) -> None:
         """Ignore an upgrade to h2c, as RFC 9110 section 7.8 allows: curl --http2 then continues with HTTP/1.1."""
+
+
+def in_origin_form(request: h11.Request) -> h11.Request:
+    """The request with a path as its target. A target `http://HOST/PATH`, as proxies get it, names the host.
+
+    The Host header counts for nothing then (RFC 9112 section 3.2.2).
+    """
+    found = _ABSOLUTE.fullmatch(request.target)
+    if found is None:
+        return request
+    host, target = found.groups()
+    headers = [(b"host", host), *((name, value) for name, value in request.headers if name != b"host")]
+    target = target if target.startswith(b"/") else b"/" + target
+    return h11.Request(method=request.method, headers=headers, target=target, http_version=request.http_version)
 
 
 class StrictConnection(h11.Connection):

@@ -40,7 +40,7 @@ class HttpLimits:
     json_values_max: int = 50_000
     """Of one JSON body. The parser holds the GIL throughout: 300,000 keys took half a second."""
     records_per_request_max: int = 10_000
-    """Written or read by one request; an upload or a stream has no such limit."""
+    """Written or read by one request, or read by one fetch of a stream; an upload and a stream have no such limit."""
     answer_bytes_max: int = 4 * 1024 * 1024
     """Of records in one answer, before they become JSON; a single record may be larger."""
     decompressed_bytes_max: int = 32 * 1024 * 1024
@@ -49,6 +49,8 @@ class HttpLimits:
     """How long a request is retried during a leadership change."""
     csv_row_chars_max: int = 1024 * 1024
     csv_rows_per_batch: int = 500
+    csv_batch_chars_max: int = 1024 * 1024
+    """A batch ends with the row that reaches this: 500 rows of `csv_row_chars_max` would be held at once."""
     failed_rows_named_max: int = 20
     streams_max: int = 256
     stream_partitions_max: int = 256

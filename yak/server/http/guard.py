@@ -50,10 +50,13 @@ class Access(NamedTuple):
 def access_of(route: "Route", request: "Request") -> Access | None:
     """What the request needs: on the group or the topic that its path or its query names, else on the cluster.
 
-    None where the body names it: the Kafka requests are checked.
+    A parameter that the route does not have counts for nothing. None where the body names it: the Kafka requests are
+    checked.
     """
     operation = route.operation or _OPERATIONS[route.guard]
-    for given in (request.path_params, request.query_params):
+    listed = {} if route.is_about_cluster else {name: request.query_params.get(name) for name in route.query_names}
+    query = {name: value for name, value in listed.items() if value is not None}
+    for given in (request.path_params, query):
         for parameter, kind in _PARAMETERS.items():
             if parameter in given:
                 return Access(operation, kind, str(given[parameter]))

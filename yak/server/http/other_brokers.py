@@ -12,6 +12,7 @@ import trio
 
 from yak.cluster.image import BrokerInfo
 from yak.server.http.authentication import CALLER
+from yak.server.http.bodies import in_thread
 from yak.server.http.forwarded import forwarding_header
 from yak.server.http.problems import Problem
 
@@ -32,10 +33,10 @@ class OtherAnswer:
     status: int
     body: bytes
 
-    async def json(self) -> Any:
+    async def json(self, context: "Context") -> Any:
         """The body as JSON; a large one is parsed in a thread. Raises ValueError."""
         if len(self.body) > _PARSED_AT_ONCE_BYTES:
-            return await trio.to_thread.run_sync(json.loads, self.body)
+            return await in_thread(context, json.loads, self.body)
         return json.loads(self.body)
 
 
@@ -64,7 +65,9 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
     try:
         with trio.fail_after(ANSWER_SECONDS):
             async with stream:
-                return await _exchange(stream, h11.Request(method=method, target=target, headers=list(fields.items())))
+                # Latin-1, as Starlette decoded the client's Authorization header; h11 would encode text as ASCII
+                headers = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]
+                return await _exchange(stream, h11.Request(method=method, target=target, headers=headers))
     except trio.TooSlowError:
         raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError) as error:

@@ -28,7 +28,8 @@ Form: TypeAlias = Literal["json", "text", "base64"]
 FORMS: Final[tuple[Form, ...]] = ("json", "text", "base64")
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 _LINE_ENDS: Final = re.compile(r"[\r\n]+")
-_JSON_STARTS: Final = frozenset('{["-0123456789tf \t\r\n')
+_BLANKS: Final = " \t\r\n"
+_JSON_STARTS: Final = frozenset('{["-0123456789tf' + _BLANKS)
 
 
 def record_json(record: WalkedRecord, form: Form = "json", place: str = "") -> str:
@@ -49,7 +50,12 @@ def _payload(value: bytes | None, form: Form) -> str:
             text = value.decode()
         except UnicodeDecodeError:
             return f'"payload_base64":{_base64(value)}'
-        if form == "json" and text[:1] in _JSON_STARTS and text and is_strict_json(text):
+        if (
+            form == "json"
+            and text[:1] in _JSON_STARTS
+            and text.strip(_BLANKS) not in ("", "null")
+            and is_strict_json(text)
+        ):
             # In JSON a line end can only be between tokens, where a blank is equivalent.
             return f'"payload":{_LINE_ENDS.sub(" ", text)}'
         return f'"payload_text":{_quote(text)}'

@@ -67,7 +67,7 @@ async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key
     # no other filters: the leader's image may be older or newer, and this broker's image selects the rows
     try:
         answer = await ask_broker(context, info, "GET", f"/api/isr?{urlencode(query)}")
-        listed = await answer.json() if answer.status == 200 else []
+        listed = await answer.json(context) if answer.status == 200 else []
     except (Problem, ValueError):
         return
     for each in listed:

@@ -63,6 +63,8 @@ class Route:
     guard: Guard = "read"
     operation: Operation | None = None
     """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access`)."""
+    is_about_cluster: bool = False
+    """Whether its answer tells more than of the topic that its query names, so that it needs rights on the cluster."""
     is_open: bool = False
     """Whether it needs no login, whatever `yak.http.authentication` says."""
     parameters: tuple[Parameter, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 from yak.coordination.loader import CoordinatorLoader
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import read_header
-from yak.replication.damaged_replicas import DamagedReplicas
+from yak.replication import damaged_replicas
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage import fetched_batch
@@ -58,7 +58,7 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
 
 
 def _resign_never(swaps: Swaps) -> None:
-    swaps.put(DamagedReplicas, "_may_leave", lambda _self, _partition: False)
+    swaps.put(damaged_replicas, "may_leave", lambda _partition: False)
 
 
 def _fetch_on_while_resigning(swaps: Swaps) -> None:

@@ -9,12 +9,12 @@ from yak.sim.mutants.mutant import Mutant, Swaps
 
 
 def _open_redis_at_its_import(swaps: Swaps) -> None:
-    real = vars(Migration)["_call_redis"]
+    real = vars(Migration)["_call"]
 
-    def call_redis(self: Any, script: str, migration_id: int, done: Any, more: Any = None) -> None:
-        real(self, script, migration_id, done, more and {**more, "state": "LIVE"})
+    def call(self: Any, store: Any, script: str, migration_id: int, done: Any, more: Any = None) -> None:
+        real(self, store, script, migration_id, done, more and {**more, "state": "LIVE"})
 
-    swaps.put(Migration, "_call_redis", call_redis)
+    swaps.put(Migration, "_call", call)
 
 
 def _close_redis_before_the_commit(swaps: Swaps) -> None:
@@ -23,14 +23,14 @@ def _close_redis_before_the_commit(swaps: Swaps) -> None:
     def on_exported(self: Any, migration_id: int, outcome: Any) -> None:
         real(self, migration_id, outcome)
         if outcome.code == "OK":
-            self._call_redis("close_exported", migration_id, lambda _outcome: None)
+            self._call(self._choice.call_redis, "close_exported", migration_id, lambda _outcome: None)
 
     swaps.put(Migration, "_on_exported", on_exported)
 
 
 def _close_before_redis_has_it(swaps: Swaps) -> None:
     def when_exported(self: Any, migration_id: int) -> None:
-        self._propose("close_exported", migration_id, self._on_closed)
+        self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
 
     swaps.put(Migration, "_when_exported", when_exported)
 

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.errors import PeerError
+from yak.limits import GROUP_STRING_BYTES_MAX
 
 NONE = ErrorCode.none
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -270,6 +271,20 @@ def test_offsets_of_nobody_are_forgotten_after_their_time(forgetful):
     rig.restart()
     rig.begin_groups()
     assert rig.groups() == {}
+
+
+@pytest.mark.parametrize("is_group_over", [True, False])
+def test_offsets_of_a_long_group_id_expire_in_batches_that_the_log_takes(forgetful, is_group_over):
+    group = "g" * GROUP_STRING_BYTES_MAX
+    forgetful.create_topic("many", partitions=40)
+    for start in (0, 20):
+        places = {("many", index): 1 for index in range(start, start + 20)}
+        assert set(forgetful.commit(places, group).values()) == {NONE}
+    if not is_group_over:
+        forgetful.commit({("orders", 0): 1}, group, version=4, retention_ms=minutes(60))
+    forgetful.run_for(minutes(3))
+    assert set(forgetful.committed(group)) == (set() if is_group_over else {("orders", 0)})
+    assert (group in forgetful.groups()) is not is_group_over
 
 
 def test_a_clients_own_retention_counts_instead(forgetful):

@@ -360,3 +360,15 @@ def test_a_session_sees_a_topic_that_was_deleted(rig):
     rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
     answer = session_fetch(rig, session, 1, [])
     assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize(
+    "name", ["01", "\N{ARABIC-INDIC DIGIT ONE}", "+1", "1" * 5_000], ids=["01", "arabic", "+1", "long"]
+)
+def test_configs_of_a_broker_by_another_spelling_of_its_id_are_refused(rig, name):
+    assert describe(rig, BROKER, name).error_code == ErrorCode.invalid_request
+    config = {"name": "min.insync.replicas", "config_operation": 0, "value": "2"}
+    resource = {"resource_type": BROKER, "resource_name": name, "configs": [config]}
+    (response,) = rig.ask(44, 1, resources=[resource], validate_only=False).responses
+    assert response.error_code == ErrorCode.invalid_request
+    assert rig.store.state.configs == {}

@@ -2,10 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.apis.user_scram_credentials import alter_user_scram_credentials
+from yak.broker.call import Call
+from yak.broker.connections import Connection
 from yak.cluster.image import Image
 from yak.cluster.records import USER
 from yak.cluster.snapshot import read_snapshot, write_snapshot
@@ -162,3 +166,26 @@ def test_no_view_shows_a_key(rig):
     ]
     for key in keys:
         assert not [text for text in shown if key in text]
+
+
+class Deletion:
+    """A deletion that counts how often its user is read."""
+
+    mechanism, reads = 1, 0
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        Deletion.reads += 1
+        return self._name
+
+
+def test_each_change_of_a_request_is_looked_at_once_for_all_its_users(rig):
+    count = 500
+    call = Call(Connection(1, "10.0.0.1:1"), 51, 0, 1, "sim", rig.world.now_ms)
+    call.request = SimpleNamespace(deletions=[Deletion(f"u{number}") for number in range(count)], upsertions=[])
+    outcome = alter_user_scram_credentials(rig.node.broker, call)
+    assert len(outcome.fields["results"]) == count
+    assert Deletion.reads <= 2 * count

@@ -92,3 +92,26 @@ def test_a_callback_that_asks_has_looked():
     delivery.add_done_callback(lambda future: future.exception())
     deliveries.settle(delivery, "orders", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
     assert deliveries.unseen_failure() is None
+
+
+def test_failure_that_arrives_during_a_flush_is_raised():
+    """The delivery thread adds failures while another thread flushes."""
+    deliveries = Deliveries(has_offsets=True)
+
+    class Slow(Delivery):
+        @property
+        def was_looked_at(self):
+            if not late:  # as if the delivery thread ran here
+                late.append(settled(deliveries, KafkaError._MSG_TIMED_OUT))
+            return False
+
+        @was_looked_at.setter
+        def was_looked_at(self, _value):
+            pass
+
+    late = []
+    deliveries.settle(Slow(), "orders", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), None)
+    failure = deliveries.unseen_failure()
+    assert failure is not None
+    assert failure.message.startswith("2 records were not acknowledged")
+    assert deliveries.unseen_failure() is None

@@ -11,6 +11,8 @@ import trio
 import yak.aio
 import yak.trio
 from yak.client.api.asynchronous.worker import Worker, in_thread
+from yak.client.api.failures import SendFailed
+from yak.client.api.producer import Delivery
 
 LOOPS = {"asyncio": (yak.aio.LOOP, asyncio.run), "trio": (yak.trio.LOOP, lambda main: trio.run(lambda: main))}
 
@@ -176,6 +178,24 @@ def test_waiting_for_a_future_can_be_given_up_and_leaves_it_alone(either):
         future.set_result(3)
         assert await loop.wait(future) == 3
         assert await loop.wait_through(future) == 3
+
+    run(main())
+
+
+def test_failure_after_a_cancelled_wait_is_not_looked_at(either):
+    """`flush` raises it then: the task that waited never got it."""
+    loop, run, cancel_after = either
+    delivery = Delivery()
+
+    async def main():
+        assert await cancel_after(0.02, lambda: loop.wait(delivery))
+        delivery.set_exception(SendFailed("timed-out", "a record was not acknowledged"))
+        for _ in range(3):
+            await loop.sleep(0.01)
+        assert not delivery.was_looked_at
+        with pytest.raises(SendFailed):
+            await loop.wait(delivery)
+        assert delivery.was_looked_at
 
     run(main())
 

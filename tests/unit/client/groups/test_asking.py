@@ -175,6 +175,13 @@ def test_a_group_that_was_never_there_is_an_error(cluster, brokers):
     assert error.message == 'group "audit" was not deleted'
 
 
+def test_group_that_was_never_there_is_an_error_behind_a_coordinator_that_loads(cluster, brokers):
+    """A coordinator that loads has deleted nothing: there is no lost answer that would explain the missing group."""
+    cluster.deleted.append("audit")
+    cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
+    assert delete_groups(brokers, ["audit"])["audit"].code == "unknown-group"
+
+
 def test_a_group_without_coordinator_is_told_in_the_brokers_words_when_the_time_is_up(cluster, brokers):
     brokers.admin.timeout_s = 0.05
     results = delete_groups(brokers, ["nobody", "audit"])

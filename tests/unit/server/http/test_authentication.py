@@ -18,7 +18,8 @@ from yak.server.http import guard
 from yak.server.http.authentication import TOKEN_PRINCIPAL, BasicLogins, authenticate
 from yak.server.http.guard import access_of
 from yak.server.http.problems import Problem
-from yak.server.http.route import Guard, Route
+from yak.server.http.route import Guard, Parameter, Route
+from yak.server.http.routes import ROUTES
 
 PASSWORD, TOKEN = "pass:wörd", "the-token"
 
@@ -182,8 +183,25 @@ def test_digests_of_different_logins_differ(user: str, password: str, other_user
     ],
 )
 def test_access_names_the_operation_and_the_resource(guarded, operation, path_params, query, access) -> None:
-    route = Route("GET", "/", nothing, "x", "T", guard=guarded, operation=operation)
+    parameters = (Parameter("topic", {"type": "string"}, "the topic"),)
+    route = Route("GET", "/", nothing, "x", "T", guard=guarded, operation=operation, parameters=parameters)
     assert access_of(route, request(path_params=path_params, query_string=query)) == access
+
+
+_QUERY = b"topic=orders&group=billing&name=orders"
+_ABOUT_ONE_TOPIC = ("/api/isr", "/metadata/leader")
+_ABOUT_THE_CLUSTER = [
+    route
+    for route in ROUTES
+    if route.operation is None and "{" not in route.path and route.path not in _ABOUT_ONE_TOPIC
+]
+
+
+@pytest.mark.parametrize("route", _ABOUT_THE_CLUSTER, ids=lambda route: f"{route.method} {route.path}")
+def test_topic_or_group_in_the_query_gives_no_access_to_what_is_about_the_cluster(route: Route) -> None:
+    access = access_of(route, request(query_string=_QUERY))
+    assert access is not None
+    assert access.kind is ResourceType.CLUSTER
 
 
 def test_refusal_of_the_authorizer_is_403_and_audited() -> None:

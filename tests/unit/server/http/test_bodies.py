@@ -2,12 +2,16 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
+from trio.testing import MockClock
 
-from yak.server.http.bodies import outside_strings, parse_json
+from yak.server.http.bodies import body_pieces, outside_strings, parse_json
 from yak.server.http.context import HttpLimits
 from yak.server.http.problems import Problem
 
@@ -68,3 +72,35 @@ def test_json_of_too_many_values_is_refused_before_it_is_parsed():
     with pytest.raises(Problem, match="more than 10 values") as refused:
         parse_json(json.dumps({f"k{number}": 1 for number in range(11)}).encode(), limits, "")
     assert (refused.value.status, refused.value.error) == (413, "body-too-large")
+
+
+def pieces_read(count, *, client_s=0.0, broker_s=0.0):
+    """The number of pieces of a body that were read, with a deadline of 1 s for the client."""
+
+    async def receive():
+        await trio.sleep(client_s)
+        nonlocal count
+        count -= 1
+        return {"type": "http.request", "body": b"x", "more_body": count > 0}
+
+    async def main():
+        context = SimpleNamespace(limits=HttpLimits(body_deadline_ms=1_000))
+        request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+        found = 0
+        async for piece in body_pieces(context, request, bytes_max=None):
+            found += len(piece)
+            await trio.sleep(broker_s)
+        return found
+
+    return trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_time_that_the_broker_takes_for_a_body_is_not_the_clients():
+    assert pieces_read(5, broker_s=10.0) == 5
+
+
+def test_client_that_sends_its_body_too_slowly_is_refused():
+    assert pieces_read(5, client_s=0.1) == 5
+    with pytest.raises(Problem, match="of the body came in 1 s") as refused:
+        pieces_read(50, client_s=0.1)
+    assert (refused.value.status, refused.value.error) == (408, "body-too-slow")

@@ -4,13 +4,15 @@ import csv
 import io
 
 import pytest
+import trio
+from fake_context import context_of, image_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from yak.server.http.bodies import text_of
 from yak.server.http.problems import Problem
 from yak.server.http.routes import csv_upload
-from yak.server.http.routes.csv_upload import CsvRow, CsvRows, ends_open
+from yak.server.http.routes.csv_upload import CsvRow, CsvRows, CsvUpload, ends_open
 
 ROW_CHARS_MAX = 200
 
@@ -153,3 +155,34 @@ def test_utf_16_without_its_byte_order_is_refused_with_a_hint():
         list(CsvRows("utf-16", ",", 1000).feed(b"id,name\n1,tea\n"))
     assert (refused.value.status, refused.value.error) == (400, "no-byte-order")
     assert "utf-16-le" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("row", "rows_in_batches"),
+    [(b"x" * 10, [500, 500, 20]), (b"x" * 5_000, [10] * 102), (b"," * 5_000, [10] * 102)],
+    ids=["narrow", "wide", "many cells"],
+)
+def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatch, row, rows_in_batches):
+    context = context_of(image_of({"t": [1]}), None, csv_batch_chars_max=50_000)
+    written = []
+
+    async def write(_context, lanes, _acks):
+        (lane,) = lanes
+        lane.written = len(lane.records)
+        written.append(lane.written)
+
+    async def pieces():
+        yield b",".join([b"c%d" % number for number in range(row.count(b",") + 1)]) + b"\n"
+        yield (row + b"\n") * 1_020
+
+    async def main():
+        upload = CsvUpload(context, "t", pieces(), CsvRows("utf-8", ",", 1_000_000), None)
+        await upload.begin()
+        async for _ in upload.go_on():
+            pass
+        assert upload.progress.written == 1_020
+
+    monkeypatch.setattr(csv_upload, "write", write)
+    monkeypatch.setattr(csv_upload, "COLUMNS_MAX", 10_000)
+    trio.run(main)
+    assert written == rows_in_batches

@@ -67,3 +67,11 @@ def test_with_acls_only_the_checks_of_load_balancers_are_taken():
     assert path_of(context(has_acls=True), b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") is None
     live = b"GET /health/live HTTP/1.1\r\n" + HOST + b"\r\n"
     assert path_of(context(has_acls=True), live) == "/health/live"
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("blanks", [b" " * 16_000, b"\t " * 8_000])
+def test_a_header_of_blanks_does_not_stop_the_loop(blanks):
+    hostile = b"GET /health HTTP/1.1\r\n" + HOST + b"accept:" + blanks + b"\x80\r\n\r\n"
+    assert path_of(context(), hostile) is None
+    assert path_of(context(), b"GET /health HTTP/1.1\r\n" + HOST + b"accept:" + blanks + b"\r\n\r\n") == "/health"

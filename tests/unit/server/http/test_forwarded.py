@@ -19,7 +19,7 @@ from yak.server.http import guard
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller
 from yak.server.http.forwarded import CLOCKS_MS_MAX, HEADER, forwarded_caller, forwarding_header
 from yak.server.http.problems import Problem
-from yak.server.http.route import Route
+from yak.server.http.route import Parameter, Route
 
 SECRET, NOW_MS = ClusterSecret(b"s" * SECRET_BYTES), 1_700_000_000_000
 ANN = Caller("User:CN=ann,O=größe", None, "10.0.0.9:50000")
@@ -174,5 +174,6 @@ def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
     async def handler(_context: Any, _request: Request) -> Any:
         raise AssertionError
 
-    trio.run(guard.check, made, request(header()), Route(METHOD, PATH, handler, "x", "T"))
+    route = Route(METHOD, PATH, handler, "x", "T", parameters=(Parameter("topic", {"type": "string"}, "the topic"),))
+    trio.run(guard.check, made, request(header()), route)
     assert asked == [(ANN.principal, "10.0.0.9", Operation.DESCRIBE, ResourceType.TOPIC, "a b")]

@@ -52,7 +52,20 @@ def test_all_bytes_come_back_through_the_very_fields_that_show_them(key, value, 
 
 @pytest.mark.parametrize(
     "value",
-    [b"null", b"", b"NaN", b"[1e999]", b'"\\ud800"', b"\xef\xbb\xbf1", b"[" * 65 + b"]" * 65, b"word", b"{a:1}", b"-"],
+    [
+        b"null",
+        b" null",
+        b"\n\tnull ",
+        b"",
+        b"NaN",
+        b"[1e999]",
+        b'"\\ud800"',
+        b"\xef\xbb\xbf1",
+        b"[" * 65 + b"]" * 65,
+        b"word",
+        b"{a:1}",
+        b"-",
+    ],
 )
 def test_what_is_no_json_or_would_be_changed_by_it_is_text(value):
     assert shown(None, value)["payload_text"] == value.decode()

@@ -426,3 +426,24 @@ def test_idle_connections_do_not_hold_up_the_stop() -> None:
         await silent.aclose()
 
     run(test, graceful_stop_ms=30_000)
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [
+        ("http://localhost:8080/echo", "{}"),
+        ("HTTP://127.0.0.1/echo", "{}"),
+        ("http://localhost:8080", "not-found"),
+        ("http://localhost?x=1", "not-found"),
+        ("http://evil.example/echo", "wrong-host"),
+        ("http://localhost@evil.example/echo", "wrong-host"),
+    ],
+)
+def test_absolute_target_is_taken_and_names_the_host(target: str, outcome: str) -> None:
+    """RFC 9112 section 3.2.2: a server accepts it, and ignores the Host header then."""
+
+    async def test(rig: Rig) -> None:
+        answer = await rig.ask(post(b"{}", "Connection: close").replace(b"/echo", target.encode(), 1))
+        assert outcome in answer.partition(b"\r\n\r\n")[2].decode()
+
+    run(test)

@@ -1,5 +1,6 @@
 """A stream's bounds and its signs of life, with a broker_client that a test answers."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,15 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
-from yak.server.http.routes.stream import CHUNK_BYTES, RecordStream, first_positions
+from yak.server.http.routes.stream import (
+    CHUNK_BYTES,
+    EVENTS_MAX,
+    IDS_BYTES_MAX,
+    RecordStream,
+    first_positions,
+    read_event_id,
+)
+from yak.server.http.topic_partitions import LATEST, LIST_OFFSETS
 
 
 def batch_at(offset, count=10):
@@ -135,3 +144,143 @@ def test_a_stream_has_so_many_partitions_and_no_more():
             await first_positions(context, ["t"], {}, False)
 
     run(main)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", ["a:" + "1=1111111111" * 60 + "x", "a:" + "1=111" * 60, "a:0=1;", "a:0=1,,1=2", "a:"])
+def test_event_id_that_no_stream_sent_is_refused_at_once(text):
+    with pytest.raises(Problem) as refused:
+        read_event_id(text)
+    assert (refused.value.status, refused.value.error) == (400, "bad-event-id")
+
+
+def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
+    """They were added after the event was sent, and the client has none of their records."""
+
+    def answer(key, fields, _node):
+        if key == LIST_OFFSETS:
+            return listed(fields)
+        raise Problem(503, "broker-unreachable", "sizes are not asked here")
+
+    def listed(fields):
+        topics = [
+            SimpleNamespace(
+                name=topic["name"],
+                partitions=[
+                    SimpleNamespace(
+                        partition_index=each["partition_index"],
+                        error_code=ErrorCode.none,
+                        offset=100 if each["timestamp"] == LATEST else 3,
+                    )
+                    for each in topic["partitions"]
+                ],
+            )
+            for topic in fields["topics"]
+        ]
+        return SimpleNamespace(topics=topics)
+
+    context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
+    found = trio.run(first_positions, context, ["t", "new"], {TopicPartition("t", 0): 7}, False)
+    assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
+
+
+def test_many_small_records_are_written_a_few_at_a_time():
+    """Rendering and sending them at once held the event loop; the records of one read are bounded in number."""
+    context = context_of(
+        image_of({"t": [1]}),
+        lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000) if asked_offset(fields) < 3_000 else b""),
+        records_per_request_max=2_000,
+    )
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    async def main():
+        with trio.move_on_after(1):
+            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    context.broker_client.answer = one_batch(context.broker_client.answer)
+    run(main)
+    counts = [data.count(b"data: ") for data in written[1:]]
+    assert max(counts) <= EVENTS_MAX
+    assert re.findall(rb"id: t:0=(\d+)\n", b"".join(written[1:])) == [b"%d" % (offset + 1) for offset in range(3_000)]
+    assert [asked_offset(fields) for _, fields, _ in context.broker_client.asked] == [0, 2_000, 3_000]
+
+
+def one_batch(answer):
+    """The answer to the fetches of a batch; a later one waits for ever."""
+
+    async def waiting(key, fields, node):
+        if asked_offset(fields) >= 3_000:
+            await trio.sleep_forever()
+        return answer(key, fields, node)
+
+    return waiting
+
+
+def test_ids_of_many_partitions_are_written_within_a_bound():
+    context = context_of(image_of({"t": [1] * 200}), lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000)))
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 4:
+            await trio.sleep_forever()
+
+    async def main():
+        positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
+        with trio.move_on_after(1):
+            await RecordStream(context, positions, "json").run(write)
+
+    run(main)
+    assert len(written) == 4
+    for data in written[1:]:
+        assert 1 < data.count(b"data: ") <= EVENTS_MAX
+        assert len(data) < 2 * IDS_BYTES_MAX
+
+
+def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
+    """A leader fills its answer with the first partitions of the request (KIP-74)."""
+
+    def first_with_records(_key, fields, _node):
+        first = fields["topics"][0]["partitions"][0]
+        return fetch_answer(batch_at(first["fetch_offset"]), first["partition"])
+
+    context = context_of(image_of({"t": [1, 1, 1]}), first_with_records)
+    written = []
+
+    async def write(data):
+        written.append(data)
+        if len(written) == 4:
+            await trio.sleep_forever()
+
+    async def main():
+        with trio.move_on_after(100):
+            await RecordStream(context, {TopicPartition("t", each): 0 for each in range(3)}, "json").run(write)
+
+    run(main)
+    assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
+    assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reason(elsewhere):
+    def answer(_key, _fields, _node):
+        if elsewhere:  # this broker checks the rights before it asks another one
+            raise Problem(403, "not-allowed", "User:ann may not READ topic 't'")
+        return fetch_answer(b"", error=ErrorCode.topic_authorization_failed)
+
+    context = context_of(image_of({"t": [2 if elsewhere else 1]}), answer)
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    async def main():
+        with trio.move_on_after(100):
+            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+
+    run(main)
+    error = b"not-allowed" if elsewhere else b"topic-authorization-failed"
+    assert written[-1].startswith(b'event: end\ndata: {"error":"%b"' % error)

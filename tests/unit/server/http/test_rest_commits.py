@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError
 
 from yak.client.consumer import Answer
 from yak.ids import TopicPartition
+from yak.server.http.consumers import kafka_consumer
 from yak.server.http.consumers.bodies import Mark, Settings
 from yak.server.http.consumers.kafka_consumer import Fetched, KafkaConsumer
 from yak.server.http.problems import Problem
@@ -68,3 +69,51 @@ def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer: Kafka
     handle.error = None
     consumer.commit(None, waits=True)
     assert handle.commits == [({ZERO: 5}, True), ({ZERO: 5}, True)]
+
+
+def test_commit_of_positions_after_an_asynchronous_rewind_commits_them_again(
+    consumer: KafkaConsumer, handle: Handle
+) -> None:
+    consumer.commit(None, waits=True)
+    consumer.commit({ZERO: Mark(2, "")}, waits=False)
+    consumer.commit(None, waits=True)
+    assert handle.commits == [({ZERO: 5}, True), ({ZERO: 2}, False), ({ZERO: 5}, True)]
+
+
+class Closed:
+    """A handle that was closed while a read-only call waited for it, as confluent-kafka has it."""
+
+    def __init__(self, meanwhile: Any) -> None:
+        self._meanwhile = meanwhile
+
+    def committed(self, *_: Any) -> Any:
+        self._meanwhile()
+        raise RuntimeError("Consumer closed")
+
+    def store_given(self, _ours: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Committed:
+    """The handle that replaces it."""
+
+    def committed(self, partitions: list[TopicPartition], _timeout_s: float) -> dict[TopicPartition, Answer]:
+        return {each: Answer(7, "", None) for each in partitions}
+
+
+def test_committed_offsets_are_found_while_the_instance_leaves_its_group(
+    consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_consumer, "make_handle", lambda *_: Committed())
+    consumer._handle = Closed(consumer.unsubscribe)  # type: ignore[assignment]
+    consumer._shares = True
+    assert consumer.committed([ZERO]) == {ZERO: Mark(7, "")}
+
+
+def test_call_on_a_handle_that_was_closed_for_good_is_an_error(consumer: KafkaConsumer) -> None:
+    consumer._handle = Closed(lambda: None)  # type: ignore[assignment]
+    with pytest.raises(RuntimeError):
+        consumer.committed([ZERO])

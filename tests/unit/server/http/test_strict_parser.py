@@ -93,3 +93,24 @@ def test_bytes_after_a_carriage_return_decide() -> None:
     connection.receive_data(b"\nHost: x\r\n\r\n")
     assert isinstance(connection.next_event(), h11.Request)
     assert not connection.is_within_head
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "before",
+    [LINE, LINE + b"Transfer-Encoding: chunked\r\n\r\n0\r\n"],
+    ids=["head", "trailer"],
+)
+def test_line_of_blanks_is_refused_at_once(before: bytes) -> None:
+    """h11's own pattern tries the blanks in every combination: 16 KiB took half a second of the broker."""
+    connection = StrictConnection(1_000_000)
+    connection.receive_data(before + b"X:" + b" " * 500_000 + b"\0\r\n\r\n")
+    with pytest.raises(h11.RemoteProtocolError, match="illegal header line"):
+        list(iter(connection.next_event, h11.NEED_DATA))
+
+
+def test_blanks_around_a_value_are_no_part_of_it() -> None:
+    connection = StrictConnection(1000)
+    connection.receive_data(LINE + b"X: \t a b\t \r\nY:\r\nZ: \r\n\r\n")
+    request = connection.next_event()
+    assert [value for name, value in request.headers if name in (b"x", b"y", b"z")] == [b"a b", b"", b""]

@@ -208,3 +208,9 @@ def test_topics_to_choose_from_with_those_of_the_cluster_last():
     rows = topic_choice_rows(picture, LOOK)
     assert [row.key for row in rows] == ["a", "b", "__consumer_offsets"]
     assert [cell.text for cell in rows[0].cells] == ["a", "1", "1 200", "0/s"]
+
+
+def test_record_with_a_timestamp_beyond_the_calendar_has_a_row():
+    """Microseconds in place of milliseconds, where the topic does not refuse them."""
+    row = record_row(record(7, time_ms=NOW_MS * 1000), LOOK, NOW_MS, view="auto", with_topic=False)
+    assert texts(row)[1] == f"{NOW_MS * 1000} ms"

@@ -119,3 +119,25 @@ def test_user_who_is_refused_over_http_reads_the_cluster_over_kafka(monkeypatch:
     snapshot = Snapshot(1, 1_000, image, ())
     monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", lambda _servers, _before: snapshot)
     assert "lost" not in asyncio.run(kinds_until(source({1: "http://new:2"}, refuse), "link"))
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        httpx.Response(200, text="<html>It works!</html>"),
+        httpx.Response(200, json=["another", "service"]),
+        httpx.Response(404, json={"message": "no route matched"}),
+        httpx.Response(404, json={"error": 404, "message": None}),
+    ],
+    ids=["page", "list", "message", "numbers"],
+)
+def test_other_program_at_a_brokers_address_counts_as_a_broker_that_does_not_answer(
+    foreign: httpx.Response, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {1: "http://new:2"})
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        return foreign if request.url.host == "old" else answer(request)
+
+    found = asyncio.run(kinds_until(source({1: "http://old:1"}, handler), "hello"))
+    assert found[0] == "lost"

@@ -88,6 +88,11 @@ def unknown_instance() -> Problem:
     )
 
 
+def forbidden(message: str, hint: str) -> Problem:
+    """The problem for what ACLs, or the owner of an instance, do not allow."""
+    return refusal(403, _FORBIDDEN.code, _FORBIDDEN.slug, message, hint)
+
+
 def illegal_state(message: str, hint: str) -> Problem:
     """The problem for a request in the wrong state or order."""
     return refusal(409, 40903, "illegal-state", message, hint)

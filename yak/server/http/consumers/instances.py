@@ -9,13 +9,14 @@ closed.
 import base64
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import trio
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.errors import PeerError
 from yak.groups.consumer.regexes import compiled
 from yak.protocol.topic_names import is_internal
@@ -23,9 +24,9 @@ from yak.security.key_stores import PEM
 from yak.security.scram import MECHANISMS
 from yak.security.tls import TlsSettings
 from yak.server import log
-from yak.server.http.authentication import CALLER
+from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.consumers.bodies import Settings
-from yak.server.http.consumers.failures import refusal, unknown_instance, unprocessable
+from yak.server.http.consumers.failures import forbidden, refusal, unknown_instance, unprocessable
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
@@ -82,6 +83,13 @@ _Key: TypeAlias = tuple[str, str]
 _T = TypeVar("_T")
 
 
+class Matchable(NamedTuple):
+    """The image's topics, and those that a pattern may match: the names that its owner may read."""
+
+    topics: Mapping[str, object]
+    names: list[str]
+
+
 @dataclass(eq=False, slots=True)
 class Instance:
     """One consumer of a group."""
@@ -90,6 +98,8 @@ class Instance:
     name: str
     settings: Settings
     consumer: KafkaConsumer
+    owner: Caller
+    """The caller that created it: at the brokers the consumer has this user's rights."""
     used_at: float
     """When the last request began or ended, on Trio's clock."""
     polled_at: float = 0.0
@@ -118,6 +128,8 @@ class Instances:
         self._context = context
         self._table: dict[_Key, Instance] = {}
         self._closing: dict[Instance, None] = {}
+        self._matchable: dict[tuple[str, str] | None, Matchable] = {}
+        """By the owner's principal and host; None without ACLs."""
         self._is_tending = False
         self._is_stopping = False
         # One thread for each instance, so that long polls do not wait for each other, and one to poll idle instances.
@@ -135,15 +147,18 @@ class Instances:
         name = settings.name or f"rest-consumer-{self._context.broker.node_id}-{uuid.uuid4()}"
         self._check_room(group, name)
         login = connection_settings(self._context)
-        instance = Instance(group, name, settings, KafkaConsumer(settings), trio.current_time())
+        instance = Instance(group, name, settings, KafkaConsumer(settings), CALLER.get(), trio.current_time())
         self._table[group, name] = instance
         try:
             async with instance.turn:
                 opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255], login)
                 await trio.to_thread.run_sync(opening, limiter=self._threads)
         except BaseException:
-            self._start_closing(instance)
+            if not instance.is_gone:
+                self._start_closing(instance)
             raise
+        if instance.is_gone:  # the broker began to stop meanwhile
+            raise _stopping()
         instance.is_open = True
         instance.used_at = trio.current_time()
         if not self._is_tending:
@@ -154,7 +169,7 @@ class Instances:
     def _check_room(self, group: str, name: str) -> None:
         limits = self._context.limits
         if self._is_stopping:
-            raise refusal(503, 50302, "stopping", "this broker is stopping", "use another broker")
+            raise _stopping()
         if (group, name) in self._table:
             raise refusal(
                 409,
@@ -216,12 +231,29 @@ class Instances:
     # ---------------------------------------------------------------------------------------------- requests
 
     def find(self, group: str, name: str) -> Instance:
-        """The instance; this counts as use. Raises Problem 40403."""
+        """The caller's instance; this counts as use. Raises Problem 40403; 40301 for another user's."""
         instance = self._table.get((group, name))
         if instance is None or not instance.is_open:
             raise unknown_instance()
+        if instance.owner.principal != CALLER.get().principal:
+            raise forbidden("this instance is another user's", "POST /consumers/{group} creates one")
         instance.used_at = trio.current_time()
         return instance
+
+    def check_topics(self, topics: Iterable[str]) -> None:
+        """Raises Problem 40301 for a topic that the caller may not read.
+
+        Its brokers may know the consumer by this broker's certificate, whose rights are others.
+        """
+        caller = CALLER.get()
+        for topic in topics:
+            if not self._may_read(caller, topic):
+                raise forbidden(f"{caller.principal} may not READ topic {topic}", "ask an administrator for an ACL")
+
+    def _may_read(self, caller: Caller, topic: str) -> bool:
+        return self._context.broker.authorization.authorize(
+            caller.principal, caller.host, Operation.READ, ResourceType.TOPIC, topic
+        )
 
     @contextlib.asynccontextmanager
     async def exclusively(self, group: str, name: str) -> AsyncIterator[Instance]:
@@ -294,24 +326,38 @@ class Instances:
                 instance.turn.acquire_nowait()
                 idle.append(instance)
         try:
-            await trio.to_thread.run_sync(self._tend_these, idle, limiter=self._threads)
+            matchable = [self.matchable(each) for each in idle]
+            await trio.to_thread.run_sync(self._tend_these, idle, matchable, limiter=self._threads)
         finally:
             for instance in idle:
                 instance.turn.release()
                 self._pass_on_log(instance)
 
-    def _tend_these(self, idle: list[Instance]) -> None:
-        for instance in idle:
+    def _tend_these(self, idle: list[Instance], matchable: list[Matchable | None]) -> None:
+        for instance, found in zip(idle, matchable, strict=True):
             with contextlib.suppress(Problem):
-                self.follow_pattern(instance)
+                self.follow_pattern(instance, found)
             instance.consumer.tend()
 
-    def follow_pattern(self, instance: Instance) -> None:
+    def matchable(self, instance: Instance) -> Matchable | None:
+        """The topics for `follow_pattern`; None when the pattern was applied to them. For the event loop: it reads ACLs."""
+        topics = self._context.broker.image.topics
+        if instance.pattern is None or instance.topics_seen is topics:
+            return None
+        owner = instance.owner
+        key = (owner.principal, owner.host) if self._context.broker.authorization.is_active else None
+        found = self._matchable.get(key)
+        if found is None or found.topics is not topics:
+            names = [name for name in topics if not is_internal(name) and self._may_read(owner, name)]
+            self._matchable = {each: held for each, held in self._matchable.items() if held.topics is topics}
+            found = self._matchable[key] = Matchable(topics, names)
+        return found
+
+    def follow_pattern(self, instance: Instance, found: Matchable | None) -> None:
         """Subscribe to the topics that the pattern matches now, if there is one. Runs in a thread. Raises Problem."""
-        topics_now = self._context.broker.image.topics
-        if instance.pattern is None or instance.topics_seen is topics_now:
+        if instance.pattern is None or found is None:
             return
-        names = [name for name in topics_now if not is_internal(name)]
+        topics_now, names = found
         try:
             topics = compiled(instance.pattern).matching(names)
         except PeerError as error:
@@ -333,6 +379,10 @@ class Instances:
     def _note_bug(self, error: Exception) -> None:
         self._context.shell.counters.bugs += 1
         self._context.shell.rate_limit.write("error", "rest-consumer-bug", {"what": type(error).__name__}, error=error)
+
+
+def _stopping() -> Problem:
+    return refusal(503, 50302, "stopping", "this broker is stopping", "use another broker")
 
 
 def _too_many(message: str, hint: str) -> Problem:

@@ -125,8 +125,9 @@ class KafkaConsumer:
         self._store_given()
         with explained("unsubscribing failed"):
             if self._shares:
-                self._open.close()
-                self._handle = make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+                # replaced first: a read-only call that waited for the closed handle finds the new one
+                left, self._handle = self._open, make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+                left.close()
             else:
                 self._open.consumer.unassign()
         self._shares = False
@@ -281,6 +282,8 @@ class KafkaConsumer:
             raise kafka_failure(refused[1], f"committing the offset of {refused[0]} failed")
         if waits:
             self._inbox.committed(offsets)
+        else:
+            self._inbox.forget_committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
         """The group's committed offsets of these partitions, or of the current ones, without those that have none."""
@@ -288,7 +291,13 @@ class KafkaConsumer:
         if not wanted:
             return {}
         with explained("the committed offsets are unavailable"):
-            answers = self._open.committed(wanted, _ASK_S)
+            handle = self._open
+            try:
+                answers = handle.committed(wanted, _ASK_S)
+            except RuntimeError:  # `unsubscribe` closed it while this call waited for it
+                if self._open is handle:
+                    raise
+                answers = self._open.committed(wanted, _ASK_S)
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"the committed offset of {refused[0]} is unavailable")
         return {each: Mark(found.offset, found.metadata or "") for each, found in answers.items() if found.offset >= 0}

@@ -14,16 +14,22 @@ from typing import Final, NoReturn
 import trio
 from starlette.requests import Request
 
+from yak.server.http.bodies import PARSED_AT_ONCE_BYTES_MAX, in_thread
 from yak.server.http.consumers.bodies import DataFormat
 from yak.server.http.consumers.failures import refusal, unknown_instance
-from yak.server.http.consumers.instances import Instance, Instances
+from yak.server.http.consumers.instances import Instance, Instances, Matchable
 from yak.server.http.consumers.kafka_consumer import Fetched
+from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 
 _NULL: Final = b"null"
+RENDERED_AT_ONCE_MAX: Final = 200
+"""More records are rendered in a thread."""
 
 
-async def read(instances: Instances, instance: Instance, request: Request, wait_s: float, bytes_max: int) -> bytes:
+async def read(
+    context: Context, instances: Instances, instance: Instance, request: Request, wait_s: float, bytes_max: int
+) -> bytes:
     """The answer's body. Records that the client may not receive stay for the next read."""
     consumer = instance.consumer
     consumer.begin()
@@ -35,7 +41,9 @@ async def read(instances: Instances, instance: Instance, request: Request, wait_
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.watch)
         try:
-            body, given, kept = await instances.move(_read_in_thread, instances, instance, wait_s, bytes_max)
+            how = (instances.matchable(instance), wait_s, bytes_max)
+            taken = await instances.move(_read_in_thread, instances, instance, *how)
+            body, given, kept = await _rendered(context, instance, taken)
         except Problem as problem:  # kept out of the nursery, which would wrap it
             failure = problem
         instance.polled_at = trio.current_time()
@@ -52,14 +60,26 @@ async def read(instances: Instances, instance: Instance, request: Request, wait_
 
 
 def _read_in_thread(
-    instances: Instances, instance: Instance, wait_s: float, bytes_max: int
+    instances: Instances, instance: Instance, found: Matchable | None, wait_s: float, bytes_max: int
+) -> list[Fetched]:
+    instances.follow_pattern(instance, found)
+    return instance.consumer.read(wait_s, bytes_max)
+
+
+async def _rendered(
+    context: Context, instance: Instance, taken: list[Fetched]
 ) -> tuple[bytes, list[Fetched], list[Fetched]]:
-    instances.follow_pattern(instance)
-    taken = instance.consumer.read(wait_s, bytes_max)
+    """The answer's body, the records in it, and the others. Rendering holds the GIL, so reads take turns."""
+    data_format = instance.settings.data_format
     try:
-        body, count = render(taken, instance.settings.data_format)
-    except NotJson as error:
+        if len(taken) <= RENDERED_AT_ONCE_MAX and sum(each.size_bytes for each in taken) <= PARSED_AT_ONCE_BYTES_MAX:
+            body, count = render(taken, data_format)
+        else:
+            body, count = await in_thread(context, render, taken, data_format)
+    except BaseException as error:
         instance.consumer.put_back(taken)
+        if not isinstance(error, NotJson):
+            raise
         first = taken[0]
         raise refusal(
             422,

@@ -8,10 +8,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from yak.server.http.answers import until_gone
+from yak.server.http.bodies import in_thread
 from yak.server.http.context import Context, cluster_view
 from yak.server.http.events.listeners import EventRing, Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
-from yak.server.http.problems import Problem, json_bytes
+from yak.server.http.problems import Problem, large_json_bytes
 from yak.server.http.replica_rows import all_rows
 from yak.server.http.timed_stream import STREAM, PatientStream
 from yak.views.replicas import Wanted
@@ -114,7 +115,7 @@ class EventStream(Response):
             "cluster": self._context.part(cluster_view).look(),
             "partitions": rows,
         }
-        data = await trio.to_thread.run_sync(json_bytes, content)
+        data = await in_thread(self._context, large_json_bytes, content)
         return f"id: {event_id}\nevent: snapshot\ndata: ".encode() + data + b"\n"
 
     async def _listen(self, listener: Listener) -> None:

@@ -165,12 +165,11 @@ def _loop_and_jobs(context: Context, samples: Samples) -> None:
 
 
 def _store(context: Context, samples: Samples) -> None:
-    broker = context.broker
-    lost_ms = broker.metadata.store_lost_ms
-    outage_ms = 0 if lost_ms is None else max(0, context.shell.clock.now_ms() - lost_ms)
-    samples.add(STORE_CONNECTED, int(lost_ms is None))
+    outage = context.broker.store_outage
+    present_ms = outage.present_ms(context.shell.clock.now_ms())
+    samples.add(STORE_CONNECTED, int(present_ms is None))
     if context.shell.store is not None:
         samples.add_histogram(STORE_CALLS, context.shell.store.round_trips)
-    samples.add(STORE_OUTAGES, broker.metadata.store_outages)
-    samples.add(STORE_OUTAGE_TOTAL, (broker.metadata.store_outage_ms + outage_ms) / 1000)
-    samples.add(STORE_OUTAGE, outage_ms / 1000)
+    samples.add(STORE_OUTAGES, outage.count)
+    samples.add(STORE_OUTAGE_TOTAL, (outage.past_ms + (present_ms or 0)) / 1000)
+    samples.add(STORE_OUTAGE, (present_ms or 0) / 1000)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, checked_integer, query_integer, query_text
+from yak.server.http.bodies import INT64_MAX, checked_integer, in_thread, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
@@ -58,7 +58,7 @@ async def consume(context: Context, request: Request) -> Response:
         )
         data = found.records or b""
         with held(context, len(data)):
-            shown, next_offset = await _show(context.limits, asked, data, offset, _aborted(found))
+            shown, next_offset = await _show(context, asked, data, offset, _aborted(found))
             if shown or looks_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
                 return _answer(asked.place, shown, next_offset, found)
         offset = next_offset
@@ -74,7 +74,7 @@ def _aborted(found: Any) -> dict[int, list[int]]:
 
 
 async def _show(
-    limits: HttpLimits, asked: _Asked, data: bytes, offset: int, aborted: dict[int, list[int]]
+    context: Context, asked: _Asked, data: bytes, offset: int, aborted: dict[int, list[int]]
 ) -> tuple[list[str], int]:
     def show() -> tuple[list[str], int]:
         read = walk_from(
@@ -82,12 +82,12 @@ async def _show(
             offset,
             records_max=asked.messages_max,
             bytes_max=asked.bytes_max,
-            decompressed_bytes_max=limits.decompressed_bytes_max,
+            decompressed_bytes_max=context.limits.decompressed_bytes_max,
             aborted=aborted,
         )
         return [record_json(record, asked.form) for record in read.records], read.next_offset
 
-    return show() if is_quick(data) else await trio.to_thread.run_sync(show)
+    return show() if is_quick(data) else await in_thread(context, show)
 
 
 def _answer(place: TopicPartition, shown: list[str], next_offset: int, found: object) -> Response:

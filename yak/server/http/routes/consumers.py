@@ -114,6 +114,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
     instances = context.part(Instances)
     instances.find(*_key(request))
     wanted = await _body(context, request, bodies.SUBSCRIPTION_BODY, bodies.subscription_of)
+    instances.check_topics(wanted.topics)
     source = "topics" if wanted.pattern is None else "pattern"
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", source):
@@ -121,7 +122,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
         instance.pattern, instance.topics_seen = wanted.pattern, None
         if wanted.pattern is not None:
             instance.source = "pattern"
-            await instances.move(instances.follow_pattern, instance)
+            await instances.move(instances.follow_pattern, instance, instances.matchable(instance))
         else:
             await instances.move(instance.consumer.subscribe, wanted.topics)
             instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
@@ -150,6 +151,7 @@ async def assign(context: Context, request: Request, _media_type: str) -> Respon
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source not in ("nothing", "partitions"):
             raise _exclusive(instance)
+        instances.check_topics({each.topic: None for each in wanted})
         bodies.require_known(wanted, partition_counts(context))
         if wanted:
             await instances.move(instance.consumer.assign, wanted)
@@ -212,7 +214,7 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
         bytes_max = context.limits.consumer_answer_bytes_max
         if 0 < asked_bytes < bytes_max:
             bytes_max = asked_bytes
-        body = await read(instances, instance, request, wait_s, bytes_max)
+        body = await read(context, instances, instance, request, wait_s, bytes_max)
     return Response(body, media_type=media_type)
 
 
@@ -303,8 +305,7 @@ def _route(
     parameters: tuple[Parameter, ...] = (),
     description: str = "",
 ) -> Route:
-    """One route. Reading records counts as a change, because it moves the instance; other GETs only keep it alive."""
-    only_looks = method == "GET" and not path.endswith("/records")
+    """One route. A GET counts as a change too: it keeps the instance alive, and a read of records moves it."""
     places = (_GROUP_PARAMETER,) if path == _GROUP else (_GROUP_PARAMETER, _INSTANCE_PARAMETER)
     return Route(
         method,
@@ -312,7 +313,7 @@ def _route(
         _as_the_proxy(work, [each.name for each in parameters]),
         summary,
         _TAG,
-        guard="read" if only_looks else "change",
+        guard="change",
         operation=Operation.READ,
         parameters=(*places, *parameters),
         body=body,

@@ -311,14 +311,16 @@ class CsvUpload:
     async def go_on(self) -> AsyncIterator[UploadProgress]:
         """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
         batch: list[CsvRow] = []
-        rows_max = self._context.limits.csv_rows_per_batch
+        batch_chars = 0
+        limits = self._context.limits
         while True:
             for row in self._held:
                 batch.append(row)
-                if len(batch) >= rows_max:
+                batch_chars += len(row.cells) + sum(map(len, row.cells))
+                if len(batch) >= limits.csv_rows_per_batch or batch_chars >= limits.csv_batch_chars_max:
                     await self._write(batch)
                     yield self.progress
-                    batch = []
+                    batch, batch_chars = [], 0
             if self._is_at_end:
                 break
             self._held = await self._next_piece()

@@ -92,6 +92,7 @@ ROUTES: Final = (
         events,
         "Cluster events as server-sent events",
         "Administration",
+        is_about_cluster=True,
         parameters=(
             Parameter(
                 "kinds",

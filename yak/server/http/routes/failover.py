@@ -358,8 +358,8 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
 
 def stop_this_broker(context: Context) -> None:
     """Like SIGTERM: leaders are moved away, the logs are flushed, the process ends."""
-    shutdown = context.broker.shutdown
-    if shutdown.is_stopping or shutdown.is_draining or context.parts.get(_ASKED):
+    broker = context.broker
+    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_ASKED):
         return  # a second SIGTERM would end the process at once
     context.parts[_ASKED] = True
 

@@ -82,7 +82,7 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
     external = await context.part(ExternalBrokers).read()
     image = broker.image
-    is_current = broker.metadata.store_lost_ms is None and broker.metadata.lifecycle.state is LifecycleState.ACTIVE
+    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     told_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
     brokers = external.brokers.values()
     show = partial(changes_json, image, brokers, since_ms, now_ms, told_ms, for_brokers=for_brokers)

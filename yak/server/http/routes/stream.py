@@ -21,7 +21,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import INT64_MAX, query_text
+from yak.server.http.bodies import INT64_MAX, in_thread, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
@@ -36,12 +36,18 @@ TOPICS_MAX: Final = 16
 _MEDIA_TYPE: Final = "text/event-stream"
 CHUNK_BYTES: Final = 60 * 1024
 """Of one fetch: small, since each stream may hold one for each broker. A broker sends this little in one piece."""
+EVENTS_MAX: Final = 500
+IDS_BYTES_MAX: Final = 256 * 1024
+"""Of one write: its events, and their ids. Rendering takes about a millisecond of the loop."""
 _WAIT_MS: Final = 5_000
 _TROUBLE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 1.0
-_NO_BOUND: Final = 2**31
 RETRY_MS: Final = 2_000
-_POSITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249}):((?:[0-9]{1,10}=[0-9]{1,19},?)+)", re.ASCII)
+_MARK: Final = -1
+"""Stands for the offset that differs between the ids of a write; no position is negative."""
+_OFFSET: Final = "[0-9]{1,10}=[0-9]{1,19}"
+_POSITION: Final = re.compile(f"([a-zA-Z0-9._-]{{1,249}}):({_OFFSET}(?:,{_OFFSET})*)", re.ASCII)
+"""With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
 
 
 async def stream(context: Context, request: Request) -> Response:
@@ -111,12 +117,14 @@ async def first_positions(
         if all(place in resumed for place in places):
             positions.update((place, resumed[place]) for place in places)
             continue
+        # partitions that the event id lacks were added after the event: the client has none of their records
+        is_earliest = from_start or any(place in resumed for place in places)
         for place, facts in zip(places, await facts_of(context, topic), strict=True):
-            at = facts.log_start_offset if from_start else facts.high_watermark
+            at = facts.log_start_offset if is_earliest else facts.high_watermark
             if place in resumed:
                 at = resumed[place]
             elif at is None:
-                at = await list_offset(context, place, EARLIEST if from_start else LATEST)
+                at = await list_offset(context, place, EARLIEST if is_earliest else LATEST)
             positions[place] = at
     return positions
 
@@ -140,7 +148,7 @@ def read_event_id(text: str) -> dict[TopicPartition, int]:
             raise Problem(
                 400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
             )
-        for pair in found[2].strip(",").split(","):
+        for pair in found[2].split(","):
             number, _, offset = pair.partition("=")
             positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
     return positions
@@ -186,11 +194,10 @@ class RecordStream:
             await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
     def _render(self, chunk: _Chunk) -> bytes:
-        lines = []
-        head = f"event: {chunk.name}\n" if chunk.name else ""
-        for offset, text in chunk.events:
-            self._sent[chunk.place] = offset
-            lines.append(f"{head}id: {event_id(self._sent)}\ndata: {text}\n\n")
+        self._sent[chunk.place] = _MARK
+        before, _, after = event_id(self._sent).partition(f"={_MARK}")
+        head = f"event: {chunk.name}\nid: {before}" if chunk.name else f"id: {before}"
+        lines = [f"{head}={offset}{after}\ndata: {text}\n\n" for offset, text in chunk.events]
         self._sent[chunk.place] = chunk.next_offset
         return "".join(lines).encode()
 
@@ -239,12 +246,14 @@ class RecordStream:
             self._pump_ended.set()
 
     async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
-        """Fetch once; False after an error that may be transient."""
+        """Fetch once; False after an error that may be transient. Raises _Over for a client that may not read."""
         try:
             answer = await self._context.broker_client.ask(
                 FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
-        except Problem:
+        except Problem as problem:
+            if problem.status == 403:
+                raise _Over(problem) from None
             return False
         is_well = answer.error_code is ErrorCode.none
         for topic in answer.responses:
@@ -255,6 +264,8 @@ class RecordStream:
                         await self._give(place, found.records)
                 elif found.error_code is ErrorCode.offset_out_of_range:
                     is_well = await self._skip_to_what_there_is(place) and is_well
+                elif found.error_code is ErrorCode.topic_authorization_failed:
+                    raise _Over(kafka_problem(found.error_code, f"topic {place.topic!r}"))
                 else:
                     is_well = False
         return is_well
@@ -285,17 +296,30 @@ class RecordStream:
         offset = self._fetch_at[place]
         show = partial(self._show, place, data, offset)
         try:
-            chunk = show() if is_quick(data) else await trio.to_thread.run_sync(show)
+            chunk = show() if is_quick(data) else await in_thread(self._context, show)
         except Problem as problem:  # an unreadable batch
             chunk = self._gap(place, int(problem.more["next_offset"]), problem.message)
+        # to the end of the order: the leader fills its next answer with the first partitions of the request (KIP-74)
+        del self._fetch_at[place]
         self._fetch_at[place] = chunk.next_offset
-        await self._to_listener.send(chunk)
+        count = max(1, min(EVENTS_MAX, IDS_BYTES_MAX // len(event_id(self._sent))))
+        for start in range(0, len(chunk.events), count):
+            events = chunk.events[start : start + count]
+            is_last = start + count >= len(chunk.events)
+            await self._to_listener.send(
+                chunk._replace(events=events, next_offset=chunk.next_offset if is_last else events[-1][0])
+            )
+        if not chunk.events:  # holes and control batches
+            await self._to_listener.send(chunk)
 
     def _show(self, place: TopicPartition, data: bytes, offset: int) -> _Chunk:
-        limit = self._context.limits.decompressed_bytes_max
-        answer_bytes_max = self._context.limits.answer_bytes_max
+        limits = self._context.limits
         read: Read = walk_from(
-            data, offset, records_max=_NO_BOUND, bytes_max=answer_bytes_max, decompressed_bytes_max=limit
+            data,
+            offset,
+            records_max=limits.records_per_request_max,
+            bytes_max=limits.answer_bytes_max,
+            decompressed_bytes_max=limits.decompressed_bytes_max,
         )
         fields = f'"topic":"{place.topic}","partition":{place.partition},'
         events = [(record.offset + 1, record_json(record, self._form, fields)) for record in read.records]

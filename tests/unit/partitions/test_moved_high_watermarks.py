@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yak.cluster.broker_lifecycle import BrokerLifecycle
-from yak.partitions import high_watermark_reports
+from yak.cluster.high_watermark_sender import HighWatermarkSender
+from yak.partitions import moved_high_watermarks
 from yak.sim.rig import Rig
 
 BOUND = 4
@@ -13,12 +13,12 @@ PARTITIONS = 3 * BOUND + 1
 
 
 def test_report_of_many_moved_high_watermarks_takes_several_turns(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(high_watermark_reports, "PARTITIONS_A_REPORT", BOUND)
+    monkeypatch.setattr(moved_high_watermarks, "PARTITIONS_A_REPORT", BOUND)
     rig = Rig()
     rig.create_topic("many", partitions=PARTITIONS)
     rig.run_for(2_000)
     noted: list[list[int]] = [[]]
-    real, step = BrokerLifecycle.note_high_watermark, rig.node.broker.step
+    real, step = HighWatermarkSender.note, rig.node.broker.step
 
     def note(self, topic_id, partition, *rest):
         noted[-1].append(partition)
@@ -28,7 +28,7 @@ def test_report_of_many_moved_high_watermarks_takes_several_turns(monkeypatch: p
         noted.append([])
         return step(event, now_ms)
 
-    monkeypatch.setattr(BrokerLifecycle, "note_high_watermark", note)
+    monkeypatch.setattr(HighWatermarkSender, "note", note)
     rig.node.broker.step = stepped
     for partition in range(PARTITIONS):
         rig.produce("many", [b"a"], partition=partition)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from yak.cluster.high_watermarks import CALLS_AN_INTERVAL, MAX_PER_CALL, HighWatermarks
+from yak.cluster.high_watermark_sender import CALLS_AN_INTERVAL, MAX_PER_CALL, HighWatermarkSender
 from yak.ports.metadata_store import StoreOutcome
 
 TOPIC = UUID(int=1)
@@ -23,7 +23,7 @@ class Session:
 
 def test_report_of_many_partitions_is_sent_in_several_bounded_calls_within_an_interval():
     session = Session()
-    reports = HighWatermarks(session, INTERVAL_MS)
+    reports = HighWatermarkSender(session, INTERVAL_MS)
     count = 2 * MAX_PER_CALL + 1
     for partition in range(count):
         reports.note(TOPIC, partition, 3, partition, {1: 9})

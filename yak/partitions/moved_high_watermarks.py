@@ -1,25 +1,25 @@
-"""Reports of moved high watermarks to the metadata store, with the log ends of the replicas."""
+"""Partitions whose high watermark moved, some of which each turn hands on for the report to the metadata store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from yak.cluster.broker_lifecycle import BrokerLifecycle
+from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.core.context import Context
 from yak.replication.partition import Partition
 
 REPORT_INTERVAL_MS = 200
 """High watermarks are reported to the store at most five times a second, unless very many moved."""
-PARTITIONS_A_REPORT, NEXT_REPORT_MS = 250, 25
-"""The high watermarks that one turn collects: about 1 ms. The others follow after the pause."""
+PARTITIONS_A_REPORT, NEXT_REPORT_MS = 100, 10
+"""The high watermarks that one turn collects: less than 1 ms. The others follow after the pause."""
 
 
-class HighWatermarkReports:
+class MovedHighWatermarks:
     """The partitions whose high watermark moved since the last report."""
 
-    def __init__(self, context: Context, lifecycle: BrokerLifecycle, on_time: Callable[[], None]) -> None:
-        self._context, self._lifecycle, self._on_time = context, lifecycle, on_time
+    def __init__(self, context: Context, sender: HighWatermarkSender, on_time: Callable[[], None]) -> None:
+        self._context, self._sender, self._on_time = context, sender, on_time
         """`on_time` sends what is due."""
         self.moved: dict[Partition, None] = {}
 
@@ -49,7 +49,7 @@ class HighWatermarkReports:
             ends = partition.log_end_offsets()
             if (partition.high_watermark, ends) != partition.reported:
                 partition.reported = (partition.high_watermark, ends)
-                self._lifecycle.note_high_watermark(
+                self._sender.note(
                     partition.topic_id,
                     partition.topic_partition.partition,
                     partition.leader_epoch,

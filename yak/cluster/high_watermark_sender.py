@@ -1,4 +1,4 @@
-"""Reports high watermarks and log ends to the store, for display and as a lower bound to check against.
+"""Sends high watermarks and log ends to the store, for display and as a lower bound to check against.
 
 The log remains the authority.
 """
@@ -17,7 +17,7 @@ CALLS_AN_INTERVAL = 4
 """Calls within one interval while more values changed than a call takes."""
 
 
-class HighWatermarks:
+class HighWatermarkSender:
     """The newest values not reported yet; one call is under way at a time."""
 
     def __init__(self, session: StoreSession, interval_ms: int) -> None:

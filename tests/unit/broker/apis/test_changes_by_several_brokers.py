@@ -1,0 +1,187 @@
+"""Changes that clients request of several brokers, one of which does not know yet what another has acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Pending
+
+ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
+TOPIC = 2
+SET, DELETE, APPEND = 0, 1, 2
+RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
+
+
+@pytest.fixture
+def rig() -> ClusterRig:
+    made = ClusterRig()
+    made.create_topic("orders", retention_ms="4000")
+    return made
+
+
+def begin(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> Pending:
+    """Set a config of the topic by one broker, or remove it."""
+    config = {"name": name, "config_operation": DELETE if value is None else operation, "value": value}
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [config]}
+    return rig.begin(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+
+
+def alter(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
+    pending = begin(rig, node_id, name, value, operation)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.none
+
+
+def alter_behind(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
+    """Do it by a broker that gets newer records only after it has taken the request."""
+    pending = begin(rig, node_id, name, value, operation)
+    rig.run_for(100)
+    hear(rig, node_id)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.none
+
+
+def hear(rig: ClusterRig, node_id: int) -> None:
+    line = rig.nodes[node_id - 1].store_line
+    line.is_deaf = False
+    line.store_moved()
+
+
+def configs(rig: ClusterRig) -> dict[str, str]:
+    return rig.cluster.store.state.configs.get("topic:orders", {})
+
+
+def test_config_set_by_a_broker_with_an_older_image_keeps_one_that_another_broker_acknowledged(rig):
+    rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, SEGMENT, "60000")
+    alter_behind(rig, 2, RETENTION, "5000")
+    assert configs(rig) == {RETENTION: "5000", SEGMENT: "60000"}
+
+
+def test_configs_set_at_the_same_time_are_both_set(rig):
+    first, second = begin(rig, 1, SEGMENT, "60000"), begin(rig, 2, RETENTION, "5000")
+    rig.run_until(lambda: first.is_done and second.is_done)
+    assert configs(rig) == {RETENTION: "5000", SEGMENT: "60000"}
+
+
+@pytest.mark.parametrize(("elsewhere", "here"), [("9000", "4000"), (None, "4000")])
+def test_value_that_an_older_image_has_already_is_set_again(rig, elsewhere, here):
+    rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, RETENTION, elsewhere)
+    alter_behind(rig, 2, RETENTION, here)
+    assert configs(rig) == {RETENTION: here}
+
+
+def test_config_that_an_older_image_lacks_is_removed(rig):
+    rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, SEGMENT, "60000")
+    alter_behind(rig, 2, SEGMENT, None)
+    assert configs(rig) == {RETENTION: "4000"}
+
+
+def test_alter_configs_by_a_broker_with_an_older_image_removes_what_another_broker_set(rig):
+    rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, SEGMENT, "60000")
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [{"name": RETENTION, "value": "4000"}]}
+    pending = rig.begin(2, ALTER_CONFIGS, 2, resources=[resource], validate_only=False)
+    rig.run_for(100)
+    hear(rig, 2)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.none
+    assert configs(rig) == {RETENTION: "4000"}
+
+
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_list_is_extended_from_the_newest_one(metadata):
+    rig = ClusterRig(metadata=metadata)
+    rig.create_topic("orders")
+    if metadata == "redis":
+        rig.nodes[1].store_line.is_deaf = True
+    alter(rig, 1, THROTTLED, "0:1", APPEND)
+    if metadata == "redis":
+        alter_behind(rig, 2, THROTTLED, "0:2", APPEND)
+    else:
+        alter(rig, 2, THROTTLED, "0:2", APPEND)
+    assert configs(rig) == {THROTTLED: "0:1,0:2"}
+
+
+def test_list_is_not_extended_while_the_store_is_away(rig):
+    rig.cluster.stop_store()
+    rig.run_for(100)
+    pending = begin(rig, 1, THROTTLED, "0:1", APPEND)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.request_timed_out
+
+
+def test_change_without_effect_writes_no_record(rig):
+    before = rig.cluster.store.state.cluster["mo"]
+    alter(rig, 1, RETENTION, "4000")
+    assert rig.cluster.store.state.cluster["mo"] == before
+
+
+# ---------------------------------------------------------------------------------------------------- quotas and ACLs
+
+
+def test_quota_that_an_older_image_has_already_is_set_again(rig):
+    def set_quota(node_id: int, value: float) -> Pending:
+        op = {"key": "producer_byte_rate", "value": value, "remove": value == 0}
+        entry = {"entity": [{"entity_type": "user", "entity_name": "ann"}], "ops": [op]}
+        return rig.begin(node_id, ALTER_CLIENT_QUOTAS, 1, entries=[entry], validate_only=False)
+
+    def finish(pending: Pending) -> None:
+        rig.run_until(lambda: pending.is_done)
+        assert pending.answer.entries[0].error_code == ErrorCode.none
+
+    finish(set_quota(1, 1000.0))
+    rig.run_for(100)
+    rig.nodes[1].store_line.is_deaf = True
+    finish(set_quota(1, 2000.0))
+    behind = set_quota(2, 1000.0)
+    rig.run_for(100)
+    hear(rig, 2)
+    finish(behind)
+    assert rig.cluster.store.state.configs["quota:user=ann"] == {"producer_byte_rate": "1000.0"}
+
+
+PATTERN = {"resource_type": 2, "resource_name": "orders", "resource_pattern_type": 3}
+ENTRY = {"principal": "User:ann", "host": "*", "operation": 3, "permission_type": 3}
+FILTER = {"resource_type_filter": 2, "resource_name_filter": "orders", "pattern_type_filter": 3}
+FILTER |= {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
+
+
+@pytest.fixture
+def acl_rig() -> ClusterRig:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    return ClusterRig(settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
+
+
+def begin_acl(rig: ClusterRig, node_id: int, *, delete: bool = False) -> Pending:
+    if delete:
+        return rig.begin(node_id, DELETE_ACLS, 3, filters=[FILTER])
+    return rig.begin(node_id, CREATE_ACLS, 3, creations=[PATTERN | ENTRY])
+
+
+def finish_acl(rig: ClusterRig, pending: Pending) -> None:
+    rig.run_until(lambda: pending.is_done)
+    rows = pending.answer.results if hasattr(pending.answer, "results") else pending.answer.filter_results
+    assert rows[0].error_code == ErrorCode.none
+
+
+@pytest.mark.parametrize("delete_last", [False, True])
+def test_acls_are_as_the_last_of_two_brokers_acknowledged(acl_rig, delete_last):
+    rig = acl_rig
+    if not delete_last:
+        finish_acl(rig, begin_acl(rig, 1))
+        rig.run_for(100)
+    rig.nodes[1].store_line.is_deaf = True
+    finish_acl(rig, begin_acl(rig, 1, delete=not delete_last))
+    behind = begin_acl(rig, 2, delete=delete_last)
+    rig.run_for(100)
+    hear(rig, 2)
+    finish_acl(rig, behind)
+    left = list(rig.cluster.store.state.configs.get("acl:TOPIC,LITERAL,orders", ()))
+    assert left == ([] if delete_last else ["ALLOW,READ,*,User:ann"])
+    if delete_last:
+        assert len(behind.answer.filter_results[0].matching_acls) == 1

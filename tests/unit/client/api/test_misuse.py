@@ -1,0 +1,68 @@
+"""Arguments that no producer or consumer can have: a UsageError at the call, never another exception or a silent change."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from yak.client.api.consumer import Consumer
+from yak.client.api.producer import Producer
+from yak.errors import UsageError
+from yak.ids import TopicPartition
+
+NOWHERE = "127.0.0.1:1"
+PLACE = TopicPartition("t", 0)
+
+
+@pytest.fixture(scope="module")
+def producer() -> Iterator[Producer]:
+    made = Producer(NOWHERE, _is_known=True)
+    yield made
+    made.abandon(0.0)
+
+
+@pytest.fixture(scope="module")
+def consumer() -> Iterator[Consumer]:
+    made = Consumer(NOWHERE, group_id="g", timeout=0.1, _is_known=True)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition": -1},
+        {"partition": -5},
+        {"partition": 1 << 40},
+        {"partition": "1"},
+        {"timestamp_ms": -1},
+        {"timestamp_ms": 1 << 70},
+        {"headers": ["a"]},
+        {"headers": {"a": "\ud800"}},
+        {"headers": [(b"a", b"1")]},
+        {"headers": {None: "1"}},
+    ],
+)
+def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        producer.send("t", 1, **options)
+    assert caught.value.code == "usage"
+    assert len(producer) == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.commit({PLACE: -1}),
+        lambda consumer: consumer.commit({PLACE: 3, TopicPartition("t", 1): -5}),
+        lambda consumer: consumer.commit({PLACE: 1 << 70}),
+        lambda consumer: consumer.commit({PLACE: "3"}),
+        lambda consumer: consumer.poll(0.0, 0),
+        lambda consumer: consumer.poll(0.0, -1),
+        lambda consumer: consumer.offset_for_time(PLACE, 1 << 70),
+    ],
+)
+def test_call_with_a_number_out_of_range_is_refused(consumer: Consumer, call: Callable[[Consumer], object]) -> None:
+    with pytest.raises(UsageError) as caught:
+        call(consumer)
+    assert caught.value.code == "usage"

@@ -1,0 +1,165 @@
+"""Scripts of the metadata store: the ISR changes as a leader proposes, or a replica that has no usable log leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
+from yak.metadata_store.checks import (
+    Refused,
+    Value,
+    append_changes,
+    change_of,
+    check_broker,
+    check_size,
+    has_node,
+    is_current,
+    kept_all,
+    min_isr,
+    next_elr,
+)
+from yak.metadata_store.reassignments import complete
+
+if TYPE_CHECKING:
+    from yak.metadata_store.state import StoreState
+
+
+def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """The leader changes ISRs, each by compare and set; a reassignment with all targets in the ISR is completed."""
+    check_broker(state, a)
+    check_size(a)
+    results, changes = [], []
+    for item in a["partitions"]:
+        partition = state.partitions.get((item["topic_id"], item["partition"]))
+        if partition is None:
+            results.append({"code": "NO_TOPIC"})
+            continue
+        more: dict[str, Any] = {"code": "OK"}
+        try:
+            if not _is_repeat(a, item, partition):
+                _alter_isr(state, a, item, partition)
+                changes.append(change_of(item["topic_id"], partition))
+        except Refused as refusal:
+            more = {"code": refusal.code} | refusal.value
+        results.append(change_of(item["topic_id"], partition) | more)
+    append_changes(state, changes, now_ms)
+    return {"results": results}
+
+
+def _is_repeat(a: Mapping[str, Any], item: Mapping[str, Any], partition: dict[str, Any]) -> bool:
+    """Whether this call was done before; refuses a caller that does not lead, or has another partition epoch."""
+    if partition["partition_epoch"] == item["partition_epoch"] + 1 and partition["nonce"] == item["nonce"] != "":
+        return True
+    if partition["leader"] != a["node_id"] or partition["leader_epoch"] != item["leader_epoch"]:
+        raise Refused("FENCED_LEADER_EPOCH")
+    if partition["partition_epoch"] != item["partition_epoch"]:
+        raise Refused("INVALID_UPDATE_VERSION")
+    return False
+
+
+def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], partition: dict[str, Any]) -> None:
+    isr = parse_isr(item["isr"])
+    replicas = parse_nodes(partition["replicas"])
+    if not has_node(isr, a["node_id"]):
+        raise Refused("INELIGIBLE_REPLICA", message="the leader is not in the new ISR")
+    if len({member.node_id for member in isr}) != len(isr):
+        raise Refused("INELIGIBLE_REPLICA", message="a replica is in the new ISR twice")
+    inside = parse_isr(partition["isr"])
+    for member in isr:
+        # a stopping broker may stay in the ISR until it is gone, but not join it (KIP-841)
+        states = ("ACTIVE", "STOPPING") if member in inside else ("ACTIVE",)
+        if member.node_id not in replicas or not is_current(state, member, *states):
+            raise Refused("INELIGIBLE_REPLICA", message=f"replica {member.node_id}@{member.broker_epoch}")
+    minimum = min(item["min_isr"], min_isr(state, item["topic_id"], partition["leader"], replicas))
+    elr = next_elr(state, partition, isr, minimum)
+    partition |= {"isr": format_isr(isr), "elr": elr, "nonce": item["nonce"]}
+    partition["partition_epoch"] += 1
+    complete(state, partition)
+
+
+def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Raise the partition epoch, so that an older pending change must fail."""
+    check_broker(state, a)
+    partition = state.partitions.get((a["topic_id"], a["partition"]))
+    if partition is None:
+        raise Refused("NO_TOPIC")
+    try:
+        repeated = _is_repeat(a, a, partition)
+    except Refused as refusal:
+        raise Refused(refusal.code, **change_of(a["topic_id"], partition)) from None
+    if not repeated:
+        partition["partition_epoch"] += 1
+        partition["nonce"] = a["nonce"]
+        append_changes(state, [change_of(a["topic_id"], partition)], now_ms)
+    return change_of(a["topic_id"], partition)
+
+
+def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
+    """Remove a broker whose log directory failed, or (`lost`) whose log is gone and no longer counts."""
+    check_broker(state, a)
+    check_size(a)
+    codes, changes = [], []
+    for item in a["partitions"]:
+        partition = state.partitions.get((item["topic_id"], item["partition"]))
+        if partition is None:
+            codes.append("NO_TOPIC")
+            continue
+        code, has_changed = _leave(state, a["node_id"], item, partition)
+        codes.append(code)
+        if has_changed:
+            changes.append(change_of(item["topic_id"], partition))
+    append_changes(state, changes, now_ms)
+    return {"codes": codes}
+
+
+def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
+    isr, elr = parse_isr(partition["isr"]), parse_isr(partition["elr"])
+    is_member = has_node(isr, node_id)
+    if not is_member and not has_node(elr, node_id):
+        if item["lost"]:
+            _void_changes_under_way(partition)
+        return "OK", item["lost"]
+    if not is_member and not item["lost"]:
+        return "OK", False
+    rest = _without(isr, node_id)
+    if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
+        return "LAST_MEMBER", False
+    kept = partition["elr"]
+    if is_member:
+        replicas = parse_nodes(partition["replicas"])
+        kept = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
+    if item["lost"]:
+        kept = format_isr(_without(parse_isr(kept), node_id))
+    partition |= {"isr": format_isr(rest), "elr": kept}
+    _void_changes_under_way(partition)
+    if partition["leader"] == node_id:
+        partition["leader"] = -1
+        partition["leader_epoch"] += 1
+    return "OK", True
+
+
+def _void_changes_under_way(partition: dict[str, Any]) -> None:
+    """Raise the partition epoch: otherwise a leader that judged by the lost log could still bring it into the ISR."""
+    partition["nonce"] = ""
+    partition["partition_epoch"] += 1
+
+
+def _is_last(
+    state: StoreState, node_id: int, members: tuple[tuple[IsrMember, ...], tuple[IsrMember, ...]], *, is_lost: bool
+) -> bool:
+    """Whether no other replica could lead.
+
+    An ISR or ELR member that may have lost data does not replace the last one that has everything.
+    """
+    isr, elr = members
+    rest = _without(isr, node_id)
+    may_elr_lead = any(kept_all(state, each) for each in _without(elr, node_id))
+    if not rest:
+        return not (is_lost and may_elr_lead)
+    mine = next(each for each in (*isr, *elr) if each.node_id == node_id)
+    return kept_all(state, mine) and not may_elr_lead and not any(kept_all(state, each) for each in rest)
+
+
+def _without(members: tuple[IsrMember, ...], node_id: int) -> tuple[IsrMember, ...]:
+    return tuple(member for member in members if member.node_id != node_id)
