@@ -26,7 +26,10 @@ PANELS = (WHAT, START, STOP, OUTPUT, CONNECTION)
 
 
 class Bundle:
-    """The base of dataclasses whose fields are options that several commands share, as one parameter of each."""
+    """The base of dataclasses whose fields are options, as one parameter of each command that has them.
+
+    A field whose default is a tuple is an option that may be repeated. A field that is not `Annotated` is no option.
+    """
 
 
 @dataclass(slots=True)
@@ -112,10 +115,27 @@ def _is_bundle(parameter: inspect.Parameter) -> bool:
 
 
 def _unbundled(bundle: Any) -> list[inspect.Parameter]:
-    """A parameter for each option of a bundle."""
-    hints = get_type_hints(bundle, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(f.name, keyword, default=f.default, annotation=hints[f.name]) for f in fields(bundle)]
+    """A parameter for each option of a bundle. Typer knows lists of any length, and no such tuples."""
+    hints, keyword = get_type_hints(bundle, include_extras=True), inspect.Parameter.KEYWORD_ONLY
+    found = []
+    for each in fields(bundle):
+        hint, default = hints[each.name], each.default
+        if get_origin(hint) is not Annotated:
+            continue
+        if isinstance(default, tuple):
+            hint, default = Annotated[list[str] | None, *hint.__metadata__], None
+        found.append(inspect.Parameter(each.name, keyword, default=default, annotation=hint))
+    return found
+
+
+def _bundled(bundle: Any, values: dict[str, Any]) -> Any:
+    """A bundle with its options' values, which are taken out of `values`."""
+    given = {each.name: values.pop(each.name) for each in _unbundled(bundle)}
+    return bundle(**{name: tuple(value or ()) if _is_many(bundle, name) else value for name, value in given.items()})
+
+
+def _is_many(bundle: Any, name: str) -> bool:
+    return isinstance(bundle.__dataclass_fields__[name].default, tuple)
 
 
 def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"]) -> Callable[..., object]:
@@ -137,7 +157,7 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
         g = options.Globals.resolve(before.overlaid_by(after), writes_contexts=leaf.writes_contexts)
         made.append(g)
         for name, bundle in bundles.items():
-            values[name] = bundle(**{each.name: values.pop(each.name) for each in fields(bundle)})
+            values[name] = _bundled(bundle, values)
         return leaf.function(g, **values)
 
     parameters = [

@@ -8,6 +8,8 @@ from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.local.bench.fleet import Fleet, LocalFleet
 from yak.local.bench.replication import (
+    MIN_ISR,
+    REPLICAS,
     Figure,
     Measurable,
     ReplicationBench,
@@ -66,12 +68,12 @@ def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: Replicat
         if g.output in ("csv", "raw"):
             g.out.table([row(figure) | {"value": round(figure.value, 6)} for figure in figures], COLUMNS)
         else:
-            g.out.object(document(figures, settings, facts))
+            g.out.object(document(figures, facts))
         return
     for text in layout([row(figure) for figure in figures], COLUMNS):
         g.out.line(text)
     g.out.line(
-        f"  replication factor {settings.replication_factor}, min.insync.replicas {settings.min_insync_replicas}, "
+        f"  replication factor {REPLICAS}, min.insync.replicas {MIN_ISR}, "
         "acks=all, linger.ms 5 (acks: 0), no compression, one client"
     )
     g.out.line("  " + machine_line(facts))

@@ -9,7 +9,7 @@ from yak.commands.settings import closest
 from yak.commands.units import format_time
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -47,11 +47,7 @@ def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
                 "leaders_skew_percent": round(100 * (leaders - share) / share) if share and is_up else 0,
                 "replicas": replicas,
                 "under_replicated": out_of_sync,
-                **(
-                    {"size_bytes": on_disk.get(node_id) if member.state is BrokerState.ACTIVE else None}
-                    if sizes
-                    else {}
-                ),
+                **({"size_bytes": on_disk.get(node_id) if member.state is SeenState.ACTIVE else None} if sizes else {}),
             }
         )
     return rows
@@ -87,14 +83,14 @@ def _by_machine(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def _folded(mates: list[dict[str, Any]]) -> dict[str, Any]:
     """The row of a machine: ids and states together, sums of what its brokers have."""
     states = [row["state"] for row in mates]
-    up = states.count(BrokerState.ACTIVE)
+    up = states.count(SeenState.ACTIVE)
     hosts = dict.fromkeys(row["address"].rpartition(":")[0] for row in mates if row["address"] is not None)
     folded = {
         **mates[0],
         "id": ",".join(str(row["id"]) for row in mates),
         "address": ",".join(hosts) or None,
         "role": mates[0]["role"] if len({row["role"] for row in mates}) == 1 else None,
-        "state": states[0] if len(set(states)) == 1 else f"{up} of {len(mates)} {BrokerState.ACTIVE}",
+        "state": states[0] if len(set(states)) == 1 else f"{up} of {len(mates)} {SeenState.ACTIVE}",
         "controller": any(row["controller"] for row in mates),
         "leaders_skew_percent": round(sum(row["leaders_skew_percent"] for row in mates) / max(up, 1)),
     }

@@ -43,13 +43,13 @@ def describe(
     """Show one broker and its configs."""
     from yak.client.admin import Admin
     from yak.commands.broker_views import broker_rows, find_broker
-    from yak.view.broker_state import BrokerState
+    from yak.view.broker_state import SeenState
 
     admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     row = find_broker(broker_rows(admin, sizes=True), node_id)
     configs = [
         {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
-        for each in (admin.configs("broker", str(node_id)) if row["state"] == BrokerState.ACTIVE else ())
+        for each in (admin.configs("broker", str(node_id)) if row["state"] == SeenState.ACTIVE else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
     if not g.out.for_people:
@@ -60,7 +60,7 @@ def describe(
         return
     for name, value in row.items():
         g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
-    if row["state"] != BrokerState.ACTIVE:
+    if row["state"] != SeenState.ACTIVE:
         g.out.note(f"broker {node_id} is {row['state']}: its configs cannot be read")
         return
     g.out.line()

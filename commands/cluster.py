@@ -7,7 +7,7 @@ from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.formats import counted
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> 
     g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
 
 
-GOOD_STATE = BrokerState.ACTIVE
+GOOD_STATE = SeenState.ACTIVE
 """Of a broker; also the name of its session's normal state."""
 QUORUM = "quorum"
 """What a broker of a metadata quorum reports as its store."""

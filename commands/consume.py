@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from yak.commands import interrupts
-from yak.commands.app import OUTPUT, START, STOP, WHAT, command
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command
 from yak.commands.completing import complete_group, complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -32,36 +32,68 @@ if TYPE_CHECKING:
 
 APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
 """The field order of Apache's console consumer."""
+GROUP = "As a group"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Bundle):
     """The options of one `yak consume`, as typed."""
 
     topics: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    partitions: str | None = None
-    filters: tuple[str, ...] = ()
     read_committed: bool = False
-    from_beginning: bool = False
-    offsets: tuple[str, ...] = ()
-    from_time: str | None = None
-    to_time: str | None = None
-    tail: int | None = None
-    exit_at_end: bool = False
-    max_messages: int | None = None
-    idle_ms: int | None = None
-    fields: str | None = None
-    format: str | None = None
-    json_value: bool = False
-    decoder: str | None = None
-    skip_errors: bool = False
-    stats: bool = False
     separator: str = "\t"
     with_value: bool = True
-    group: str | None = None
-    commit_every: str | None = None
-    no_commit: bool = False
+    partitions: Annotated[str | None, option("--partitions", "Only these partitions.", WHAT, metavar="0,2")] = None
+    group: Annotated[
+        str | None,
+        option(
+            "--group, -g",
+            "Read as a member of this group, and commit what is printed.",
+            GROUP,
+            metavar="GROUP",
+            autocompletion=complete_group,
+        ),
+    ] = None
+    commit_every: Annotated[
+        str | None,
+        option(
+            "--commit-every",
+            "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
+            "1s if not given. At the end too.",
+            GROUP,
+            metavar="N|DURATION",
+        ),
+    ] = None
+    no_commit: Annotated[bool, option("--no-commit", "Take part in the group, and commit nothing.", GROUP)] = False
+    filters: Annotated[
+        tuple[str, ...],
+        option("--filter", "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", WHAT, metavar="EXPR"),
+    ] = ()
+    from_beginning: Annotated[bool, option("--from-beginning", "From the first record.", START)] = False
+    offsets: Annotated[
+        tuple[str, ...], option("--offset", "start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", START, metavar="SPEC")
+    ] = ()
+    from_time: Annotated[
+        str | None, option("--from", "From this time on: ISO-8601, epoch, -15m.", START, metavar="TIME")
+    ] = None
+    tail: Annotated[int | None, option("--tail", "The last N records of each partition.", START, min=0)] = None
+    exit_at_end: Annotated[bool, option("--exit, -e", "Stop at the current end.", STOP)] = False
+    to_time: Annotated[str | None, option("--to", "Stop at this time, or at end.", STOP, metavar="TIME")] = None
+    max_messages: Annotated[int | None, option("--max-messages, -n", "Stop after N records.", STOP, min=1)] = None
+    idle_ms: Annotated[int | None, option("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)] = None
+    fields: Annotated[
+        str | None, option("--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS")
+    ] = None
+    format: Annotated[
+        str | None, option("--format", "kcat's: %t %p %o %T %k %v %h %K %S, \\n.", OUTPUT, metavar="FORMAT")
+    ] = None
+    json_value: Annotated[bool, option("--json-value", "Embed values that are JSON in -o json.", OUTPUT)] = False
+    decoder: Annotated[
+        str | None, option("--decoder", "Pass each value through this program.", OUTPUT, metavar="COMMAND")
+    ] = None
+    skip_errors: Annotated[bool, option("--skip-message-on-error", "Continue when the decoder fails.", OUTPUT)] = False
+    stats: Annotated[bool, option("--stats", "Count records on stderr every second.", OUTPUT)] = False
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """Translate Apache's `--property print.key=true` and similar ones to options of yak."""
@@ -548,7 +580,6 @@ def _start_words(request: Request) -> str:
     return "from the end, nothing being committed" if given is None else f"by {given}, nothing being committed"
 
 
-GROUP = "As a group"
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 
@@ -577,32 +608,8 @@ def consume(
         list[str] | None, option("--topic, -t", "Topic, as an option; repeatable.", WHAT, metavar="TOPIC")
     ] = None,
     regex: Annotated[bool, option("--regex, -r", "The topics are regular expressions.", WHAT)] = False,
-    partitions: Annotated[str | None, option("--partitions", "Only these partitions.", WHAT, metavar="0,2")] = None,
-    group: Annotated[
-        str | None,
-        option(
-            "--group, -g",
-            "Read as a member of this group, and commit what is printed.",
-            GROUP,
-            metavar="GROUP",
-            autocompletion=complete_group,
-        ),
-    ] = None,
-    commit_every: Annotated[
-        str | None,
-        option(
-            "--commit-every",
-            "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
-            "1s if not given. At the end too.",
-            GROUP,
-            metavar="N|DURATION",
-        ),
-    ] = None,
-    no_commit: Annotated[bool, option("--no-commit", "Take part in the group, and commit nothing.", GROUP)] = False,
-    filters: Annotated[
-        list[str] | None,
-        option("--filter", "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", WHAT, metavar="EXPR"),
-    ] = None,
+    *,
+    request: Request,
     isolation: Annotated[
         str | None,
         option(
@@ -612,34 +619,6 @@ def consume(
             metavar="LEVEL",
         ),
     ] = None,
-    from_beginning: Annotated[bool, option("--from-beginning", "From the first record.", START)] = False,
-    offset: Annotated[
-        list[str] | None, option("--offset", "start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", START, metavar="SPEC")
-    ] = None,
-    from_: Annotated[
-        str | None, option("--from", "From this time on: ISO-8601, epoch, -15m.", START, metavar="TIME")
-    ] = None,
-    tail: Annotated[int | None, option("--tail", "The last N records of each partition.", START, min=0)] = None,
-    exit_: Annotated[bool, option("--exit, -e", "Stop at the current end.", STOP)] = False,
-    to: Annotated[str | None, option("--to", "Stop at this time, or at end.", STOP, metavar="TIME")] = None,
-    max_messages: Annotated[int | None, option("--max-messages, -n", "Stop after N records.", STOP, min=1)] = None,
-    timeout_ms: Annotated[
-        int | None, option("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)
-    ] = None,
-    print_: Annotated[
-        str | None, option("--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS")
-    ] = None,
-    format_: Annotated[
-        str | None, option("--format", "kcat's: %t %p %o %T %k %v %h %K %S, \\n.", OUTPUT, metavar="FORMAT")
-    ] = None,
-    json_value: Annotated[bool, option("--json-value", "Embed values that are JSON in -o json.", OUTPUT)] = False,
-    decoder: Annotated[
-        str | None, option("--decoder", "Pass each value through this program.", OUTPUT, metavar="COMMAND")
-    ] = None,
-    skip_message_on_error: Annotated[
-        bool, option("--skip-message-on-error", "Continue when the decoder fails.", OUTPUT)
-    ] = False,
-    stats: Annotated[bool, option("--stats", "Count records on stderr every second.", OUTPUT)] = False,
     read_committed: Annotated[bool, option("--read-committed", "", WHAT, hidden=True)] = False,
     isolation_level: Annotated[str | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
     properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
@@ -654,28 +633,11 @@ def consume(
     apply only to partitions without a committed offset.
     """
     names = (*(topics or ()), *(topic or ()))
-    request = Request(
+    request = replace(
+        request,
         topics=names,
         patterns=(names if regex else ()) + ((f"^(?:{include})$",) if include else ()),
-        partitions=partitions or partition_alias,
-        filters=tuple(filters or ()),
+        partitions=request.partitions or partition_alias,
         read_committed=read_committed or _is_read_committed(isolation or isolation_level or ISOLATION_LEVELS[0]),
-        from_beginning=from_beginning,
-        offsets=tuple(offset or ()),
-        from_time=from_,
-        to_time=to,
-        tail=tail,
-        exit_at_end=exit_,
-        max_messages=max_messages,
-        idle_ms=timeout_ms,
-        fields=print_,
-        format=format_,
-        json_value=json_value,
-        decoder=decoder,
-        skip_errors=skip_message_on_error,
-        stats=stats,
-        group=group,
-        commit_every=commit_every,
-        no_commit=no_commit,
     )
     return run(g, request.with_properties(tuple(properties or ())))

@@ -14,6 +14,7 @@ from yak.commands.output import layout, to_json
 from yak.commands.parameters import argument, option
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
+from yak.ids import INTERNAL_TOPICS
 from yak.plain_text import one_line
 from yak.view.formats import counted
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
@@ -355,7 +356,6 @@ def isr(
     Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are
     counted but not shown, except with --internal or by name.
     """
-    from yak.protocol.topic_names import INTERNAL_TOPICS
     from yak.view.partition_state import Conditions
 
     conditions = Conditions(offline, under_min_isr, at_min_isr, under_replicated)
@@ -382,8 +382,6 @@ def isr(
 
 
 def _internal(partitions: "tuple[PartitionReplicas, ...]") -> int:
-    from yak.protocol.topic_names import INTERNAL_TOPICS
-
     return sum(each.topic in INTERNAL_TOPICS for each in partitions)
 
 

@@ -1,5 +1,6 @@
 """`yak node`: changes single brokers of a cluster of `yak up`, and removes a broker of any cluster."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from yak.commands.app import STOP, WHAT, CommandGroup
@@ -49,27 +50,21 @@ node.command("remove", examples=("yak node remove 3", "yak node remove 3 -b h1:9
 def kill(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Kill a broker with SIGKILL, as a crash does."""
     cluster = _changeable(g, data_dir, "yak node kill")
-    for each in _nodes(cluster, node_id, machine):
-        cluster.kill(each)
-    _show(g, cluster, node_id)
+    _change(g, cluster, node_id, cluster.kill, machine=machine)
 
 
 @node.command("pause", examples=("yak node pause 1",))
 def pause(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Stop a broker's process with SIGSTOP: its connections stay open and answer nothing."""
     cluster = _changeable(g, data_dir, "yak node pause")
-    for each in _nodes(cluster, node_id, machine):
-        cluster.pause(each)
-    _show(g, cluster, node_id)
+    _change(g, cluster, node_id, cluster.pause, machine=machine)
 
 
 @node.command("resume", examples=("yak node resume 1",))
 def resume(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: DataDir = None) -> None:
     """Continue a paused broker with SIGCONT."""
     cluster = _changeable(g, data_dir, "yak node resume")
-    for each in _nodes(cluster, node_id, machine):
-        cluster.resume(each)
-    _show(g, cluster, node_id)
+    _change(g, cluster, node_id, cluster.resume, machine=machine)
 
 
 @node.command("restart", examples=("yak node restart 1", "yak node restart 1 --hard", "yak node restart 1 --machine"))
@@ -82,9 +77,7 @@ def restart(
 ) -> None:
     """Restart a broker; start it if it is dead. With --machine those of its machine, one by one."""
     cluster = _changeable(g, data_dir, "yak node restart")
-    for each in _nodes(cluster, node_id, machine):
-        cluster.restart(each, hard=hard)
-    _show(g, cluster, node_id)
+    _change(g, cluster, node_id, lambda each: cluster.restart(each, hard=hard), machine=machine)
 
 
 def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster":
@@ -92,8 +85,12 @@ def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster
     return local_cluster(g, data_dir)
 
 
-def _nodes(cluster: "LocalCluster", node_id: int, machine: bool) -> tuple[int, ...]:
-    return cluster.mates(node_id) if machine else (node_id,)
+def _change(
+    g: Globals, cluster: "LocalCluster", node_id: int, change: Callable[[int], object], *, machine: bool
+) -> None:
+    for each in cluster.mates(node_id) if machine else (node_id,):
+        change(each)
+    _show(g, cluster, node_id)
 
 
 def _show(g: Globals, cluster: "LocalCluster", node_id: int) -> None:

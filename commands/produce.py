@@ -10,7 +10,7 @@ from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 from yak.commands import interrupts
-from yak.commands.app import OUTPUT, START, WHAT, command
+from yak.commands.app import OUTPUT, START, WHAT, Bundle, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -304,40 +304,83 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = {"0": "0", "1": "1", "all": "all", "-1": "all"}
 
 
+FILE = "From a file"
+SENDING = "How to send"
+
+
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Bundle):
     """The options of one `yak produce`, as typed."""
 
     topic: str | None = None
-    messages: tuple[str, ...] = ()
-    key: str | None = None
-    headers: tuple[str, ...] = ()
-    template: bool = False
-    partition: int | None = None
-    timestamp: str | None = None
-    file: str | None = None
-    format: str | None = None
-    key_separator: str | None = None
-    null_value: str | None = None
-    csv_key: str | None = None
-    csv_value: str = "json"
-    csv_headers: tuple[str, ...] = ()
-    csv_columns: str | None = None
-    csv_partition: str | None = None
-    csv_delimiter: str | None = None
-    csv_encoding: str = "utf-8"
-    resume: str | None = None
-    acks: str = "all"
-    compression: str = "none"
-    batch_size: str | None = None
-    linger: str | None = None
-    transactional: bool = False
-    transactional_id: str | None = None
-    rate: float | None = None
-    repeat: int = 1
-    create: bool = False
-    dry_run: bool = False
-    tee: bool = False
+    messages: Annotated[tuple[str, ...], option("--message, -m", "A value to send; repeatable.", WHAT)] = ()
+    key: Annotated[str | None, option("--key, -k", "Key of the records.", WHAT)] = None
+    headers: Annotated[
+        tuple[str, ...], option("--header, -H", "Header of the records; repeatable.", WHAT, metavar="NAME=VALUE")
+    ] = ()
+    partition: Annotated[int | None, option("--partition, -p", "Send to this partition.", WHAT, min=0)] = None
+    template: Annotated[
+        bool, option("--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT)
+    ] = False
+    timestamp: Annotated[
+        str | None, option("--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME")
+    ] = None
+    file: Annotated[str | None, option("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")] = (
+        None
+    )
+    format: Annotated[
+        str | None, option("--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT")
+    ] = None
+    key_separator: Annotated[
+        str | None, option("--key-separator, -K", "Split lines into key and value here.", FILE)
+    ] = None
+    null_value: Annotated[str | None, option("--null-value", "This text is a null value (a tombstone).", FILE)] = None
+    csv_key: Annotated[str | None, option("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")] = None
+    csv_value: Annotated[
+        str,
+        option(
+            "--csv-value", "Column of the value; json: all other columns; json:A,B: these.", FILE, metavar="COLUMN|json"
+        ),
+    ] = "json"
+    csv_headers: Annotated[
+        tuple[str, ...],
+        option("--csv-header", "Column that becomes a header; repeatable.", FILE, metavar="COLUMN=NAME"),
+    ] = ()
+    csv_columns: Annotated[
+        str | None, option("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
+    ] = None
+    csv_partition: Annotated[
+        str | None, option("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
+    ] = None
+    csv_delimiter: Annotated[
+        str | None, option("--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER")
+    ] = None
+    csv_encoding: Annotated[str, option("--csv-encoding", "Encoding of the file.", FILE, metavar="NAME")] = "utf-8"
+    resume: Annotated[
+        str | None, option("--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT")
+    ] = None
+    acks: Annotated[str, option("--acks", "Acknowledged by: 0, 1 or all.", SENDING, metavar="ACKS")] = "all"
+    compression: Annotated[
+        str, option("--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, metavar="CODEC")
+    ] = "none"
+    batch_size: Annotated[
+        str | None, option("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
+    ] = None
+    linger: Annotated[
+        str | None, option("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
+    ] = None
+    transactional: Annotated[
+        bool, option("--transactional", "All records in one transaction: written together or not at all.", SENDING)
+    ] = False
+    transactional_id: Annotated[
+        str | None,
+        option("--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"),
+    ] = None
+    rate: Annotated[float | None, option("--rate", "Records a second, at most.", SENDING, min=0.001)] = None
+    repeat: Annotated[int, option("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, min=0)] = 1
+    create: Annotated[bool, option("--create", "Create the topic if it does not exist.", START)] = False
+    dry_run: Annotated[bool, option("--dry-run", "Show the first 5 records; send nothing.", OUTPUT)] = False
+    tee: Annotated[bool, option("--tee, -T", "Copy the values to stdout too.", OUTPUT)] = False
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """Translate Apache's `--property parse.key=true --property key.separator=:` to options of yak."""
@@ -408,7 +451,7 @@ def run(g: "Globals", request: Request) -> int:
         source.skip(source.checkpoint.read() if source.checkpoint else 0)
         _prepare_topic(g, request, topic)
         producer = _open_producer(g, request)
-        sender = RecordSender(g.bootstrap_servers, topic, acks=ACKS[request.acks], producer=producer)
+        sender = RecordSender(topic, producer, acks=ACKS[request.acks])
         started = time.monotonic()
         if request.transactional:
             return _send_in_transaction(g, request, source, sender, producer, started)
@@ -632,10 +675,6 @@ def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int
     g.out.error(error)
 
 
-FILE = "From a file"
-SENDING = "How to send"
-
-
 @command(
     examples=(
         'yak produce -m "hello"',
@@ -650,74 +689,8 @@ def produce(
         str | None, argument("TOPIC", f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
     ] = None,
     topic_option: Annotated[str | None, option("--topic, -t", "Topic, as an option.", WHAT, metavar="TOPIC")] = None,
-    message: Annotated[list[str] | None, option("--message, -m", "A value to send; repeatable.", WHAT)] = None,
-    key: Annotated[str | None, option("--key, -k", "Key of the records.", WHAT)] = None,
-    header: Annotated[
-        list[str] | None, option("--header, -H", "Header of the records; repeatable.", WHAT, metavar="NAME=VALUE")
-    ] = None,
-    partition: Annotated[int | None, option("--partition, -p", "Send to this partition.", WHAT, min=0)] = None,
-    template: Annotated[
-        bool, option("--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT)
-    ] = False,
-    timestamp: Annotated[
-        str | None, option("--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME")
-    ] = None,
-    file: Annotated[
-        str | None, option("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")
-    ] = None,
-    format_: Annotated[
-        str | None, option("--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT")
-    ] = None,
-    key_separator: Annotated[
-        str | None, option("--key-separator, -K", "Split lines into key and value here.", FILE)
-    ] = None,
-    null_value: Annotated[str | None, option("--null-value", "This text is a null value (a tombstone).", FILE)] = None,
-    csv_key: Annotated[str | None, option("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")] = None,
-    csv_value: Annotated[
-        str,
-        option(
-            "--csv-value", "Column of the value; json: all other columns; json:A,B: these.", FILE, metavar="COLUMN|json"
-        ),
-    ] = "json",
-    csv_header: Annotated[
-        list[str] | None,
-        option("--csv-header", "Column that becomes a header; repeatable.", FILE, metavar="COLUMN=NAME"),
-    ] = None,
-    csv_columns: Annotated[
-        str | None, option("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
-    ] = None,
-    csv_partition: Annotated[
-        str | None, option("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
-    ] = None,
-    csv_delimiter: Annotated[
-        str | None, option("--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER")
-    ] = None,
-    csv_encoding: Annotated[str, option("--csv-encoding", "Encoding of the file.", FILE, metavar="NAME")] = "utf-8",
-    resume: Annotated[
-        str | None, option("--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT")
-    ] = None,
-    acks: Annotated[str, option("--acks", "Acknowledged by: 0, 1 or all.", SENDING, metavar="ACKS")] = "all",
-    compression: Annotated[
-        str, option("--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, metavar="CODEC")
-    ] = "none",
-    batch_size: Annotated[
-        str | None, option("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
-    ] = None,
-    linger: Annotated[
-        str | None, option("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
-    ] = None,
-    transactional: Annotated[
-        bool, option("--transactional", "All records in one transaction: written together or not at all.", SENDING)
-    ] = False,
-    transactional_id: Annotated[
-        str | None,
-        option("--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"),
-    ] = None,
-    rate: Annotated[float | None, option("--rate", "Records a second, at most.", SENDING, min=0.001)] = None,
-    repeat: Annotated[int, option("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, min=0)] = 1,
-    create: Annotated[bool, option("--create", "Create the topic if it does not exist.", START)] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Show the first 5 records; send nothing.", OUTPUT)] = False,
-    tee: Annotated[bool, option("--tee, -T", "Copy the values to stdout too.", OUTPUT)] = False,
+    *,
+    request: Request,
     request_required_acks: Annotated[str | None, option("--request-required-acks", "", WHAT, hidden=True)] = None,
     compression_codec: Annotated[str | None, option("--compression-codec", "", WHAT, hidden=True)] = None,
     properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
@@ -731,36 +704,11 @@ def produce(
     With --transactional, an error, a rejected row or Ctrl+C aborts the transaction. Readers with read_committed then
     see none of its records.
     """
-    request = Request(
+    request = replace(
+        request,
         topic=topic_option or topic,
-        messages=tuple(message or ()),
-        key=key,
-        headers=tuple(header or ()),
-        template=template,
-        partition=partition,
-        timestamp=timestamp,
-        file=file,
-        format=format_,
-        key_separator=key_separator,
-        null_value=null_value,
-        csv_key=csv_key,
-        csv_value=csv_value,
-        csv_headers=tuple(csv_header or ()),
-        csv_columns=csv_columns,
-        csv_partition=csv_partition,
-        csv_delimiter=csv_delimiter,
-        csv_encoding=csv_encoding,
-        resume=resume,
-        acks=request_required_acks or acks,
-        compression=compression_codec or compression,
-        batch_size=batch_size,
-        linger=linger,
-        transactional=transactional or transactional_id is not None,
-        transactional_id=transactional_id,
-        rate=rate,
-        repeat=repeat,
-        create=create,
-        dry_run=dry_run,
-        tee=tee,
+        acks=request_required_acks or request.acks,
+        compression=compression_codec or request.compression,
+        transactional=request.transactional or request.transactional_id is not None,
     )
     return run(g, request.with_properties(tuple(properties or ())))

@@ -1,6 +1,6 @@
 """`yak serve`: runs one broker in the foreground; `serving` evaluates its options."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, command
 from yak.commands.options import Globals
@@ -182,44 +182,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run one broker in the foreground."""
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name != "g" and value is not None}
     from yak.commands.serving import ServeFlags, run
 
-    run(
-        g,
-        ServeFlags(
-            role=role,
-            node_id=node_id,
-            rack=rack,
-            cores=cores,
-            data_dir=data_dir or [],
-            configs=configs or [],
-            properties=properties,
-            kafka_env=kafka_env,
-            min_insync_replicas=min_insync_replicas,
-            default_replication_factor=default_replication_factor,
-            as_kafka=as_kafka,
-            host=host,
-            port=port,
-            http_port=http_port,
-            no_http=no_http,
-            advertised=advertised,
-            listen=listen or [],
-            advertise=advertise or [],
-            metadata=metadata,
-            voters=voters,
-            cluster_secret_file=cluster_secret_file,
-            users_file=users_file,
-            project_redis=project_redis,
-            redis_url=redis_url,
-            redis_timeout=redis_timeout,
-            allow_unsafe_redis=allow_unsafe_redis,
-            followers=followers,
-            followers_timeout=followers_timeout,
-            lease_time=lease_time,
-            renew_interval=renew_interval,
-            ready_file=ready_file,
-            dry_run=dry_run,
-            log_format=log_format,
-            log_level=log_level,
-        ),
-    )
+    run(g, ServeFlags(**given))

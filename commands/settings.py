@@ -34,15 +34,24 @@ FALSE_WORDS = ("", "0", "false", "no", "off")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its name in files, its flag, its variable, other programs' variables for it, and its default."""
+    """One setting: its name in files, its default, other programs' variables for it, and its flag if named otherwise."""
 
     name: str
-    flag: str
-    variable: str
     default: object
     summary: str
     parse: Callable[[str], object] = str
     aliases: tuple[str, ...] = ()
+    named: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """Its flag; empty if it has none."""
+        return "--" + self.name.removesuffix("_seconds").replace("_", "-") if self.named is None else self.named
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"YAK_{self.name.upper()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,138 +129,78 @@ def _timeout_ms(text: str) -> int:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("context", "--context", "YAK_CONTEXT", None, "the named cluster in use"),
+    Setting("context", None, "the named cluster in use"),
     Setting(
         "bootstrap_servers",
-        "--bootstrap-server",
-        "YAK_BOOTSTRAP_SERVERS",
         "127.0.0.1:9092",
         "addresses that clients ask first",
         parse_addresses,
+        named="--bootstrap-server",
     ),
-    Setting("output", "--output", "YAK_OUTPUT", None, "output format"),
-    Setting("timeout", "--timeout", "YAK_TIMEOUT", 10_000, "how long a command may wait, in ms", _timeout_ms),
-    Setting("readonly", "--readonly", "YAK_READONLY", False, "refuse every command that changes a cluster", parse_bool),
-    Setting("tz", "--local", "YAK_TZ", "UTC", "time zone of times read and printed: UTC, local, or an IANA name"),
-    Setting("theme", "--theme", "YAK_THEME", "yak-dark", "colours of yak ui"),
-    Setting("ascii", "--ascii", "YAK_ASCII", False, "letters instead of signs in yak ui", parse_bool),
-    Setting(
-        "accent", "", "YAK_ACCENT", None, "colour that marks a cluster in yak ui: a name, or #rrggbb", parse_accent
-    ),
-    Setting("production", "", "YAK_PRODUCTION", False, "yak ui says PROD, in red", parse_bool),
-    Setting("http_token", "", "YAK_HTTP_TOKEN", None, "sent by who changes something over HTTP, asked by yak serve"),
+    Setting("output", None, "output format"),
+    Setting("timeout", 10_000, "how long a command may wait, in ms", _timeout_ms),
+    Setting("readonly", False, "refuse every command that changes a cluster", parse_bool),
+    Setting("tz", "UTC", "time zone of times read and printed: UTC, local, or an IANA name", named="--local"),
+    Setting("theme", "yak-dark", "colours of yak ui"),
+    Setting("ascii", False, "letters instead of signs in yak ui", parse_bool),
+    Setting("accent", None, "colour that marks a cluster in yak ui: a name, or #rrggbb", parse_accent, named=""),
+    Setting("production", False, "yak ui says PROD, in red", parse_bool, named=""),
+    Setting("http_token", None, "sent by who changes something over HTTP, asked by yak serve", named=""),
     Setting(
         "security_protocol",
-        "",
-        "YAK_SECURITY_PROTOCOL",
         SECURITY_PROTOCOLS[0],
         "how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
         one_of(SECURITY_PROTOCOLS),
+        named="",
     ),
     Setting(
         "sasl_mechanism",
-        "",
-        "YAK_SASL_MECHANISM",
         SASL_MECHANISMS[0],
         "mechanism of the login: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN or OAUTHBEARER",
         one_of(SASL_MECHANISMS),
+        named="",
     ),
-    Setting(
-        "sasl_username", "", "YAK_SASL_USERNAME", None, "user that clients log in as; for OAUTHBEARER the client id"
-    ),
-    Setting(
-        "sasl_password", "", "YAK_SASL_PASSWORD", None, "password of that user, or secret of that client; never a flag"
-    ),
+    Setting("sasl_username", None, "user that clients log in as; for OAUTHBEARER the client id", named=""),
+    Setting("sasl_password", None, "password of that user, or secret of that client; never a flag", named=""),
     Setting(
         "sasl_oauthbearer_token_endpoint_url",
-        "",
-        "YAK_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL",
         None,
         "where the tokens of OAUTHBEARER come from: an issuer's token endpoint, or file:///PATH of a token",
+        named="",
     ),
-    Setting(
-        "sasl_oauthbearer_scope", "", "YAK_SASL_OAUTHBEARER_SCOPE", None, "scope that the token endpoint is asked for"
-    ),
-    Setting(
-        "ssl_ca_location", "", "YAK_SSL_CA_LOCATION", None, "PEM file of trusted certificates; default: the system's"
-    ),
-    Setting(
-        "ssl_certificate_location", "", "YAK_SSL_CERTIFICATE_LOCATION", None, "PEM file of the client's certificate"
-    ),
-    Setting(
-        "ssl_key_location", "", "YAK_SSL_KEY_LOCATION", None, "PEM file of its private key, if not in the same file"
-    ),
-    Setting("ssl_key_password", "", "YAK_SSL_KEY_PASSWORD", None, "password of the private key"),
+    Setting("sasl_oauthbearer_scope", None, "scope that the token endpoint is asked for", named=""),
+    Setting("ssl_ca_location", None, "PEM file of trusted certificates; default: the system's", named=""),
+    Setting("ssl_certificate_location", None, "PEM file of the client's certificate", named=""),
+    Setting("ssl_key_location", None, "PEM file of its private key, if not in the same file", named=""),
+    Setting("ssl_key_password", None, "password of the private key", named=""),
     Setting(
         "ssl_check_host_name",
-        "",
-        "YAK_SSL_CHECK_HOST_NAME",
         True,
         "whether a broker's certificate has to name the host that was connected to",
         parse_bool,
+        named="",
     ),
-    Setting("role", "--role", "YAK_ROLE", "leader", "what this broker prefers to be: leader or follower"),
-    Setting("node_id", "--node-id", "YAK_NODE_ID", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
-    Setting("host", "--host", "YAK_HOST", "127.0.0.1", "address the broker listens on"),
-    Setting("port", "--port", "YAK_PORT", 9092, "port the broker listens on", parse_port),
+    Setting("role", "leader", "what this broker prefers to be: leader or follower"),
+    Setting("node_id", 1, "this broker's id", parse_node_id, ("BROKER_ID",)),
+    Setting("host", "127.0.0.1", "address the broker listens on"),
+    Setting("port", 9092, "port the broker listens on", parse_port),
+    Setting("http_port", 8080, "port the broker answers HTTP on", parse_port, ("FLASK_RUN_PORT",)),
+    Setting("advertised_host", None, "host that clients are told", named="--advertised"),
+    Setting("advertised_port", None, "port that clients are told", parse_port, named="--advertised"),
+    Setting("redis_url", "redis://127.0.0.1:6379/0", "metadata store", str, ("REDIS_HOST", "REDIS_PORT")),
+    Setting("metadata", "redis", "where the metadata are: redis, raft (a quorum of brokers), or both while they move"),
+    Setting("voters", "", "first voters of the quorum, ID@HOST:PORT,...; empty: this broker"),
+    Setting("cluster_secret_file", None, "file with the secret that the brokers of a quorum share"),
+    Setting("project_redis", None, "Redis to which a quorum's leader writes ISR and offsets, to look at"),
+    Setting("data_dir", "./yak-data", "where the broker keeps its log"),
+    Setting("rack", None, "rack or zone of this broker, which replicas are spread over"),
+    Setting("cores", "1", "brokers of this machine, or auto: one for each core"),
+    Setting("followers", "", "addresses of the followers that this leader waits for"),
     Setting(
-        "http_port",
-        "--http-port",
-        "YAK_HTTP_PORT",
-        8080,
-        "port the broker answers HTTP on",
-        parse_port,
-        ("FLASK_RUN_PORT",),
-    ),
-    Setting("advertised_host", "--advertised", "YAK_ADVERTISED_HOST", None, "host that clients are told"),
-    Setting("advertised_port", "--advertised", "YAK_ADVERTISED_PORT", None, "port that clients are told", parse_port),
-    Setting(
-        "redis_url",
-        "--redis-url",
-        "YAK_REDIS_URL",
-        "redis://127.0.0.1:6379/0",
-        "metadata store",
-        str,
-        ("REDIS_HOST", "REDIS_PORT"),
-    ),
-    Setting(
-        "metadata",
-        "--metadata",
-        "YAK_METADATA",
-        "redis",
-        "where the metadata are: redis, raft (a quorum of brokers), or both while they move",
-    ),
-    Setting("voters", "--voters", "YAK_VOTERS", "", "first voters of the quorum, ID@HOST:PORT,...; empty: this broker"),
-    Setting(
-        "cluster_secret_file",
-        "--cluster-secret-file",
-        "YAK_CLUSTER_SECRET_FILE",
-        None,
-        "file with the secret that the brokers of a quorum share",
-    ),
-    Setting(
-        "project_redis",
-        "--project-redis",
-        "YAK_PROJECT_REDIS",
-        None,
-        "Redis to which a quorum's leader writes ISR and offsets, to look at",
-    ),
-    Setting("data_dir", "--data-dir", "YAK_DATA_DIR", "./yak-data", "where the broker keeps its log"),
-    Setting("rack", "--rack", "YAK_RACK", None, "rack or zone of this broker, which replicas are spread over"),
-    Setting("cores", "--cores", "YAK_CORES", "1", "brokers of this machine, or auto: one for each core"),
-    Setting("followers", "--followers", "YAK_FOLLOWERS", "", "addresses of the followers that this leader waits for"),
-    Setting(
-        "followers_timeout_seconds",
-        "--followers-timeout",
-        "YAK_FOLLOWERS_TIMEOUT_SECONDS",
-        30.0,
-        "how long it waits for them before it makes replicated topics",
-        _seconds,
+        "followers_timeout_seconds", 30.0, "how long it waits for them before it makes replicated topics", _seconds
     ),
     Setting(
         "lease_time_seconds",
-        "--lease-time",
-        "YAK_LEASE_TIME_SECONDS",
         6.0,
         "how long a broker, the controller too, may be silent before others take its place",
         _seconds,
@@ -259,15 +208,13 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "renew_interval_seconds",
-        "--renew-interval",
-        "YAK_RENEW_INTERVAL_SECONDS",
         None,
         "how often a broker says that it lives; when not set 0.5 s, or a third of a short lease",
         _seconds,
         ("RENEW_INTERVAL_SECONDS",),
     ),
-    Setting("log_level", "--log-level", "YAK_LOG_LEVEL", "info", "least level of the broker's log"),
-    Setting("log_format", "--log-format", "YAK_LOG_FORMAT", "text", "text or json"),
+    Setting("log_level", "info", "least level of the broker's log"),
+    Setting("log_format", "text", "text or json"),
 )
 SECRETS = ("http_token", "sasl_password", "ssl_key_password")
 """Settings whose values no command prints."""

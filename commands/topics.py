@@ -308,8 +308,6 @@ def list_topics(
     sort: Annotated[str, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
 ) -> None:
     """List topics."""
-    from yak.view.partition_state import Conditions
-
     rows = list_rows(
         g,
         _admin(g),

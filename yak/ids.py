@@ -1,10 +1,10 @@
-"""Type aliases for numbers that must not be confused: offsets, epochs, ids.
+"""Type aliases for numbers that must not be confused: offsets, epochs, ids; and names of topics.
 
 They are aliases of `int`, not NewTypes: offsets and epochs are added and compared on the hot path, where a NewType
 needs a call for every sum. They only document signatures.
 """
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 Offset: TypeAlias = int
 """Logical position of a record in a partition, from 0."""
@@ -27,6 +27,10 @@ JobId: TypeAlias = int
 PeerId: TypeAlias = int
 """A connection to another broker, numbered by the core."""
 Nonce: TypeAlias = int
+
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's topics for its own records (Topic.java)."""
 
 
 class TopicPartition(NamedTuple):

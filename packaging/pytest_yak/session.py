@@ -7,36 +7,15 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_yak.errors import YakError
 from pytest_yak.faults import Faults
-from pytest_yak.shape import Shape, config_text
+from pytest_yak.shape import Node, Shape, config_text
 
 __all__ = ["Cluster", "Node", "Session", "YakError"]
 
 _TIMEOUT_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class Node:
-    """One broker's present state. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
-
-    node_id: int
-    address: str
-    state: str
-    pid: int | None
-
-    @property
-    def host(self) -> str:
-        """The address without the port."""
-        return self.address.rpartition(":")[0]
-
-    @property
-    def port(self) -> int:
-        """The port, the same after a restart."""
-        return int(self.address.rpartition(":")[2])
 
 
 class Cluster:

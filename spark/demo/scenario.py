@@ -15,7 +15,9 @@ import psutil
 
 from yak.client.admin import Admin
 from yak.client.connection import IMPATIENT
+from yak.client.consume import PartitionReader, Window
 from yak.errors import NothingInTime
+from yak.ids import TopicPartition
 from yak.local import spark_runs
 from yak.local.cluster import UpSettings
 from yak.local.demo.child import Child
@@ -30,26 +32,15 @@ class Results:
     """A thread that reads both result topics from their beginning."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
-        import confluent_kafka
-
         self._lock = threading.Lock()
         self._rows: dict[str, dict[Place, dict[str, Any]]] = {COUNTS: {}, STATS: {}}
         self.records = 0
         """Results read so far, repeated ones included."""
         self._enough = threading.Event()
-        self._consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "yak-demo-results",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "topic.metadata.refresh.interval.ms": 1_000,
-                **IMPATIENT,
-                "log_level": 0,
-            }
+        windows = {TopicPartition(t, p): Window(0, None) for t in (COUNTS, STATS) for p in range(partitions)}
+        self._reader = PartitionReader(
+            bootstrap, windows, extra={**IMPATIENT, "topic.metadata.refresh.interval.ms": 1_000}
         )
-        places = [confluent_kafka.TopicPartition(t, p, 0) for t in (COUNTS, STATS) for p in range(partitions)]
-        self._consumer.assign(places)
         self._thread = threading.Thread(target=self._run, name="results", daemon=True)
 
     def start(self) -> None:
@@ -77,13 +68,11 @@ class Results:
         self._enough.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
-        self._consumer.close()
+        self._reader.close()
 
     def _run(self) -> None:
         while not self._enough.is_set():
-            for message in self._consumer.consume(500, 0.2):
-                if message.error() is not None:
-                    continue
+            for message in self._reader.fetch(500, 0.2):
                 row = json.loads(message.value() or b"")
                 window_ms = round(datetime.fromisoformat(row["start"]).timestamp() * 1000)
                 with self._lock:

@@ -25,8 +25,6 @@ SCHEMA: Final = (
     "key binary, value binary, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>, topic string, date string, hour string"
 )
-OLD_MANIFEST: Final = "_yak"
-"""Folder of the manifest that earlier versions wrote; their files are Parquet in the same layout."""
 _OWNER: Final = "_checkpoint.json"
 _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache.iceberg.spark.SparkCatalog"}
 
@@ -106,15 +104,8 @@ def start(spark: "SparkSession", options: Options) -> Running:
 def _claim_folder(files: Files, place: str) -> None:
     """Bind the archive to one checkpoint: Spark's file sink skips a batch whose number it has, from any writer.
 
-    Raises UsageError: `spark-checkpoint` for another checkpoint, `spark-archive` for an archive of an earlier version.
+    Raises UsageError (`spark-checkpoint`) for another checkpoint.
     """
-    if files.exists(files.at(OLD_MANIFEST)):
-        raise UsageError(
-            "spark-archive",
-            f"{files.folder} is an archive of an earlier version",
-            why="Spark's file sink would hide its files; replay and every Parquet reader still read them",
-            try_=("another --into, for an archive of its own",),
-        )
     path = files.at(_OWNER)
     if not files.exists(path):
         files.write_new(path, json.dumps({"checkpoint": place}) + "\n")

@@ -42,6 +42,10 @@ SHIP: Final = typer.Option(
 CONNECTOR: Final = typer.Option(
     "--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.", rich_help_panel=_PANEL
 )
+BOOTSTRAP: Final = typer.Option(
+    "--bootstrap", "-b", metavar="HOST:PORT,...", envvar="YAK_BOOTSTRAP_SERVERS", help="Ask these brokers first."
+)
+OPTION: Final = typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client).")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,16 +69,7 @@ class ReadOptions(SparkOptions):
     """Options for reading topics."""
 
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME,...", help="Read this topic, or these.")]
-    bootstrap: Annotated[
-        str,
-        typer.Option(
-            "--bootstrap",
-            "-b",
-            metavar="HOST:PORT,...",
-            envvar="YAK_BOOTSTRAP_SERVERS",
-            help="Ask these brokers first.",
-        ),
-    ] = "127.0.0.1:9092"
+    bootstrap: Annotated[str, BOOTSTRAP] = "127.0.0.1:9092"
     from_: Annotated[
         str,
         typer.Option(
@@ -100,10 +95,7 @@ class ReadOptions(SparkOptions):
     connector: Annotated[str, typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.")] = (
         "yak"
     )
-    option: Annotated[
-        tuple[str, ...],
-        typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client)."),
-    ] = ()
+    option: Annotated[tuple[str, ...], OPTION] = ()
 
     @property
     def is_batch(self) -> bool:

@@ -10,10 +10,10 @@ import typer
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
 from yak.ids import TopicPartition
-from yak.spark.jobs.archive import OLD_MANIFEST, SCHEMA
+from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import SparkOptions, key_values
+from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
 from yak.spark.jobs.sinks import Running
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ReplayState:
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
             raise _of_another(files.folder, said)
-        return cls(files, {"ranges": listed, **found})  # earlier versions stored no ranges
+        return cls(files, found)
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
@@ -108,25 +108,13 @@ class Options(SparkOptions):
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME", help="The archived topic.")]
     into: Annotated[str, typer.Option("--into", metavar="NAME", help="The topic to write to.")]
     checkpoint_dir: Annotated[str, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.")]
-    bootstrap: Annotated[
-        str,
-        typer.Option(
-            "--bootstrap",
-            "-b",
-            metavar="HOST:PORT,...",
-            envvar="YAK_BOOTSTRAP_SERVERS",
-            help="Ask these brokers first.",
-        ),
-    ] = "127.0.0.1:9092"
+    bootstrap: Annotated[str, BOOTSTRAP] = "127.0.0.1:9092"
     from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records since then.  [all]")] = None
     to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before then.  [all]")] = None
     chunk_rows: Annotated[
         int, typer.Option("--chunk-rows", metavar="N", min=1, help="Records between two entries in the checkpoint.")
     ] = 1_000_000
-    option: Annotated[
-        tuple[str, ...],
-        typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client)."),
-    ] = ()
+    option: Annotated[tuple[str, ...], OPTION] = ()
 
     def check(self) -> None:
         """Check the options. Raises UsageError."""
@@ -187,11 +175,7 @@ def _records(spark: "SparkSession", options: Options) -> "DataFrame":
     topics = [name.partition("=")[2] for name in files.names(files.folder) if name.startswith("topic=")]
     if options.topic not in topics:
         raise _no_records(options, f"it has {', '.join(topics)}" if topics else "it is no archive, or an empty one")
-    rows = spark.read.schema(SCHEMA).parquet(files.folder).where(f.col("topic") == options.topic)
-    if files.exists(files.at(OLD_MANIFEST)):
-        # An earlier version's job that was killed may have left a file beside those that it was made of.
-        rows = rows.dropDuplicates(["topic", "partition", "offset"])
-    return rows
+    return spark.read.schema(SCHEMA).parquet(files.folder).where(f.col("topic") == options.topic)
 
 
 def _ranges(rows: "DataFrame", options: Options) -> Ranges:

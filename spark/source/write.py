@@ -18,9 +18,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
 from yak.client.connection import base_config
+from yak.client.consumer import ConsumerHandle, consumer_config
 from yak.client.errors import from_exception, kafka_exceptions, reason
 from yak.client.produce import ProducerTransaction, transaction_settings
 from yak.errors import YakError
+from yak.ids import TopicPartition
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import CHECKPOINT, SCHEMA, WRITE, SourceError, bad_option, in_one_line
 from yak.spark.source.options import bootstrap_of, flag, lowered, write_client_settings
@@ -262,6 +264,7 @@ class TaskTransaction:
     def write(self, batches: Iterator[Any], headers: list[tuple[str, bytes]]) -> Written:
         """Write and commit the rows, unless an earlier run of the task has. Raises YakError."""
         from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Wire
 
         sending = _connect(self._options, transaction_settings(self._id))
         transaction = ProducerTransaction(sending.producer, timeout_s=_TRANSACTION_WAIT_S)
@@ -271,8 +274,8 @@ class TaskTransaction:
             if earlier is not None:
                 return self._skip(batches, earlier)
             written = _deliver(sending, batches, self._options, headers)
-            next_batch = self._place(self._batch + 1, str(written.records))
-            group = offsets.consumer_group_metadata()
+            next_batch = Wire(self._topic, 0, self._batch + 1, metadata=str(written.records))
+            group = offsets.consumer.consumer_group_metadata()
             sending.producer.send_offsets_to_transaction([next_batch], group, _TRANSACTION_WAIT_S)
         except BaseException as error:
             with contextlib.suppress(YakError):
@@ -287,23 +290,13 @@ class TaskTransaction:
         transaction.commit()
         return written
 
-    def _offsets(self) -> Any:
-        from confluent_kafka import Consumer
+    def _offsets(self) -> ConsumerHandle[Any]:
+        settings = base_config(self._options.bootstrap) | for_librdkafka(self._options.client_settings)
+        return ConsumerHandle(settings | consumer_config(self._id, reset="error", read_committed=True))
 
-        return Consumer(
-            base_config(self._options.bootstrap)
-            | for_librdkafka(self._options.client_settings)
-            | {"group.id": self._id, "enable.auto.commit": False, "isolation.level": "read_committed"}
-        )
-
-    def _place(self, offset: int, metadata: str = "") -> Any:
-        from confluent_kafka import TopicPartition
-
-        return TopicPartition(self._topic, 0, offset, metadata=metadata)
-
-    def _committed(self, offsets: Any) -> int | None:
+    def _committed(self, offsets: ConsumerHandle[Any]) -> int | None:
         """How many records an earlier run committed; None if none did. Raises SourceError."""
-        [found] = offsets.committed([self._place(0)], _TRANSACTION_WAIT_S)
+        [found] = offsets.committed([TopicPartition(self._topic, 0)], _TRANSACTION_WAIT_S).values()
         if found.error is not None:
             raise SourceError(WRITE, f"the last batch of {self._id} could not be read", why=reason(found.error))
         if found.offset > self._batch + 1:
@@ -313,7 +306,7 @@ class TaskTransaction:
                 why=f"batch {found.offset - 1} of the query is committed: the checkpoint is older than the topic",
                 try_=("a new checkpoint folder, and startingOffsets",),
             )
-        return int(found.metadata) if found.offset == self._batch + 1 else None
+        return int(found.metadata or 0) if found.offset == self._batch + 1 else None
 
     def _skip(self, batches: Iterator[Any], earlier: int) -> Written:
         rows = sum(each.num_rows for each in batches)

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.offset_spec import END, START
-from yak.client.produce import Outgoing, RecordSender
+from yak.client.produce import Outgoing, RecordSender, open_producer, producer_settings
 from yak.local.spawn import yak_argv
 from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
@@ -33,7 +33,7 @@ def fill(live, topic, numbers, *, partitions=3, partition=None, **more):
         while topic not in admin.metadata().topics:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    sender = RecordSender(live.bootstrap, topic)
+    sender = RecordSender(topic, open_producer(producer_settings(live.bootstrap)))
     for place, number in enumerate(numbers):
         record = Outgoing(value=json.dumps({"n": number}).encode(), key=b"k%d" % (number % 5), **more)
         record.partition = -1 if partition is None else partition
@@ -349,7 +349,7 @@ def test_a_list_that_is_full_says_so_and_m_reads_on(live, new_topic):
 def test_a_large_value_is_loaded_when_it_is_asked_for(live, new_topic):
     topic = new_topic()
     fill(live, topic, [])
-    sender = RecordSender(live.bootstrap, topic)
+    sender = RecordSender(topic, open_producer(producer_settings(live.bootstrap)))
     sender.send(Outgoing(value=json.dumps({"text": ["word"] * 30_000}).encode()), 0)
     sender.finish(SECONDS)
 

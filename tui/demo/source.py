@@ -1,7 +1,7 @@
 """The demo as the app sees it: a starting cluster, then a normal one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from yak.errors import YakError
@@ -62,17 +62,9 @@ class DemoSource:
                 await asyncio.sleep(_LOOK_SECONDS)
         return self._live
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        node_id: int | None = None,
-    ) -> Any:
+    async def ask(self, method: str, path: str, **more: Any) -> Any:
         """The JSON answer of a broker. Raises YakError."""
-        return await (await self._up()).ask(method, path, params=params, body=body, node_id=node_id)
+        return await (await self._up()).ask(method, path, **more)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `function(bootstrap_servers, ...)` in a thread."""

@@ -286,7 +286,7 @@ class Run:
         admin = Admin(servers, timeout_ms=self._timeout_ms)
         self.feed.open(require_target(admin, plan.topic, plan.partition))
         producer = self._producers.get(servers, plan.acks, plan.compression)
-        return RecordSender(servers, plan.topic, acks=plan.acks, observer=self, producer=producer)
+        return RecordSender(plan.topic, producer, acks=plan.acks, observer=self)
 
     def _pump(self, sender: RecordSender) -> None:
         started, shift, rate = time.monotonic(), 0.0, self.plan.rate

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from yak.client.metadata import INTERNAL_TOPICS
+from yak.ids import INTERNAL_TOPICS
 from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.state.activity import Line

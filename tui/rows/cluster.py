@@ -6,7 +6,7 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
 from yak.tui.state.picture import UNKNOWN_STORE, Broker, Picture
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.formats import format_age, format_duration
 from yak.view.partition_state import BrokerCounts, count_by_broker, out_of_sync
 
@@ -154,13 +154,13 @@ BROKER_COLUMNS = (
     Column("DISK", 5, is_right=True, rank=2),
     Column("ADDRESS", 15, rank=5),
 )
-_BROKER_STATES: Mapping[BrokerState, tuple[str, Tone]] = {
-    BrokerState.ACTIVE: ("up", "good"),
-    BrokerState.STOPPING: ("warn", "warn"),
-    BrokerState.FENCED: ("bad", "bad"),
-    BrokerState.CLOSED: ("down", "dim"),
-    BrokerState.SILENT: ("unknown", "warn"),
-    BrokerState.DOWN: ("bad", "bad"),
+_BROKER_STATES: Mapping[SeenState, tuple[str, Tone]] = {
+    SeenState.ACTIVE: ("up", "good"),
+    SeenState.STOPPING: ("warn", "warn"),
+    SeenState.FENCED: ("bad", "bad"),
+    SeenState.CLOSED: ("down", "dim"),
+    SeenState.SILENT: ("unknown", "warn"),
+    SeenState.DOWN: ("bad", "bad"),
 }
 
 

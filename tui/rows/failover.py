@@ -11,7 +11,7 @@ from yak.tui.rows.topics import is_internal
 from yak.tui.state.drills import Action, Timeline
 from yak.tui.state.elections import Failover
 from yak.tui.state.picture import Broker, Picture
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.formats import format_age, format_duration
 from yak.view.partition_state import BrokerCounts, count_by_broker
 
@@ -179,7 +179,7 @@ def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> li
 
 
 def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Processes | None, look: Look) -> Row:
-    broker = picture.brokers.get(node) or Broker(node, registered=BrokerState.CLOSED)
+    broker = picture.brokers.get(node) or Broker(node, registered=SeenState.CLOSED)
     is_controller = node == picture.controller_id
     mark = f" {look.sign('mark')}" if is_controller else ""
     process = processes.brokers.get(node) if processes is not None else None

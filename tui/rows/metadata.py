@@ -12,7 +12,7 @@ from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.rows.topics import TONES
 from yak.tui.state.metadata_log import MetadataLog
 from yak.tui.state.picture import MIN_ISR
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.metadata_sentences import Json, sentence
 from yak.view.partition_state import PartitionState, Replication
 
@@ -152,7 +152,7 @@ def _broker(said: Json) -> Thing:
             "rack": said["rackId"] or "",
             "kind": "external" if said["guest"] else "",
         },
-        "good" if status in (BrokerState.ACTIVE, "ALIVE") else "warn",
+        "good" if status in (SeenState.ACTIVE, "ALIVE") else "warn",
     )
 
 

@@ -11,7 +11,7 @@ from yak.tui.look import Look
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.formats import format_count, format_duration
 from yak.view.lag import lag_records
 from yak.view.partition_state import PartitionState
@@ -290,7 +290,7 @@ def why_words(
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""
     down = "broker is gone" if broker is None else "" if broker.is_up else f"broker is {broker.state.lower()}"
-    if broker is not None and broker.state is BrokerState.CLOSED:
+    if broker is not None and broker.state is SeenState.CLOSED:
         down = "broker has stopped"
     if node == partition.leader:
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")

@@ -205,6 +205,10 @@ class YakScreen(Screen[None]):
         row = grid.cursor_row if grid is not None else None
         return "\t".join(cell.text for cell in row.cells) if row is not None else ""
 
+    def action_copy(self) -> None:
+        """Copy the line under the cursor, as `y` does where a screen has nothing better."""
+        self.app.copy(self.copied(), "the line")
+
     def cli(self, words: str, outcome: str = "") -> None:
         """Record an action as a command line."""
         self.app.note_command(words, outcome)
@@ -278,6 +282,9 @@ class AskingScreen(YakScreen):
         if self.is_seen and not self._is_asking:
             self._is_asking = True
             self._ask()
+
+    def action_again(self) -> None:
+        self.ask_again()
 
     @work(group="asking")
     async def _ask(self) -> None:

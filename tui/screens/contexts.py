@@ -90,7 +90,7 @@ class ContextsScreen(AskingScreen):
     def action_again(self) -> None:
         self._answers.clear()
         self.paint(0)
-        self.ask_again()
+        super().action_again()
 
     def action_copy(self) -> None:
         name = self.query_one("#contexts", Grid).cursor_key
@@ -140,7 +140,7 @@ class ContextsScreen(AskingScreen):
         self.cli(command)
         self.app.notice(said)
         self.paint(0)
-        self.ask_again()
+        super().action_again()
 
 
 def why_silent(servers: str) -> str:

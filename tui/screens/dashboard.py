@@ -90,9 +90,3 @@ class DashboardScreen(YakScreen):
     @on(Grid.Opened, "#events")
     def show_event(self, event: Grid.Opened) -> None:
         self.app.go("activity", event.row.key)
-
-    def action_produce(self) -> None:
-        self.app.go("producer")
-
-    def action_consume(self) -> None:
-        self.app.go("messages")

@@ -370,9 +370,6 @@ class GroupScreen(GroupChangesScreen):
         if topic:
             self.app.go("messages", topic)
 
-    def action_copy(self) -> None:
-        self.app.copy(self.copied(), "the line")
-
 
 _AT_ONCE = 4
 _DETAILS_MAX = 60
@@ -476,9 +473,6 @@ class GroupsScreen(GroupChangesScreen):
         if name is None or name not in self.groups.by_name:
             return "", None
         return name, self.groups.by_name[name].said
-
-    def action_consume(self) -> None:
-        self.app.go("consumer")
 
     def action_copy(self) -> None:
         name, _said = self.chosen_group()

@@ -330,7 +330,7 @@ class ReadingScreen(YakScreen):
     # copies and exports
 
     @work(exclusive=True, group="copy")
-    async def action_copy(self) -> None:
+    async def action_copy(self) -> None:  # type: ignore[override]  # a worker, as Textual allows
         record = self.record_in_use()
         if record is None:
             self.app.notice("there is no message to copy")

@@ -351,7 +351,7 @@ class MetadataScreen(AskingScreen):
         focused = self.find_grid()
         offset = self._offset()
         if focused is not None and focused.id == "image":
-            self.app.copy(self.copied(), "the line")
+            super().action_copy()
         elif offset is not None and offset in self.log_.records:
             self.app.copy(self._json(offset), f"record {offset}")
 

@@ -129,9 +129,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
-    def action_copy(self) -> None:
-        self.app.copy(self.copied(), "the line")
-
     def chosen_process(self) -> str | None:
         """The leader of the partition under the cursor."""
         partition = self.chosen_partition()

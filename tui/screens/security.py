@@ -173,12 +173,6 @@ class SecurityScreen(AskingScreen):
     def tab_turned(self) -> None:
         self.query_one(f"#{self._tab().name}", Grid).focus()
 
-    def action_again(self) -> None:
-        self.ask_again()
-
-    def action_copy(self) -> None:
-        self.app.copy(self.copied(), "the line")
-
     @work(exclusive=True, group="change")
     async def action_create(self) -> None:
         tab, adding = self._tab(), self._tab().adding

@@ -539,7 +539,7 @@ class TopicScreen(ChangesTopics):
         if self._pane() == "partitions":
             self.app.copy(self.topic, f"the name {self.topic}")
         else:
-            self.app.copy(self.copied(), "the line")
+            super().action_copy()
 
     def deleted(self, topic: str) -> None:
         if self.app.screen is self and topic == self.topic:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 from yak.view.partition_state import Replicated
 
 RATES_KEPT: Final = 300
@@ -60,7 +60,7 @@ class Broker:
 
     node_id: int
     role: str = "leader"
-    registered: BrokerState = BrokerState.ACTIVE
+    registered: SeenState = SeenState.ACTIVE
     broker_epoch: int = -1
     rack: str | None = None
     host: str = ""
@@ -78,14 +78,14 @@ class Broker:
     disk_size_bytes: int | None = None
 
     @property
-    def state(self) -> BrokerState:
+    def state(self) -> SeenState:
         """The state of its registration, or SILENT."""
         return self.registered.seen(answers=self.link != "down")
 
     @property
     def is_up(self) -> bool:
         """Whether it is active, and answers."""
-        return self.state is BrokerState.ACTIVE
+        return self.state is SeenState.ACTIVE
 
 
 @dataclass(slots=True, frozen=True)
@@ -265,7 +265,7 @@ class Picture:
         broker = self.brokers.setdefault(said["node_id"], Broker(said["node_id"]))
         if said["broker_epoch"] < broker.broker_epoch:
             return
-        broker.role, broker.registered = said["role"], BrokerState(said["state"])
+        broker.role, broker.registered = said["role"], SeenState(said["state"])
         broker.broker_epoch = said["broker_epoch"]
         broker.rack, broker.host, broker.port = said["rack"], said["host"], said["port"]
         broker.http_address = said["http_address"]
@@ -412,11 +412,11 @@ class Picture:
         if epoch < broker.broker_epoch:
             return
         if event["kind"] == "broker-dead":
-            if broker.registered is BrokerState.ACTIVE and epoch == broker.broker_epoch:
-                broker.registered = BrokerState.FENCED
+            if broker.registered is SeenState.ACTIVE and epoch == broker.broker_epoch:
+                broker.registered = SeenState.FENCED
             return
         broker.broker_epoch = epoch
-        broker.registered = BrokerState(event.get("state", broker.registered))
+        broker.registered = SeenState(event.get("state", broker.registered))
         if event["kind"] == "broker-registered":
             broker.role, broker.rack = event["role"], event["rack"]
             broker.host, broker.port = event["host"], event["port"]

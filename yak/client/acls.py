@@ -15,8 +15,8 @@ from yak.acls.bindings import (
     ResourceType,
 )
 from yak.acls.filters import AclFilter
-from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, UsageError, YakError
+from yak.client.raw_connection import call_once
+from yak.errors import UsageError, YakError
 from yak.protocol.lean_imports import import_kio
 
 _SECURITY_DISABLED: Final = 54
@@ -29,7 +29,7 @@ def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
     what = "the ACLs could not be read"
-    answer = _call(address, DescribeAclsRequest(**_filter_fields(wanted)), what, timeout_s)
+    answer = call_once(address, DescribeAclsRequest(**_filter_fields(wanted)), what, timeout_s)
     _check(answer, what)
     return [AclBinding(_pattern(resource), _entry(acl)) for resource in answer.resources for acl in resource.acls]
 
@@ -53,7 +53,7 @@ def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: floa
         for pattern, entry in bindings
     )
     what = "the ACLs were not added"
-    answer = _call(address, CreateAclsRequest(creations=creations), what, timeout_s)
+    answer = call_once(address, CreateAclsRequest(creations=creations), what, timeout_s)
     for result in answer.results:
         _check(result, what)
 
@@ -66,7 +66,7 @@ def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float)
     what = "the ACLs were not removed"
     request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
     deleted = []
-    for result in _call(address, request, what, timeout_s).filter_results:
+    for result in call_once(address, request, what, timeout_s).filter_results:
         _check(result, what)
         for acl in result.matching_acls:
             _check(acl, what)
@@ -96,14 +96,6 @@ def _entry(answer: Any) -> AccessControlEntry:
     return AccessControlEntry(
         answer.principal, answer.host, Operation(answer.operation), Permission(answer.permission_type)
     )
-
-
-def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
-    try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            return connection.call(request)
-    except OSError as error:
-        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
 
 
 def _check(answer: Any, what: str) -> None:

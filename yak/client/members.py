@@ -13,7 +13,7 @@ from typing import Final
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import DESCRIBE_CONFIGS, RawConnection, import_messages
 from yak.ids import NodeId
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 ROLE: Final = "yak.broker.role"
 ANSWER_SECONDS: Final = 3.0
@@ -29,7 +29,7 @@ class Member:
     node_id: NodeId
     address: str | None
     rack: str | None
-    state: BrokerState
+    state: SeenState
     configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -51,7 +51,7 @@ def read_members(
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions)
     holders = {node for each in partitions for node in each.replicas}
     known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
-    up = [node for node, member in known.items() if member.state is BrokerState.ACTIVE]
+    up = [node for node, member in known.items() if member.state is SeenState.ACTIVE]
     with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
         said = pool.map(lambda node: own_configs(metadata.brokers[node], names, patience), up)
         for node, configs in zip(up, said, strict=True):
@@ -67,16 +67,19 @@ def list_members(
 
     The fenced brokers come from the first of `addresses` that answers. Never raises.
     """
-    found = {node: Member(node, broker.address, None, BrokerState.ACTIVE) for node, broker in live.items()}
+    found = {node: Member(node, broker.address, None, SeenState.ACTIVE) for node, broker in live.items()}
     unique = dict.fromkeys(addresses)
     described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
     for broker, rack, is_fenced in described or ():
         if broker.node_id in found:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, BrokerState.ACTIVE)
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, SeenState.ACTIVE)
         elif is_fenced:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, BrokerState.FENCED)
+            found[broker.node_id] = Member(broker.node_id, broker.address, rack, SeenState.FENCED)
     for node in holders:
-        found.setdefault(node, Member(node, None, None, BrokerState.DOWN if described is None else BrokerState.CLOSED))
+        found.setdefault(
+            node,
+            Member(node, None, None, SeenState.DOWN if described is None else SeenState.CLOSED),
+        )
     return dict(sorted(found.items()))
 
 

@@ -8,10 +8,8 @@ from typing import Any
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.errors import YakError
-from yak.ids import NodeId, TopicPartition
+from yak.ids import INTERNAL_TOPICS, NodeId, TopicPartition
 from yak.view.partition_state import is_offline
-
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         """Whether the topic holds Kafka's own state."""
-        return self.name in INTERNAL_TOPICS
+        return self.name in INTERNAL_TOPICS or self.name == "__cluster_metadata"
 
     @property
     def replication_factor(self) -> int:

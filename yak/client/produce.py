@@ -177,35 +177,11 @@ def settle(producer: Any, timeout_s: float) -> int:
 class RecordSender:
     """A producer whose `send` waits when the queue is full, and whose `finish` waits for the last acknowledgement.
 
-    `producer` is an open producer of `open_producer`, with its own settings and used only here: an idempotent producer
-    takes a second to get its id.
+    `producer` is an open one (`open_producer`), used only here.
     """
 
-    def __init__(
-        self,
-        servers: str,
-        topic: str,
-        *,
-        acks: str = "all",
-        compression: str = "none",
-        batch_size_bytes: int | None = None,
-        linger_ms: float | None = None,
-        delivery_timeout_ms: int = 30_000,
-        verbose: int = 0,
-        extra: dict[str, Any] | None = None,
-        observer: Observer | None = None,
-        producer: Any = None,
-    ) -> None:
-        settings = producer_settings(
-            servers,
-            acks=acks,
-            compression=compression,
-            batch_size_bytes=batch_size_bytes,
-            linger_ms=linger_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            verbose=verbose,
-        )
-        self._producer = open_producer(settings | (extra or {})) if producer is None else producer
+    def __init__(self, topic: str, producer: Any, *, acks: str = "all", observer: Observer | None = None) -> None:
+        self._producer = producer
         self.topic = topic
         self.tally = Tally()
         self.prefix = AckedPrefix()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, UsageError, YakError
+from yak.client.raw_connection import call_once
+from yak.errors import UsageError, YakError
 from yak.protocol.lean_imports import import_kio
 from yak.quotas.entity import Entity, entity_of
 
@@ -35,7 +35,7 @@ def describe_quotas(address: str, entity: Entity | None, *, timeout_s: float) ->
         for kind, name in entity or ()
     )
     request = DescribeClientQuotasRequest(components=components, strict=entity is not None)
-    answer = _call(address, request, "the quotas could not be read", timeout_s)
+    answer = call_once(address, request, "the quotas could not be read", timeout_s)
     if answer.error_code:
         raise _refusal("the quotas could not be read", answer)
     found = [
@@ -63,7 +63,7 @@ def alter_quotas(
         ),
     )
     request = AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only)
-    (answer,) = _call(address, request, "the quotas were not changed", timeout_s).entries
+    (answer,) = call_once(address, request, "the quotas were not changed", timeout_s).entries
     if answer.error_code:
         raise _refusal("the quotas were not changed", answer)
 
@@ -75,14 +75,6 @@ def address_of(host: str) -> str:
     except OSError as error:
         why = f"the name does not resolve ({error.strerror or error})"
         raise UsageError("bad-quota", f'"{host}" is no ip', why=why, try_=("--ip 10.0.0.1",)) from None
-
-
-def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
-    try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            return connection.call(request)
-    except OSError as error:
-        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
 
 
 def _refusal(what: str, answer: Any) -> YakError:

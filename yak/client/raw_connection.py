@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
+from yak.errors import Unreachable
 from yak.protocol.lean_imports import import_kio
 
 CLIENT_ID: Final = b"yak"
@@ -104,3 +105,12 @@ class RawConnection:
                 raise ConnectionResetError("closed in the middle of an answer")
             received += piece
         return bytes(received)
+
+
+def call_once(address: str, request: Any, what: str, timeout_s: float) -> Any:
+    """Send one of kio's requests over a connection of its own. Raises Unreachable, which says `what` did not happen."""
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            return connection.call(request)
+    except OSError as error:
+        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None

@@ -14,8 +14,6 @@ from yak.client.produce import Outgoing
 OPEN: Final = "{{"
 PLACEHOLDERS: Final = "{{i}}, {{uuid}}, {{now}}, {{now ms}}, {{now s}}, {{int 1 100}}"
 """A counter from 0, a UUID, the time in ISO 8601 or since the epoch, a random whole number with both ends included."""
-_REMOVED: Final = ("float", "choice", "name", "text", "hex", "bool", "ip", "open")
-"""Placeholders of earlier versions."""
 _FIELD: Final = re.compile(r"\{\{(.*?)(\}\}|\n|\Z)")
 _INT: Final = re.compile(r"int +(-?[0-9]{1,18}) +(-?[0-9]{1,18})")
 
@@ -104,9 +102,6 @@ def _fill(name: str) -> Fill:
         if low > high:
             raise ValueError(f"{low} is more than {high}: the lower bound comes first")
         return partial(_random_int, low, high)
-    word = re.split(r"[\s:]", name, maxsplit=1)[0]
-    if word in _REMOVED or "=" in word or (word in ("i", "int") and word != name):
-        raise ValueError(f'the form "{name}" is not supported any more; use {PLACEHOLDERS}')
     raise ValueError(f'"{name}" is no placeholder; use {PLACEHOLDERS}')
 
 

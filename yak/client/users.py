@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.client.errors import from_exception, kafka_exceptions
-from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, YakError
+from yak.client.raw_connection import call_once
+from yak.errors import YakError
 from yak.protocol.lean_imports import import_kio
 from yak.security.scram import BY_CODE
 
@@ -24,11 +24,7 @@ def user_rows(admin: Admin) -> list[dict[str, Any]]:
     from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
 
     what = "the users could not be read"
-    try:
-        with RawConnection(admin.answered, timeout_s=admin.timeout_s) as connection:
-            answer = connection.call(DescribeUserScramCredentialsRequest(users=None))
-    except OSError as error:
-        raise Unreachable("unreachable", what, why=f"{admin.answered} did not answer: {error}") from None
+    answer = call_once(admin.answered, DescribeUserScramCredentialsRequest(users=None), what, admin.timeout_s)
     if answer.error_code:
         why = answer.error_message or answer.error_code.name.replace("_", " ")
         raise YakError("user-refused", what, why=why, try_=("yak help user-refused",))

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from yak.errors import StartRefused, YakError
+from yak.errors import StartRefused
 from yak.local import layout, listeners, machines, planning, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, read_ready_file, wait_all_ready
 from yak.local.processes import ProcessId
@@ -134,14 +134,7 @@ def _choose_redis_socket(known: ClusterState) -> None:
     """Keep the socket that running brokers use; else take the folder's socket, since the folder may have moved."""
     redis = known.redis
     if redis.url and any(map(is_alive, known.brokers)):
-        if redis_child.socket_path(redis.url):
-            return
-        raise YakError(
-            "redis-address-changed",
-            f"Redis cannot come back at {redis.url}, where the running brokers look for it",
-            why="an earlier version of yak started them with a port; Redis listens on a unix socket now",
-            try_=(f"yak down --data-dir {known.data_dir}          stop all, then start again",),
-        )
+        return
     folder = layout.redis_dir(known.data_dir)
     redis_child.forget_socket(
         redis_child.socket_path(redis.url) or os.path.join(folder, redis_child.SOCKET_NAME), folder

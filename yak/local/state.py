@@ -201,7 +201,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
     redis = raw["redis"]
     return ClusterState(
         data_dir=str(raw["data_dir"]),
-        redis=RedisState(str(redis["url"]), _process(redis["process"]), _is_our_server(redis)),
+        redis=RedisState(str(redis["url"]), _process(redis["process"]), bool(redis["is_ours"])),
         cluster_id=None if raw["cluster_id"] is None else str(raw["cluster_id"]),
         ephemeral=bool(raw["ephemeral"]),
         brokers=[
@@ -244,11 +244,6 @@ def _exposed(raw: dict[str, Any]) -> Exposed:
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:
     return None if raw is None else ProcessId(int(raw["pid"]), str(raw["mark"]))
-
-
-def _is_our_server(redis: dict[str, Any]) -> bool:
-    """Whether the cluster started the server; earlier versions stored its TCP port instead."""
-    return bool(redis["is_ours"]) if "is_ours" in redis else redis["port"] is not None
 
 
 def _optional_int(raw: object) -> int | None:

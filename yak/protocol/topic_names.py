@@ -5,11 +5,12 @@ import uuid
 from collections.abc import Iterable
 from typing import Final
 
+from yak import ids
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 from yak.plain_text import one_line
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS: Final = ids.INTERNAL_TOPICS
 METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's metadata log: no client may create a topic of this name (ControllerApis.createTopics)."""
 METADATA_TOPIC_ID: Final = uuid.UUID(int=1)

@@ -6,7 +6,7 @@ running         `run_cluster`: a cluster for a `with` or `async with` block
 session         the clusters of one run: their folder and metadata store, lent to one test at a time
 cluster         a test's cluster, each broker's view of it, and the brokers' log output since a test began
 faults          the faults of a test's cluster
-shape           size and configs of a cluster: clusters of one shape are interchangeable
+shape           size and configs of a cluster: clusters of one shape are interchangeable; a broker's state
 guardian        a process that cleans up after a killed test run
 remote          a process that lends clusters to a test run that imports nothing of YAK (pytest-yak)
 
@@ -17,12 +17,13 @@ cluster, and only `plugin` and `asked_for` import pytest.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from yak.testing.cluster import Cluster, Node
+    from yak.testing.cluster import Cluster
     from yak.testing.running import run_cluster
+    from yak.testing.shape import Node
 
 __all__ = ["Cluster", "Node", "run_cluster"]
 
-_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.cluster", "run_cluster": "yak.testing.running"}
+_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.shape", "run_cluster": "yak.testing.running"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
@@ -14,9 +13,9 @@ from yak.errors import CheckFailed, NothingInTime, Unreachable, UsageError, YakE
 from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import load
-from yak.local.status import BrokerCondition, BrokerStatus
+from yak.local.status import BrokerStatus
 from yak.testing.faults import Faults
-from yak.testing.shape import Shape, config_text
+from yak.testing.shape import Node, Shape, config_text
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState
 
@@ -147,26 +146,6 @@ TIMEOUT_SECONDS: Final = 30.0
 _HOST: Final = "127.0.0.1"
 _DYNAMIC: Final = ("broker", "default broker")
 _AUTHORIZER: Final = "authorizer.class.name"
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One broker's present state. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
-
-    node_id: int
-    address: str
-    state: BrokerCondition
-    pid: int | None
-
-    @property
-    def host(self) -> str:
-        """The address without the port."""
-        return self.address.rpartition(":")[0]
-
-    @property
-    def port(self) -> int:
-        """The port, the same after a restart."""
-        return int(self.address.rpartition(":")[2])
 
 
 class Cluster:

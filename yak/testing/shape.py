@@ -1,4 +1,4 @@
-"""The shape of a test's cluster as a value: clusters of one shape are interchangeable.
+"""The shape of a test's cluster as a value: clusters of one shape are interchangeable; and one broker of it.
 
 The configs here are the differences of a test's brokers from production. A test's own configs override them. A config
 without effect in this version of YAK is left out.
@@ -59,6 +59,26 @@ class Shape:
             known = BROKER_CONFIGS.get(name)
             if known is not None and known.has_effect:
                 yield name, value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One broker's present state. `pid` is None when it does not run; `state` is running, paused, stopped, or dead."""
+
+    node_id: int
+    address: str
+    state: str
+    pid: int | None
+
+    @property
+    def host(self) -> str:
+        """The address without the port."""
+        return self.address.rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        """The port, the same after a restart."""
+        return int(self.address.rpartition(":")[2])
 
 
 def config_text(value: object) -> str:

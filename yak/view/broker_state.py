@@ -1,9 +1,9 @@
-"""The state of a broker: one set of words for the command line, the terminal UI and HTTP."""
+"""The state of a broker as a client sees it: one set of words for the command line, the terminal UI and HTTP."""
 
 from enum import StrEnum
 
 
-class BrokerState(StrEnum):
+class SeenState(StrEnum):
     """The states of a registration (`yak.cluster.records.BrokerState`), and two that only a client sees."""
 
     ACTIVE = "ACTIVE"
@@ -19,6 +19,6 @@ class BrokerState(StrEnum):
     DOWN = "DOWN"
     """Fenced or closed, and no broker could tell which."""
 
-    def seen(self, *, answers: bool) -> "BrokerState":
+    def seen(self, *, answers: bool) -> "SeenState":
         """The state for a client that asked the broker itself."""
-        return BrokerState.SILENT if self is BrokerState.ACTIVE and not answers else self
+        return SeenState.SILENT if self is SeenState.ACTIVE and not answers else self

@@ -1,7 +1,6 @@
 """Archives: every record once whatever is done twice, and all of it back into a topic in order."""
 
 import json
-import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -73,26 +72,6 @@ def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_pa
             bench.finish(
                 "archive", topic=topic, into=str(tmp_path / "t"), format=name, checkpoint_dir=f"{tmp_path}/{name}"
             )
-
-
-def test_archive_of_an_earlier_version_is_parquet_replays_once_and_takes_no_more(bench: Any, tmp_path: Path) -> None:
-    folder, old = tmp_path / "archive", tmp_path / "old"
-    topic, target = bench.send(records(60)), bench.send([], parts=2)
-    bench.finish("archive", topic=topic, into=str(folder), available_now=True)
-    rows = bench.spark.read.parquet(str(folder)).coalesce(1)
-    rows.write.partitionBy("topic", "date", "hour").parquet(str(old))
-    (old / "_yak").mkdir()
-    (old / "_yak" / "0000000001.json").write_text(json.dumps({"version": 1, "add": [], "remove": []}))
-    assert stored(bench, old) == sent(bench, topic)
-
-    left = next(old.glob("topic=*/date=*/hour=*/*.parquet"))
-    shutil.copy(left, left.with_name("v0000000002-00000.parquet"))  # of a killed job
-    options = {"archive": str(old), "topic": topic, "into": target, "checkpoint_dir": str(tmp_path / "replay")}
-    bench.finish("replay", chunk_rows=20, **options)
-    values = sorted(bytes(row.value) for row in bench.read(target))
-    assert values == sorted(value for _, _, value in sent(bench, topic))
-    with pytest.raises(UsageError, match="an archive of an earlier version"):
-        bench.finish("archive", topic=topic, into=str(old), available_now=True)
 
 
 def test_a_replay_brings_every_record_back_once_in_order_and_goes_on_after_a_crash(

@@ -6,7 +6,7 @@ pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.errors import from_exception, from_kafka, was_written
-from yak.client.produce import FEW, Outgoing, RecordSender
+from yak.client.produce import FEW, Outgoing, RecordSender, open_producer, producer_settings
 from yak.errors import Unreachable, UsageError, YakError
 
 
@@ -26,7 +26,7 @@ class Message:
 
 @pytest.fixture
 def sender():
-    return RecordSender("127.0.0.1:1", "t")
+    return RecordSender("t", open_producer(producer_settings("127.0.0.1:1")))
 
 
 def test_acknowledgements_are_counted_by_partition_and_the_first_few_kept(sender):
@@ -51,7 +51,7 @@ def test_failures_say_whether_the_record_may_be_written(sender):
 
 
 def test_a_record_that_cannot_be_queued_is_a_failure_of_its_own():
-    sender = RecordSender("127.0.0.1:1", "t", extra={"message.max.bytes": 1000})
+    sender = RecordSender("t", open_producer(producer_settings("127.0.0.1:1") | {"message.max.bytes": 1000}))
     sender.send(Outgoing(value=b"x" * 2000))
     assert (sender.tally.failed, sender.tally.not_written) == (1, 1)
     assert sender.tally.failures[0].error.code == "record-too-large"
@@ -59,7 +59,7 @@ def test_a_record_that_cannot_be_queued_is_a_failure_of_its_own():
 
 def test_codecs_that_do_not_exist_are_refused():
     with pytest.raises(UsageError):
-        RecordSender("127.0.0.1:1", "t", compression="rar")
+        open_producer(producer_settings("127.0.0.1:1", compression="rar"))
 
 
 def test_errors_carry_kafkas_number_and_our_slug():

@@ -67,10 +67,10 @@ def test_a_wrong_template_is_refused_with_position_and_reason(text, line, column
     "text",
     ["{{float 0 1}}", "{{choice a b}}", "{{user=int 1 9}}", "{{hex 6}}", "{{open}}", "{{i:05}}", "{{i 5 10}}", "{{int 1}}"],
 )  # fmt: skip
-def test_a_placeholder_of_the_old_language_is_refused_with_those_that_are_left(text):
+def test_another_placeholder_is_refused_with_those_that_are_there(text):
     with pytest.raises(TemplateError) as caught:
         parse_template(text)
-    assert "not supported any more" in caught.value.why
+    assert "is no placeholder" in caught.value.why
     assert PLACEHOLDERS in caught.value.why
 
 

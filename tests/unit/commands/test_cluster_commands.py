@@ -9,7 +9,7 @@ from yak.client.members import ROLE, Member
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 
 def config(name, value, source="default", read_only=False):
@@ -104,9 +104,9 @@ def members(metadata, *, answered, timeout_s, names=(ROLE,)):
 
     address = metadata.brokers[1].address
     return (
-        Member(1, address, "r1", BrokerState.ACTIVE, said(1)),
-        Member(2, metadata.brokers[2].address, None, BrokerState.ACTIVE, said(2)),
-        Member(3, "c:9094", "r2", BrokerState.FENCED),
+        Member(1, address, "r1", SeenState.ACTIVE, said(1)),
+        Member(2, metadata.brokers[2].address, None, SeenState.ACTIVE, said(2)),
+        Member(3, "c:9094", "r2", SeenState.FENCED),
     )
 
 

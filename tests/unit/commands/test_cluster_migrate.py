@@ -27,7 +27,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         answered="h1:9092", timeout_s=2.0, metadata=lambda: ClusterMetadata("cluster", 1, made.live, {})
     )
     made.members = {
-        number: members.Member(number, f"h{number}:9092", None, broker_state.BrokerState.ACTIVE) for number in (1, 2)
+        number: members.Member(number, f"h{number}:9092", None, broker_state.SeenState.ACTIVE) for number in (1, 2)
     }
     monkeypatch.setattr(admin, "Admin", lambda *_, **__: found)
     monkeypatch.setattr(members, "list_members", lambda *_, **__: made.members)
@@ -65,7 +65,7 @@ def test_broker_with_one_store_is_named_with_the_flags_that_it_needs(yak: Any, c
 
 
 def test_broker_that_is_down_keeps_the_metadata_where_they_are(yak: Any, cluster: SimpleNamespace) -> None:
-    cluster.members[3] = members.Member(3, "h3:9092", None, broker_state.BrokerState.FENCED)
+    cluster.members[3] = members.Member(3, "h3:9092", None, broker_state.SeenState.FENCED)
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092")
     assert "broker 3 does not run" in ran.err
     assert cluster.done == []

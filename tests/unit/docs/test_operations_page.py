@@ -10,7 +10,7 @@ from yak.cluster.broker_lifecycle import LifecycleState
 from yak.commands.help import EXIT_CODES, EXPLANATIONS
 from yak.config.broker_configs import BROKER_CONFIGS
 from yak.config.topic_configs import TOPIC_CONFIGS
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -27,12 +27,12 @@ def first_column(text: str) -> list[str]:
 
 
 def test_states_of_brokers_and_sessions_are_explained_and_no_others() -> None:
-    assert sorted(first_column(section("States of a broker"))) == sorted(BrokerState)
+    assert sorted(first_column(section("States of a broker"))) == sorted(SeenState)
     assert sorted(first_column(section("Sessions with the metadata store"))) == sorted(LifecycleState)
 
 
 def test_states_of_brokers_include_those_of_a_registration() -> None:
-    assert set(records.BrokerState) - set(BrokerState) == set()
+    assert set(records.BrokerState) - set(SeenState) == set()
 
 
 def test_every_event_of_the_table_is_written_by_the_broker() -> None:

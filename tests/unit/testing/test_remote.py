@@ -10,8 +10,7 @@ import pytest
 
 from yak.errors import YakError
 from yak.testing import remote
-from yak.testing.cluster import Node
-from yak.testing.shape import Shape
+from yak.testing.shape import Node, Shape
 
 
 class FakeCluster:

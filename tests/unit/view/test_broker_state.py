@@ -5,20 +5,22 @@ import pytest
 from yak.tui.look import Look
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.state.picture import Broker
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 
-@pytest.mark.parametrize("registered", BrokerState)
-def test_active_broker_that_does_not_answer_is_silent_and_others_keep_their_state(registered: BrokerState) -> None:
-    expected = BrokerState.SILENT if registered is BrokerState.ACTIVE else registered
+@pytest.mark.parametrize("registered", SeenState)
+def test_active_broker_that_does_not_answer_is_silent_and_others_keep_their_state(
+    registered: SeenState,
+) -> None:
+    expected = SeenState.SILENT if registered is SeenState.ACTIVE else registered
     assert registered.seen(answers=False) is expected
     assert registered.seen(answers=True) is registered
 
 
-@pytest.mark.parametrize("registered", BrokerState)
+@pytest.mark.parametrize("registered", SeenState)
 @pytest.mark.parametrize("link", ["up", "down", "unknown"])
-def test_screen_shows_the_state_that_a_client_sees(registered: BrokerState, link: str) -> None:
+def test_screen_shows_the_state_that_a_client_sees(registered: SeenState, link: str) -> None:
     broker = Broker(1, registered=registered, link=link)
     expected = registered.seen(answers=link != "down")
     assert broker_state_cell(broker, Look()).text.endswith(f" {expected}")
-    assert broker.is_up is (expected is BrokerState.ACTIVE)
+    assert broker.is_up is (expected is SeenState.ACTIVE)

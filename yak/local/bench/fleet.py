@@ -27,43 +27,39 @@ class Fleet(Protocol):
     def controller(self) -> int | None:
         """The active controller's node id; None when unknown."""
 
-    def kill(self, node_id: int) -> None:
+    def kill(self, node_id: int) -> object:
         """SIGKILL, and wait until the process is gone."""
 
-    def pause(self, node_id: int) -> None:
+    def pause(self, node_id: int) -> object:
         """SIGSTOP."""
 
-    def resume(self, node_id: int) -> None:
+    def resume(self, node_id: int) -> object:
         """SIGCONT."""
 
     def stop_node(self, node_id: int) -> None:
         """Stop a broker in order, and wait for its end."""
 
-    def restart(self, node_id: int) -> None:
+    def restart(self, node_id: int) -> object:
         """Start a killed or stopped broker on its own data, and wait until it answers."""
 
 
-class LocalFleet:
+class LocalFleet(LocalCluster):
     """YAK brokers and their Redis as `yak up` starts them, in their own directory."""
 
     def __init__(self, data_dir: str, brokers: int = 3, leaders: int | None = None) -> None:
-        self._cluster = LocalCluster(data_dir)
+        super().__init__(data_dir)
         self._brokers = brokers
         self._leaders = leaders
 
     def start(self) -> None:
         """Start Redis and all brokers. Raises YakError."""
         leaders = self._brokers if self._leaders is None else self._leaders
-        self._cluster.up(UpSettings(port=0, brokers=self._brokers, leaders=leaders))
-
-    def discard(self) -> None:
-        """Stop everything and delete the directory."""
-        self._cluster.discard()
+        self.up(UpSettings(port=0, brokers=self._brokers, leaders=leaders))
 
     @property
     def bootstrap(self) -> str:
         """Every broker's address."""
-        return self._cluster.status().bootstrap
+        return self.status().bootstrap
 
     def cpu_seconds(self) -> dict[str, float]:
         """CPU seconds of the brokers and of Redis."""
@@ -72,7 +68,7 @@ class LocalFleet:
     def all_pids(self) -> dict[str, int]:
         """The pids of all running processes, by name."""
         found = {f"node {node_id}": pid for node_id, pid in self._pids().items()}
-        redis = self._cluster.redis_pid()
+        redis = self.redis_pid()
         return found if redis is None else found | {"redis": redis}
 
     def controller(self) -> int | None:
@@ -80,30 +76,14 @@ class LocalFleet:
         found = Admin(self.bootstrap).metadata().controller_id
         return None if found < 0 else found
 
-    def kill(self, node_id: int) -> None:
-        """SIGKILL."""
-        self._cluster.kill(node_id)
-
-    def pause(self, node_id: int) -> None:
-        """SIGSTOP."""
-        self._cluster.pause(node_id)
-
-    def resume(self, node_id: int) -> None:
-        """SIGCONT."""
-        self._cluster.resume(node_id)
-
     def stop_node(self, node_id: int) -> None:
         """SIGTERM: the broker moves its leaders first. Raises YakError when it does not end in time."""
         process = processes.identify(self._pid(node_id))
         if process is not None and not processes.stop(process, patience_seconds=30.0):
             raise YakError("bench-stop", f"node {node_id} did not end in 30 s and was killed")
 
-    def restart(self, node_id: int) -> None:
-        """Restart a broker on the same data and port."""
-        self._cluster.restart(node_id)
-
     def _pids(self) -> dict[int, int]:
-        return {each.node_id: each.pid for each in self._cluster.status().brokers if each.pid is not None}
+        return {each.node_id: each.pid for each in self.status().brokers if each.pid is not None}
 
     def _pid(self, node_id: int) -> int:
         pid = self._pids().get(node_id)

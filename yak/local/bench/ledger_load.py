@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from yak.client.bench.clients import process_context
 from yak.client.connection import IMPATIENT, base_config
 from yak.client.consume import PartitionReader, Window
+from yak.client.consumer import ConsumerHandle
 from yak.errors import YakError
 from yak.ids import TopicPartition as Place
 
@@ -163,22 +164,20 @@ class Reader:
     def __init__(self, load: LedgerLoad) -> None:
         self._load = load
         config = dict(READER) | {"client.id": CLIENT_ID, "group.id": "yak-bench", **load.properties}
-        self._consumer = Consumer(base_config(load.bootstrap) | config)
+        self._handle = ConsumerHandle[Any](base_config(load.bootstrap) | config)
         self.notes = empty_notes(load.partitions)
 
     def run(self, stop: Any) -> Notes:
         """Read until the event is set."""
-        partitions = [TopicPartition(self._load.topic, number, 0) for number in range(self._load.partitions)]
-        self._consumer.assign(partitions)
+        self._handle.assign({Place(self._load.topic, number): 0 for number in range(self._load.partitions)})
         while not stop.is_set():
-            self.take(self._consumer.poll(0.05))
-        self._consumer.close()
+            for message in self._handle.poll(0.05, 1):
+                self.take(message)
+        self._handle.close()
         return self.notes
 
-    def take(self, message: Message | None) -> None:
+    def take(self, message: Message) -> None:
         """Note one record; transport errors are only counted, since the client recovers from them."""
-        if message is None:
-            return
         error = message.error()
         if error is not None:
             self.notes.failed += 1

@@ -69,16 +69,12 @@ LIVE_SIZE_BYTES = 1000
 AWAY_SIZE_BYTES = 1000
 LIVE_WARM_UP_SECONDS = 0.5
 SAMPLE_SECONDS_MIN = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class CatchUpSettings:
-    """`away_bytes`: the data that the follower misses. `before_s`: how long the speed before is measured."""
-
-    away_bytes: int = 1_000_000_000
-    before_s: float = 4.0
-    partitions: int = 1
-    replication_factor: int = 3
+BEFORE_SECONDS = 4.0
+"""How long the clients' speed before is measured."""
+REPLICAS = 3
+MIN_ISR = 2
+CONFIGS = {"min.insync.replicas": str(MIN_ISR)}
+"""The replicas and the configs of all topics, which are written with acks=all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +122,23 @@ def rate_between(samples: Sequence[tuple[float, int]], from_s: float, until_s: f
     return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
 
 
-def run_catch_up(fleet: Fleet, settings: CatchUpSettings, name: str = "bench-away") -> CatchUp:
-    """Measure one return of the last broker. Raises YakError."""
+def run_catch_up(fleet: Fleet, away_bytes: int, name: str) -> CatchUp:
+    """Measure one return of the last broker, which misses `away_bytes` of data. Raises YakError."""
     admin = Admin(fleet.bootstrap)
     nodes = sorted(admin.metadata().brokers)
     follower, others = nodes[-1], nodes[:-1]
-    row = [*others, follower][-settings.replication_factor :]
-    factor = len(row)
-    minimum = {"min.insync.replicas": str(max(1, factor - 1))}
-    shape = [row] * settings.partitions
+    shape = [[*others, follower][-REPLICAS:]]
     with (
-        fresh_topic(admin, f"{name}-missed", settings.partitions, assignment=shape, configs=minimum) as missed,
-        fresh_topic(admin, f"{name}-live", settings.partitions, assignment=shape, configs=minimum) as live,
+        fresh_topic(admin, f"{name}-missed", 1, assignment=shape, configs=CONFIGS) as missed,
+        fresh_topic(admin, f"{name}-live", 1, assignment=shape, configs=CONFIGS) as live,
     ):
-        before = run_benchmark(_live(fleet, live, settings.before_s))
+        before = run_benchmark(_live(fleet, live, BEFORE_SECONDS))
         _check(before)
         fleet.stop_node(follower)
-        missing = settings.away_bytes // AWAY_SIZE_BYTES
+        missing = away_bytes // AWAY_SIZE_BYTES
         fill = Load("produce", fleet.bootstrap, missed, messages=missing, size_bytes=AWAY_SIZE_BYTES, warm_up_s=0)
         _check(run_benchmark(fill))
-        return _come_back(fleet, admin, settings, follower, missed, live, before.records_per_s)
+        return _come_back(fleet, admin, away_bytes, follower, missed, live, before.records_per_s)
 
 
 def _live(fleet: Fleet, topic: str, seconds: float) -> Load:
@@ -169,7 +162,7 @@ def _check(result: Result) -> None:
 def _come_back(
     fleet: Fleet,
     admin: Admin,
-    settings: CatchUpSettings,
+    away_bytes: int,
     follower: int,
     missed: str,
     live: str,
@@ -185,7 +178,7 @@ def _come_back(
         started_s = time.monotonic()
         fleet.restart(follower)
         ready_s = time.monotonic()
-        wait_whole(admin, missed, settings.partitions, seconds=RECOVERY_SECONDS, poll_s=0.05)
+        wait_whole(admin, missed, 1, seconds=RECOVERY_SECONDS, poll_s=0.05)
         whole_s = time.monotonic()
         time.sleep(max(0.0, SAMPLE_SECONDS_MIN - (whole_s - ready_s)))
     finally:
@@ -193,7 +186,7 @@ def _come_back(
         thread.join(30.0)
     meanwhile_per_s = progress.per_s(ready_s, max(whole_s, ready_s + SAMPLE_SECONDS_MIN))
     seconds = max(whole_s - ready_s, 1e-3)
-    return CatchUp(settings.away_bytes, ready_s - started_s, seconds, before_per_s, meanwhile_per_s)
+    return CatchUp(away_bytes, ready_s - started_s, seconds, before_per_s, meanwhile_per_s)
 
 
 class _Enough(Exception):
@@ -278,15 +271,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSettings:
-    """The extent of the measurements. All writes use acks=all and topics with these replicas."""
+    """The extent of the measurements."""
 
     shapes: tuple[Shape, ...]
     ack_s: float = 10.0
     idle_partitions: int = 1000
     idle_s: float = 10.0
     away_bytes: int = 1_000_000_000
-    replication_factor: int = 3
-    min_insync_replicas: int = 2
 
 
 def shapes(scale: float, clients: tuple[int, ...] = (1,)) -> tuple[Shape, ...]:
@@ -330,11 +321,8 @@ class ReplicationBench:
         self._run = uuid.uuid4().hex[:6]
         self.figures: list[Figure] = []
         brokers = len(self._admin.metadata().brokers)
-        if brokers < settings.replication_factor:
-            raise YakError(
-                "bench-brokers",
-                f"{brokers} brokers are not enough for replication factor {settings.replication_factor}",
-            )
+        if brokers < REPLICAS:
+            raise YakError("bench-brokers", f"{brokers} brokers are not enough for replication factor {REPLICAS}")
 
     def run(self, fleet: Fleet | None) -> list[Figure]:
         """Run everything; the follower's return only with a fleet. Raises YakError."""
@@ -350,7 +338,7 @@ class ReplicationBench:
 
     def produce(self, shape: Shape) -> None:
         """Measure the rate, and the CPU per gigabyte of all brokers and of each."""
-        measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape, self._configs())
+        measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape, CONFIGS)
         name = f"produce {shape.name}"
         self._add(name, measured.per_s, "records/s", limited=measured.client_limited)
         self._add(f"{name}: rate", measured.result.mb_per_s, "MB/s", limited=measured.client_limited)
@@ -358,7 +346,7 @@ class ReplicationBench:
 
     def acks(self) -> None:
         """Measure the median and p99 at 500 records per second, one record per request."""
-        measured = measure_acks(self._cluster, self._admin, self._topic("acks"), self._settings.ack_s, self._configs())
+        measured = measure_acks(self._cluster, self._admin, self._topic("acks"), self._settings.ack_s, CONFIGS)
         latency = measured.result.latency
         name = f"ack at {ACK_RATE:.0f} records/s"
         self._add(f"{name}: median", latency.percentile(50) / 1e6, "ms")
@@ -369,14 +357,13 @@ class ReplicationBench:
     def idle(self) -> None:
         """Measure each process's CPU, in per cent of a core, while there is no load."""
         count, topic = self._settings.idle_partitions, self._topic("idle")
-        found = measure_idle(self._cluster, self._admin, topic, count, self._settings.idle_s, self._configs())
+        found = measure_idle(self._cluster, self._admin, topic, count, self._settings.idle_s, CONFIGS)
         for of, used in found.items():
             self._add(f"{count} idle partitions: {of}", used * 100, "% of a core")
 
     def catch_up(self, fleet: Fleet) -> None:
         """Measure the catch-up of a follower that missed `away_bytes`."""
-        settings = CatchUpSettings(self._settings.away_bytes, replication_factor=self._factor)
-        found: CatchUp = run_catch_up(fleet, settings, self._topic("away"))
+        found = run_catch_up(fleet, self._settings.away_bytes, self._topic("away"))
         name = f"follower back after {self._settings.away_bytes / 1e9:g} GB"
         self._add(f"{name}: start", found.start_s, "s")
         self._add(f"{name}: until in sync", found.seconds, "s")
@@ -384,15 +371,8 @@ class ReplicationBench:
         self._add(f"{name}: clients before", found.before_per_s, "records/s")
         self._add(f"{name}: clients meanwhile", found.clients_kept * 100, "% of before")
 
-    @property
-    def _factor(self) -> int:
-        return self._settings.replication_factor
-
     def _topic(self, what: str) -> str:
         return f"yak-bench-{what}-{self._run}-{len(self.figures)}"
-
-    def _configs(self) -> dict[str, str]:
-        return {"min.insync.replicas": str(self._settings.min_insync_replicas)}
 
     def _cpu(self, name: str, each: Mapping[str, float], unit: str) -> None:
         if each:
@@ -427,8 +407,6 @@ def measure_produce(
     topic: str,
     shape: Shape,
     configs: Mapping[str, str],
-    *,
-    replication_factor: int = 3,
 ) -> Measured:
     """acks=all, linger.ms=5, no compression, to a new topic. Raises YakError."""
     load = Load(
@@ -441,7 +419,7 @@ def measure_produce(
         linger_ms=LINGER_MS,
         warm_up_s=0.5,
     )
-    with fresh_topic(admin, topic, shape.partitions, replication_factor=replication_factor, configs=configs):
+    with fresh_topic(admin, topic, shape.partitions, replication_factor=REPLICAS, configs=configs):
         return measure(load, cluster.cpu_seconds)
 
 
@@ -451,12 +429,10 @@ def measure_acks(
     topic: str,
     seconds: float,
     configs: Mapping[str, str],
-    *,
-    replication_factor: int = 3,
 ) -> Measured:
     """500 records per second, linger 0, to one partition. Raises YakError."""
     load = Load("latency", cluster.bootstrap, topic, rate=ACK_RATE, duration_s=seconds, linger_ms=0, warm_up_s=0.5)
-    with fresh_topic(admin, topic, 1, replication_factor=replication_factor, configs=configs):
+    with fresh_topic(admin, topic, 1, replication_factor=REPLICAS, configs=configs):
         return measure(load, cluster.cpu_seconds)
 
 
@@ -467,11 +443,9 @@ def measure_idle(
     partitions: int,
     seconds: float,
     configs: Mapping[str, str],
-    *,
-    replication_factor: int = 3,
 ) -> dict[str, float]:
     """Cores that each process uses with a topic of so many unused partitions. Raises YakError."""
-    with fresh_topic(admin, topic, partitions, replication_factor=replication_factor, configs=configs):
+    with fresh_topic(admin, topic, partitions, replication_factor=REPLICAS, configs=configs):
         time.sleep(SETTLE_SECONDS)
         before, began_s = cluster.cpu_seconds(), time.monotonic()
         time.sleep(seconds)
@@ -479,12 +453,12 @@ def measure_idle(
     return {of: each / took_s for of, each in used.items()}
 
 
-def document(figures: list[Figure], settings: ReplicationSettings, machine: Mapping[str, object]) -> dict[str, Any]:
+def document(figures: list[Figure], machine: Mapping[str, object]) -> dict[str, Any]:
     """The JSON of a run."""
     return {
         "benchmark": "replication",
-        "replication_factor": settings.replication_factor,
-        "min_insync_replicas": settings.min_insync_replicas,
+        "replication_factor": REPLICAS,
+        "min_insync_replicas": MIN_ISR,
         "acks": "all",
         "figures": [each.as_json() for each in figures],
         "machine": dict(machine),

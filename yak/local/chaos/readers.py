@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from yak.client.connection import IMPATIENT, base_config
+from yak.client.consumer import OUT_OF_RANGE
+from yak.client.consumer import consumer_config as shared_config
 from yak.ids import TopicPartition
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.writers import RECONNECTS
@@ -20,20 +22,15 @@ _ENDS_SECONDS: Final = 60.0
 """Timeout for finding the leaders and end offsets of the partitions."""
 NO_END: Final = -1
 """The end of a partition that no broker serves."""
-_OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 
 
 def consumer_config(bootstrap: str, client_id: str, group: str, *, read_committed: bool = True) -> dict[str, Any]:
     """Settings of all consumers of a run: no automatic commits, and no automatic offset resets."""
-    return base_config(bootstrap) | {
+    settings = base_config(bootstrap) | shared_config(group, reset="error", read_committed=read_committed)
+    return settings | {
         **IMPATIENT,
         **RECONNECTS,
         "client.id": client_id,
-        "group.id": group,
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 20,
@@ -55,7 +52,7 @@ def poll(
             positions[f"{message.topic()}-{message.partition()}"] = message.offset() + 1
         elif error.name() == "_PARTITION_EOF":
             positions[f"{message.topic()}-{message.partition()}"] = message.offset()
-        elif error.name() in _OUT_OF_RANGE:
+        elif error.name() in OUT_OF_RANGE:
             recorder.out_of_range.append(f"{process} at {invoked:.1f} s: {error.str()}")
     return records, positions
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from yak.client.connection import base_config
+from yak.client.consumer import ConsumerHandle, consumer_config
+from yak.client.errors import kafka_exceptions
 from yak.client.metadata import read_metadata
 from yak.errors import YakError
 from yak.ids import TopicPartition
@@ -124,28 +126,25 @@ def group_caught_up(
 
     The end is the high watermark, so an open transaction that keeps read_committed members in front of it is noticed.
     """
-    import confluent_kafka
-
-    config = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    consumer: Any = confluent_kafka.Consumer(base_config(bootstrap) | config)
-    wires = [confluent_kafka.TopicPartition(*each) for each in partitions]
+    config = consumer_config(group, reset="error", read_committed=False)
+    handle = ConsumerHandle[Any](base_config(bootstrap) | config)
 
     def left() -> list[str]:
         try:
-            committed = consumer.committed(wires, timeout=5.0)
-            ends = [consumer.get_watermark_offsets(wire, timeout=5.0)[1] for wire in wires]
-        except confluent_kafka.KafkaException as error:
+            committed = handle.committed(partitions, 5.0)
+            ends = {each: handle.watermarks(each, 5.0)[1] for each in partitions}
+        except kafka_exceptions() as error:
             return [str(error)]
         return [
-            f"{each.topic}-{each.partition} at {each.offset} of {end}"
-            for each, end in zip(committed, ends, strict=True)
-            if end > 0 and each.offset < end
+            f"{each} at {committed[each].offset} of {end}"
+            for each, end in ends.items()
+            if end > 0 and committed[each].offset < end
         ]
 
     try:
         return settled.wait(name, "L3", CAUGHT_UP_SECONDS, left, meanwhile)
     finally:
-        consumer.close()
+        handle.close()
 
 
 _PIECE_BYTES: Final = 1 << 20

@@ -12,7 +12,7 @@ from yak.tui.rows.partitions import ReplicationTable, bar_width, replication_col
 from yak.tui.rows.topics import TopicFacts
 from yak.tui.state.elections import Elections, Failover
 from yak.tui.state.picture import Broker, Partition, Picture
-from yak.view.broker_state import BrokerState
+from yak.view.broker_state import SeenState
 
 LOOK, ASCII = Look(), Look(is_ascii=True)
 BROKERS = {node: Broker(node) for node in (1, 2, 3)}
@@ -138,12 +138,12 @@ def test_why_a_replica_is_in_sync_or_not():
     assert why(told=detail(adding_replicas=(3,))) == "new: copying, 1.4k to go"
     assert why(leader=None) == "OUT: there is no leader to copy from"
     assert why(told=detail(leader_epoch=7)) == "OUT: catching up, lag 1.4k"  # of a leader before: says nothing
-    fenced = BROKERS | {3: Broker(3, registered=BrokerState.FENCED)}
+    fenced = BROKERS | {3: Broker(3, registered=SeenState.FENCED)}
     assert why(brokers=fenced) == "OUT: broker is fenced"
     assert why(brokers=fenced, told=detail(eligible_leaders=(3,))) == "OUT: broker is fenced, may lead again"
-    assert why(brokers=BROKERS | {3: Broker(3, registered=BrokerState.CLOSED)}) == "OUT: broker has stopped"
+    assert why(brokers=BROKERS | {3: Broker(3, registered=SeenState.CLOSED)}) == "OUT: broker has stopped"
     assert why(brokers={}) == "OUT: broker is gone"
-    assert why(1, brokers=BROKERS | {1: Broker(1, registered=BrokerState.FENCED)}) == "in sync, broker is fenced"
+    assert why(1, brokers=BROKERS | {1: Broker(1, registered=SeenState.FENCED)}) == "in sync, broker is fenced"
     assert why(1, leader=None) == "in sync, no leader"
 
 

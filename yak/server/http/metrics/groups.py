@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yak.ids import TopicPartition
-from yak.server.http.metrics.text import Family, Samples
+from yak.server.http.metrics.text import Samples, gauge
 from yak.server.http.topic_partitions import LATEST, list_offsets
 from yak.view.lag import lag_records
 from yak.views.group_lag import TopicLag, coordinated_groups, members_count, topic_lag
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.server.http.context import Context
 
-GROUPS: Final = Family("yak_groups", "gauge", "Groups coordinated by this broker, by state")
-MEMBERS: Final = Family("yak_group_members", "gauge", "Members of a group coordinated by this broker")
-LAG: Final = Family(
-    "yak_group_lag_messages", "gauge", "Consumer lag of a group by topic: log end offset minus committed offset"
-)
-LAG_UNKNOWN: Final = Family(
-    "yak_group_lag_unknown_partitions", "gauge", "Partitions with committed offsets whose log end offset is unknown"
+GROUPS: Final = gauge("yak_groups", "Groups coordinated by this broker, by state")
+MEMBERS: Final = gauge("yak_group_members", "Members of a group coordinated by this broker")
+LAG: Final = gauge("yak_group_lag_messages", "Consumer lag of a group by topic: log end offset minus committed offset")
+LAG_UNKNOWN: Final = gauge(
+    "yak_group_lag_unknown_partitions", "Partitions with committed offsets whose log end offset is unknown"
 )
 
 _PER_STEP: Final = 100

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.ids import NodeId
 from yak.replication.partition import Partition
-from yak.server.http.metrics.text import Family, Samples
+from yak.server.http.metrics.text import Samples, counter, gauge
 from yak.storage.compaction import dirty_ratio
 from yak.view.lag import lag_records
 from yak.view.partition_state import Replication, is_offline
@@ -19,66 +19,52 @@ from yak.view.partition_state import Replication, is_offline
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-REPLICAS: Final = Family("yak_replicas", "gauge", "Replicas on this broker")
-LEADERS: Final = Family("yak_leaders", "gauge", "Partitions led by this broker")
-UNDER_REPLICATED: Final = Family(
-    "yak_under_replicated_partitions", "gauge", "Under-replicated partitions led by this broker"
+REPLICAS: Final = gauge("yak_replicas", "Replicas on this broker")
+LEADERS: Final = gauge("yak_leaders", "Partitions led by this broker")
+UNDER_REPLICATED: Final = gauge("yak_under_replicated_partitions", "Under-replicated partitions led by this broker")
+UNDER_MIN_ISR: Final = gauge(
+    "yak_under_min_isr_partitions", "Partitions led by this broker that are under min.insync.replicas"
 )
-UNDER_MIN_ISR: Final = Family(
-    "yak_under_min_isr_partitions", "gauge", "Partitions led by this broker that are under min.insync.replicas"
+OFFLINE_REPLICAS: Final = gauge("yak_offline_replicas", "Offline replicas on this broker, for example on a failed disk")
+OFFLINE: Final = gauge(
+    "yak_offline_partitions", "Offline partitions of the cluster (no leader), from this broker's metadata"
 )
-OFFLINE_REPLICAS: Final = Family(
-    "yak_offline_replicas", "gauge", "Offline replicas on this broker, for example on a failed disk"
-)
-OFFLINE: Final = Family(
-    "yak_offline_partitions", "gauge", "Offline partitions of the cluster (no leader), from this broker's metadata"
-)
-CLUSTER_PARTITIONS: Final = Family(
-    "yak_cluster_partitions", "gauge", "Partitions of the cluster, from this broker's metadata"
-)
-LATE_TRANSACTIONS: Final = Family(
+CLUSTER_PARTITIONS: Final = gauge("yak_cluster_partitions", "Partitions of the cluster, from this broker's metadata")
+LATE_TRANSACTIONS: Final = gauge(
     "yak_partitions_with_late_transactions",
-    "gauge",
     "Partitions led by this broker with an open transaction that got no record for transaction.max.timeout.ms and 5 minutes",
 )
-LOGS_SIZE: Final = Family("yak_logs_size_bytes", "gauge", "Size of all logs on this broker")
-LAG_MAX_MESSAGES: Final = Family(
+LOGS_SIZE: Final = gauge("yak_logs_size_bytes", "Size of all logs on this broker")
+LAG_MAX_MESSAGES: Final = gauge(
     "yak_replica_lag_max_messages",
-    "gauge",
     "Maximum replica lag of a follower in records, over the partitions led by this broker",
 )
-LAG_MAX_SECONDS: Final = Family(
+LAG_MAX_SECONDS: Final = gauge(
     "yak_replica_lag_max_seconds",
-    "gauge",
     "Longest time that a follower has not been caught up, over the partitions led by this broker",
 )
-DIRTY_RATIO_MAX: Final = Family(
+DIRTY_RATIO_MAX: Final = gauge(
     "yak_log_cleaner_max_dirty_ratio",
-    "gauge",
     "Largest dirty ratio of a compacted log on this broker: bytes of closed segments not yet compacted, divided by all",
 )
-UNCLEANABLE: Final = Family(
-    "yak_log_cleaner_uncleanable_partitions", "gauge", "Compacted logs on this broker that cannot be compacted"
+UNCLEANABLE: Final = gauge(
+    "yak_log_cleaner_uncleanable_partitions", "Compacted logs on this broker that cannot be compacted"
 )
-REMOVED_BYTES: Final = Family(
-    "yak_log_cleaner_removed_bytes_total", "counter", "Bytes that compaction removed from logs on this broker"
+REMOVED_BYTES: Final = counter(
+    "yak_log_cleaner_removed_bytes_total", "Bytes that compaction removed from logs on this broker"
 )
 
-LOG_START: Final = Family("yak_partition_log_start_offset", "gauge", "Log start offset of this replica")
-LOG_END: Final = Family("yak_partition_log_end_offset", "gauge", "Log end offset of this replica")
-HIGH_WATERMARK: Final = Family("yak_partition_high_watermark", "gauge", "High watermark of this replica")
-STABLE_LAG: Final = Family(
+LOG_START: Final = gauge("yak_partition_log_start_offset", "Log start offset of this replica")
+LOG_END: Final = gauge("yak_partition_log_end_offset", "Log end offset of this replica")
+HIGH_WATERMARK: Final = gauge("yak_partition_high_watermark", "High watermark of this replica")
+STABLE_LAG: Final = gauge(
     "yak_partition_last_stable_offset_lag",
-    "gauge",
     "Committed records that read_committed consumers cannot read yet, for partitions led by this broker",
 )
-LOG_SIZE: Final = Family(
-    "yak_partition_log_size_bytes", "gauge", "Size of this replica's log segments, without indexes"
-)
-IN_SYNC: Final = Family("yak_partition_in_sync_replicas", "gauge", "ISR size of partitions led by this broker")
-REPLICA_LAG: Final = Family(
+LOG_SIZE: Final = gauge("yak_partition_log_size_bytes", "Size of this replica's log segments, without indexes")
+IN_SYNC: Final = gauge("yak_partition_in_sync_replicas", "ISR size of partitions led by this broker")
+REPLICA_LAG: Final = gauge(
     "yak_replica_lag_messages",
-    "gauge",
     "Replica lag of a follower in records, for partitions led by this broker; the whole log while it does not fetch",
 )
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples
+from yak.server.http.metrics.text import END_OF_OPENMETRICS, Samples, gauge
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from yak.broker.broker import Broker
 
-DIRECTORY_ONLINE: Final = Family("yak_data_directory_online", "gauge", "1 if a data directory is online")
-DIRECTORY_FREE: Final = Family(
-    "yak_data_directory_free_bytes", "gauge", "Free space for this broker on the file system of a data directory"
+DIRECTORY_ONLINE: Final = gauge("yak_data_directory_online", "1 if a data directory is online")
+DIRECTORY_FREE: Final = gauge(
+    "yak_data_directory_free_bytes", "Free space for this broker on the file system of a data directory"
 )
-DIRECTORY_SIZE: Final = Family("yak_data_directory_size_bytes", "gauge", "Size of the file system of a data directory")
+DIRECTORY_SIZE: Final = gauge("yak_data_directory_size_bytes", "Size of the file system of a data directory")
 _CONTENT_TYPE: Final = re.compile(r"[a-z/-]+; version=\d{1,3}(\.\d{1,3}){0,2}; charset=utf-8(; escaping=[a-z0-9-]+)?")
 _DEADLINE_SECONDS: Final = 2.0
 """A disk that does not answer must not delay a scrape further."""

@@ -5,33 +5,26 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from yak.server.http.metrics.text import Family, Samples
+from yak.server.http.metrics.text import Samples, counter, gauge, histogram
 from yak.views.quorum import ROLES, role_of
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-STATE: Final = Family("yak_quorum_state", "gauge", "1 for the current role of this broker in the metadata quorum")
-LEADER: Final = Family("yak_quorum_leader_id", "gauge", "Node id of the quorum's leader; -1 while none is known")
-EPOCH: Final = Family("yak_quorum_epoch", "gauge", "Newest epoch of the quorum that this broker knows")
-HIGH_WATERMARK: Final = Family(
-    "yak_quorum_high_watermark", "gauge", "High watermark of the quorum's log on this broker"
+STATE: Final = gauge("yak_quorum_state", "1 for the current role of this broker in the metadata quorum")
+LEADER: Final = gauge("yak_quorum_leader_id", "Node id of the quorum's leader; -1 while none is known")
+EPOCH: Final = gauge("yak_quorum_epoch", "Newest epoch of the quorum that this broker knows")
+HIGH_WATERMARK: Final = gauge("yak_quorum_high_watermark", "High watermark of the quorum's log on this broker")
+LOG_END: Final = gauge("yak_quorum_log_end_offset", "Log end offset of the quorum's log on this broker")
+VOTERS: Final = gauge("yak_quorum_voters", "Number of voters")
+OBSERVERS: Final = gauge("yak_quorum_observers", "Number of observers; reported by the quorum's leader only")
+LAG: Final = gauge(
+    "yak_quorum_replica_lag_offsets", "Offsets that a voter or observer is behind; reported by the quorum's leader only"
 )
-LOG_END: Final = Family("yak_quorum_log_end_offset", "gauge", "Log end offset of the quorum's log on this broker")
-VOTERS: Final = Family("yak_quorum_voters", "gauge", "Number of voters")
-OBSERVERS: Final = Family("yak_quorum_observers", "gauge", "Number of observers; reported by the quorum's leader only")
-LAG: Final = Family(
-    "yak_quorum_replica_lag_offsets",
-    "gauge",
-    "Offsets that a voter or observer is behind; reported by the quorum's leader only",
-)
-ELECTIONS: Final = Family("yak_quorum_elections", "counter", "Elections that this broker started, pre-votes included")
-COMMANDS: Final = Family(
-    "yak_quorum_commands", "counter", "Metadata changes that this broker appended as the quorum's leader"
-)
-COMMIT_SECONDS: Final = Family(
+ELECTIONS: Final = counter("yak_quorum_elections", "Elections that this broker started, pre-votes included")
+COMMANDS: Final = counter("yak_quorum_commands", "Metadata changes that this broker appended as the quorum's leader")
+COMMIT_SECONDS: Final = histogram(
     "yak_quorum_commit_seconds",
-    "histogram",
     "Time from the append of a metadata change to its commit; measured by the leader, one change at a time",
 )
 

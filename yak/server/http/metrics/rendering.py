@@ -15,7 +15,7 @@ import trio
 from yak.server.http.metrics import groups, partitions, process, quorum, requests, topics
 from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.process import Format, Process, process_text
-from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
+from yak.server.http.metrics.text import END_OF_OPENMETRICS, Samples, gauge, in_pieces
 from yak.server.latencies import Histogram
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from yak.server.http.context import Context
     from yak.views.group_lag import TopicLag
 
-TRUNCATED: Final = Family("yak_metrics_truncated", "gauge", "Label sets left out because a bound was reached, by kind")
-GATHERED: Final = Family("yak_metrics_gather_seconds", "gauge", "Duration of this scrape")
+TRUNCATED: Final = gauge("yak_metrics_truncated", "Label sets left out because a bound was reached, by kind")
+GATHERED: Final = gauge("yak_metrics_gather_seconds", "Duration of this scrape")
 _SLICE_NS: Final = 500_000
 _LOOP_DELAY_EVERY_SECONDS: Final = 0.05
 

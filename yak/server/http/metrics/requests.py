@@ -9,77 +9,66 @@ from yak.broker import apis
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
-from yak.server.http.metrics.text import Family, Samples
+from yak.server.http.metrics.text import Samples, counter, gauge, histogram
 from yak.version import __version__
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
 
-BUILD: Final = Family(
-    "yak_build_info", "gauge", "Always 1; the labels give the version of YAK and the broker's identity"
-)
-STATE: Final = Family("yak_broker_state", "gauge", "1 for the current broker lifecycle state")
-BROKER_EPOCH: Final = Family("yak_broker_epoch", "gauge", "Broker epoch of this broker's registration")
-IS_CONTROLLER: Final = Family("yak_is_controller", "gauge", "1 on the active controller")
-CONTROLLER_EPOCH: Final = Family("yak_controller_epoch", "gauge", "Controller epoch, from this broker's metadata")
-METADATA_OFFSET: Final = Family("yak_metadata_offset", "gauge", "Metadata offset applied by this broker")
-BROKERS: Final = Family("yak_brokers", "gauge", "Registered brokers by state, from this broker's metadata")
+BUILD: Final = gauge("yak_build_info", "Always 1; the labels give the version of YAK and the broker's identity")
+STATE: Final = gauge("yak_broker_state", "1 for the current broker lifecycle state")
+BROKER_EPOCH: Final = gauge("yak_broker_epoch", "Broker epoch of this broker's registration")
+IS_CONTROLLER: Final = gauge("yak_is_controller", "1 on the active controller")
+CONTROLLER_EPOCH: Final = gauge("yak_controller_epoch", "Controller epoch, from this broker's metadata")
+METADATA_OFFSET: Final = gauge("yak_metadata_offset", "Metadata offset applied by this broker")
+BROKERS: Final = gauge("yak_brokers", "Registered brokers by state, from this broker's metadata")
 
-REQUEST_SECONDS: Final = Family(
+REQUEST_SECONDS: Final = histogram(
     "yak_request_seconds",
-    "histogram",
     "Time from the receipt of a request to its response, by API; includes the wait of delayed fetches and joins",
 )
-REQUEST_ERRORS: Final = Family(
+REQUEST_ERRORS: Final = counter(
     "yak_request_errors",
-    "counter",
     "Error codes in responses, by API; counts each failed partition, topic or group, or the whole response",
 )
-BAD_REQUESTS: Final = Family("yak_bad_requests", "counter", "Protocol violations and exceeded bounds, by kind")
-BUGS: Final = Family(
-    "yak_bugs", "counter", "Internal errors that did not stop this broker; the broker's log describes each"
-)
-RECEIVED: Final = Family("yak_received_bytes", "counter", "Bytes received on the Kafka port")
-WAITING: Final = Family("yak_requests_waiting", "gauge", "Delayed requests: fetches, produces, joins")
-CONNECTIONS: Final = Family("yak_connections", "gauge", "Open connections to the Kafka port")
-CONNECTIONS_LIMIT: Final = Family("yak_connections_limit", "gauge", "Maximum number of connections to the Kafka port")
-HTTP_CONNECTIONS: Final = Family("yak_http_connections", "gauge", "Open connections to the HTTP port")
-PAUSES: Final = Family("yak_read_pauses", "counter", "Times that reading from a connection was paused to bound memory")
-MEMORY: Final = Family("yak_request_memory_bytes", "gauge", "Memory for partly received requests and unsent responses")
-MEMORY_LIMIT: Final = Family(
-    "yak_request_memory_limit_bytes", "gauge", "Memory above which reading from connections is paused"
-)
+BAD_REQUESTS: Final = counter("yak_bad_requests", "Protocol violations and exceeded bounds, by kind")
+BUGS: Final = counter("yak_bugs", "Internal errors that did not stop this broker; the broker's log describes each")
+RECEIVED: Final = counter("yak_received_bytes", "Bytes received on the Kafka port")
+WAITING: Final = gauge("yak_requests_waiting", "Delayed requests: fetches, produces, joins")
+CONNECTIONS: Final = gauge("yak_connections", "Open connections to the Kafka port")
+CONNECTIONS_LIMIT: Final = gauge("yak_connections_limit", "Maximum number of connections to the Kafka port")
+HTTP_CONNECTIONS: Final = gauge("yak_http_connections", "Open connections to the HTTP port")
+PAUSES: Final = counter("yak_read_pauses", "Times that reading from a connection was paused to bound memory")
+MEMORY: Final = gauge("yak_request_memory_bytes", "Memory for partly received requests and unsent responses")
+MEMORY_LIMIT: Final = gauge("yak_request_memory_limit_bytes", "Memory above which reading from connections is paused")
 
-THROTTLED: Final = Family(
-    "yak_throttled", "counter", "Answers with a throttle time, and refused connections, by the quota that was exceeded"
+THROTTLED: Final = counter(
+    "yak_throttled", "Answers with a throttle time, and refused connections, by the quota that was exceeded"
 )
-THROTTLE_SECONDS: Final = Family("yak_throttle_seconds", "counter", "Sum of the throttle times, by quota")
-DENIED: Final = Family(
-    "yak_denied_requests", "counter", "Requests denied by ACLs, by the operation and the type of the resource"
-)
-MUTED: Final = Family("yak_connections_muted", "gauge", "Connections that are not read because of a quota")
+THROTTLE_SECONDS: Final = counter("yak_throttle_seconds", "Sum of the throttle times, by quota")
+DENIED: Final = counter("yak_denied_requests", "Requests denied by ACLs, by the operation and the type of the resource")
+MUTED: Final = gauge("yak_connections_muted", "Connections that are not read because of a quota")
 
-TURNS: Final = Family(
-    "yak_turns", "counter", "Steps of the event loop; a step handles all requests of one read, or one other event"
+TURNS: Final = counter(
+    "yak_turns", "Steps of the event loop; a step handles all requests of one read, or one other event"
 )
-SLOWEST_TURN: Final = Family("yak_slowest_turn_seconds", "gauge", "Longest step of the event loop since the start")
-LOOP_DELAY: Final = Family(
+SLOWEST_TURN: Final = gauge("yak_slowest_turn_seconds", "Longest step of the event loop since the start")
+LOOP_DELAY: Final = histogram(
     "yak_event_loop_delay_seconds",
-    "histogram",
     "Event loop delay: how late a timer fired, sampled 20 times a second since the first scrape",
 )
 
-FLUSH: Final = Family("yak_log_flush_seconds", "histogram", "Duration of an fsync of a log")
-JOBS: Final = Family("yak_job_seconds", "histogram", "Duration of other background jobs, by kind")
+FLUSH: Final = histogram("yak_log_flush_seconds", "Duration of an fsync of a log")
+JOBS: Final = histogram("yak_job_seconds", "Duration of other background jobs, by kind")
 
-STORE_CONNECTED: Final = Family(
-    "yak_store_connected", "gauge", "1 while the metadata store answers: Redis, or the quorum of brokers"
+STORE_CONNECTED: Final = gauge(
+    "yak_store_connected", "1 while the metadata store answers: Redis, or the quorum of brokers"
 )
-STORE_CALLS: Final = Family("yak_store_call_seconds", "histogram", "Round-trip time of a call to the metadata store")
-STORE_OUTAGES: Final = Family("yak_store_outages", "counter", "Number of metadata store outages")
-STORE_OUTAGE_TOTAL: Final = Family("yak_store_outage_seconds", "counter", "Total duration of metadata store outages")
-STORE_OUTAGE: Final = Family(
-    "yak_store_outage_current_seconds", "gauge", "Duration of the current metadata store outage; 0 while connected"
+STORE_CALLS: Final = histogram("yak_store_call_seconds", "Round-trip time of a call to the metadata store")
+STORE_OUTAGES: Final = counter("yak_store_outages", "Number of metadata store outages")
+STORE_OUTAGE_TOTAL: Final = counter("yak_store_outage_seconds", "Total duration of metadata store outages")
+STORE_OUTAGE: Final = gauge(
+    "yak_store_outage_current_seconds", "Duration of the current metadata store outage; 0 while connected"
 )
 
 
@@ -121,9 +110,9 @@ def _broker(context: Context, samples: Samples) -> None:
 
 
 def _requests(context: Context, samples: Samples) -> Iterator[None]:
-    for key, histogram in context.shell.latencies.by_api.items():
-        if any(histogram.cells):
-            samples.add_histogram(REQUEST_SECONDS, histogram, api=api_name(key))
+    for key, latencies in context.shell.latencies.by_api.items():
+        if any(latencies.cells):
+            samples.add_histogram(REQUEST_SECONDS, latencies, api=api_name(key))
             yield
     samples.of(REQUEST_SECONDS)
     samples.of(REQUEST_ERRORS)
@@ -170,9 +159,9 @@ def _loop_and_jobs(context: Context, samples: Samples) -> None:
     samples.add(TURNS, shell.counters.turns)
     samples.add(SLOWEST_TURN, shell.counters.slowest_turn_ms / 1000)
     samples.add_histogram(FLUSH, shell.jobs.durations["flush"])
-    for kind, histogram in shell.jobs.durations.items():
+    for kind, durations in shell.jobs.durations.items():
         if kind != "flush":
-            samples.add_histogram(JOBS, histogram, kind=kind)
+            samples.add_histogram(JOBS, durations, kind=kind)
 
 
 def _store(context: Context, samples: Samples) -> None:

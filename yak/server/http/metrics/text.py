@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from yak.plain_text import one_line
@@ -24,8 +25,8 @@ class Family:
     """One metric: `name` without the suffixes of samples (`_total`, `_bucket`)."""
 
     name: str
-    kind: Kind
     what: str
+    kind: Kind
     """The HELP text; without quotes, backslashes and line breaks."""
 
     def head(self, *, open_metrics: bool) -> str:
@@ -34,6 +35,11 @@ class Family:
         head = f"# HELP {name} {self.what}\n# TYPE {name} {self.kind}\n"
         unit = self.name.rpartition("_")[2]
         return f"{head}# UNIT {name} {unit}\n" if open_metrics and unit in _UNITS else head
+
+
+counter = partial(Family, kind="counter")
+gauge = partial(Family, kind="gauge")
+histogram = partial(Family, kind="histogram")
 
 
 class Samples:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.cluster.leader_elections import BOUNDS_MS, Cause
 from yak.replication.traffic import Traffic
-from yak.server.http.metrics.text import Family, Samples, escaped
+from yak.server.http.metrics.text import Samples, counter, escaped, gauge, histogram
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -16,31 +16,29 @@ if TYPE_CHECKING:
 _WRITTEN = "appended by producers to partitions led by this broker"
 _READ = "fetched by consumers"
 _BY_OFFSET = "counted by offsets, so compacted topics count more than they have"
-IN_BYTES: Final = Family("yak_in_bytes", "counter", f"Bytes of record batches {_WRITTEN}, over all topics")
-IN_MESSAGES: Final = Family("yak_in_messages", "counter", f"Records {_WRITTEN}, over all topics")
-OUT_BYTES: Final = Family("yak_out_bytes", "counter", f"Bytes of record batches {_READ}, over all topics")
-OUT_MESSAGES: Final = Family("yak_out_messages", "counter", f"Records {_READ}, over all topics; {_BY_OFFSET}")
-TOPIC_IN_BYTES: Final = Family("yak_topic_in_bytes", "counter", f"Bytes of record batches {_WRITTEN}, by topic")
-TOPIC_IN_MESSAGES: Final = Family("yak_topic_in_messages", "counter", f"Records {_WRITTEN}, by topic")
-TOPIC_OUT_BYTES: Final = Family("yak_topic_out_bytes", "counter", f"Bytes of record batches {_READ}, by topic")
-TOPIC_OUT_MESSAGES: Final = Family("yak_topic_out_messages", "counter", f"Records {_READ}, by topic; {_BY_OFFSET}")
-REPLICATION_IN: Final = Family("yak_replication_in_bytes", "counter", "Bytes of records replicated from leaders")
-REPLICATION_OUT: Final = Family("yak_replication_out_bytes", "counter", "Bytes of records replicated to followers")
-DAMAGED_READS: Final = Family(
-    "yak_damaged_reads", "counter", "Reads that found a damaged batch in a log of this broker"
-)
-DAMAGED: Final = Family("yak_damaged_partitions", "gauge", "Replicas of this broker that have a damaged batch")
+IN_BYTES: Final = counter("yak_in_bytes", f"Bytes of record batches {_WRITTEN}, over all topics")
+IN_MESSAGES: Final = counter("yak_in_messages", f"Records {_WRITTEN}, over all topics")
+OUT_BYTES: Final = counter("yak_out_bytes", f"Bytes of record batches {_READ}, over all topics")
+OUT_MESSAGES: Final = counter("yak_out_messages", f"Records {_READ}, over all topics; {_BY_OFFSET}")
+TOPIC_IN_BYTES: Final = counter("yak_topic_in_bytes", f"Bytes of record batches {_WRITTEN}, by topic")
+TOPIC_IN_MESSAGES: Final = counter("yak_topic_in_messages", f"Records {_WRITTEN}, by topic")
+TOPIC_OUT_BYTES: Final = counter("yak_topic_out_bytes", f"Bytes of record batches {_READ}, by topic")
+TOPIC_OUT_MESSAGES: Final = counter("yak_topic_out_messages", f"Records {_READ}, by topic; {_BY_OFFSET}")
+REPLICATION_IN: Final = counter("yak_replication_in_bytes", "Bytes of records replicated from leaders")
+REPLICATION_OUT: Final = counter("yak_replication_out_bytes", "Bytes of records replicated to followers")
+DAMAGED_READS: Final = counter("yak_damaged_reads", "Reads that found a damaged batch in a log of this broker")
+DAMAGED: Final = gauge("yak_damaged_partitions", "Replicas of this broker that have a damaged batch")
 
-ISR_SHRINKS: Final = Family("yak_isr_shrinks", "counter", "ISR shrinks of partitions led by this broker")
-ISR_EXPANDS: Final = Family("yak_isr_expands", "counter", "ISR expands of partitions led by this broker")
-ISR_REFUSED: Final = Family("yak_isr_changes_refused", "counter", "ISR updates that the metadata store rejected")
-ELECTIONS: Final = Family("yak_elections", "counter", "Leader elections by this broker as controller, by cause")
-UNCLEAN: Final = Family("yak_unclean_elections", "counter", "Unclean leader elections")
-LEADERLESS: Final = Family("yak_elections_without_leader", "counter", "Leader elections without an eligible replica")
-ELECTION_SECONDS: Final = Family(
-    "yak_election_seconds", "histogram", "Duration of a round of leader elections, from the detection of its cause"
+ISR_SHRINKS: Final = counter("yak_isr_shrinks", "ISR shrinks of partitions led by this broker")
+ISR_EXPANDS: Final = counter("yak_isr_expands", "ISR expands of partitions led by this broker")
+ISR_REFUSED: Final = counter("yak_isr_changes_refused", "ISR updates that the metadata store rejected")
+ELECTIONS: Final = counter("yak_elections", "Leader elections by this broker as controller, by cause")
+UNCLEAN: Final = counter("yak_unclean_elections", "Unclean leader elections")
+LEADERLESS: Final = counter("yak_elections_without_leader", "Leader elections without an eligible replica")
+ELECTION_SECONDS: Final = histogram(
+    "yak_election_seconds", "Duration of a round of leader elections, from the detection of its cause"
 )
-OFFICES: Final = Family("yak_controller_offices", "counter", "Times that this broker was elected controller")
+OFFICES: Final = counter("yak_controller_offices", "Times that this broker was elected controller")
 
 _TOPICS_PER_STEP: Final = 50
 

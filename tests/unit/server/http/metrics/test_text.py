@@ -12,10 +12,10 @@ from yak.plain_text import one_line
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Family, Samples, in_pieces
 from yak.server.latencies import BOUNDS_SECONDS, Histogram
 
-COUNTER = Family("yak_things", "counter", "Things that were counted")
-BYTES = Family("yak_thing_bytes", "counter", "Bytes of things")
-GAUGE = Family("yak_level", "gauge", "How high it stands")
-TIMES = Family("yak_thing_seconds", "histogram", "How long a thing took")
+COUNTER = Family("yak_things", "Things that were counted", "counter")
+BYTES = Family("yak_thing_bytes", "Bytes of things", "counter")
+GAUGE = Family("yak_level", "How high it stands", "gauge")
+TIMES = Family("yak_thing_seconds", "How long a thing took", "histogram")
 # Any text that UTF-8 can have: a group's id is what its members call it.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 LABELS = st.dictionaries(st.sampled_from(["group", "topic", "api"]), TEXT, max_size=3)
