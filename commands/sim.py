@@ -232,7 +232,7 @@ def run(
     spec = Spec(
         seed,
         brokers,
-        faults=_fault_classes(faults, brokers),
+        faults=_fault_classes(faults, brokers, metadata),
         metadata=metadata,
         mutant=_mutant(mutant, brokers),
         keep=numbers(keep),
@@ -261,11 +261,11 @@ def run(
 # ------------------------------------------------------------------------------------------------------ options
 
 
-def _fault_classes(text: str | None, brokers: int) -> tuple[str, ...] | None:
+def _fault_classes(text: str | None, brokers: int, metadata: str) -> tuple[str, ...] | None:
     from yak.sim import cluster_faults, faults
 
-    classes = faults.CLASSES if brokers == 1 else cluster_faults.ALL_CLASSES
-    return fault_classes(text, classes, f"with {brokers} brokers")
+    classes = faults.CLASSES if brokers == 1 else cluster_faults.classes_with(metadata)
+    return fault_classes(text, classes, f"with {brokers} brokers and --metadata {metadata}")
 
 
 def _mutant(name: str, brokers: int) -> str:

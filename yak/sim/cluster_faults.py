@@ -71,11 +71,17 @@ RESTORED_MS = 120_000
 _NOT_OF_VOTERS = ("wipe", "misread", LOST_HISTORY)
 """Not where brokers vote: faults of a voter's disk, which `yak.sim.quorum` simulates, and Redis' loss of the metadata."""
 _OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store")
+_LEFT_OUT: dict[str, tuple[str, ...]] = {"redis": (), "raft": _NOT_OF_VOTERS + _OF_REDIS, "both": _NOT_OF_VOTERS}
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
 LONGEST_US = 9_000_000
 WRITES_BEFORE_DEATH = (3, 30, 300)
+
+
+def classes_with(metadata: str) -> tuple[str, ...]:
+    """The classes of faults of a cluster whose metadata are there."""
+    return tuple(name for name in ALL_CLASSES if name not in _LEFT_OUT[metadata])
 
 
 class ClusterFaults:
@@ -111,8 +117,7 @@ class ClusterFaults:
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
-        left_out = {"redis": (), "raft": _NOT_OF_VOTERS + _OF_REDIS, "both": _NOT_OF_VOTERS}[spec.metadata]
-        if left_out:
+        if left_out := _LEFT_OUT[spec.metadata]:
             self._classes = [name for name in self._classes if name not in left_out] or ["kill"]
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
