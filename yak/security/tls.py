@@ -77,7 +77,8 @@ class TlsSettings:
             if store.location and store.inline:
                 raise _bad(f"ssl.{store.kind}.location={store.location}", "the config has the text as well; name one")
         versions, suites = _versions(get("ssl.enabled.protocols")), _list(get("ssl.cipher.suites"))
-        client_auth = value_of.get(f"{prefix}ssl.client.auth", "none") if uses_sasl else get("ssl.client.auth", "none")
+        own_auth = value_of.get(f"{prefix}ssl.client.auth", "none").strip()
+        client_auth = own_auth if uses_sasl else get("ssl.client.auth", "none")
         rules = get("ssl.principal.mapping.rules", "DEFAULT")
         try:
             mapping = PrincipalMapping.parse(rules)
