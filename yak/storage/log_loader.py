@@ -233,8 +233,11 @@ class LogLoader:
         time_bytes = self._sizes.get(name + TIME_INDEX_SUFFIX, -1)
         if not segment.size:
             segment.index_due_position = self._config.index_interval_bytes
+            # files that are not empty still cover the bytes that were truncated before a crash
+            if self._sizes.get(name + TRANSACTION_INDEX_SUFFIX):
+                segment.transaction_index = TransactionIndex(base)
+                segment.transaction_index.reset()
             if index_bytes or time_bytes:
-                # the indexes still cover the bytes that were truncated before a crash
                 segment.reset_indexes()
             return segment
         segment.first_timestamp = UNKNOWN_TIMESTAMP

@@ -330,3 +330,23 @@ def test_a_roll_after_the_aborted_transactions_were_truncated_removes_no_file(ma
     monkeypatch.undo()
     bench.reopen(clean=True)
     assert not aborted_transactions(bench.log.segments, 0, 2)
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_aborted_transactions_of_a_segment_that_was_emptied_before_a_kill_are_not_believed_later(make_bench, kills):
+    bench = make_bench()
+    write(bench, 1, 0)
+    bench.log.roll(0)
+    first = write(bench, 1, 1)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    bench.truncate(first)
+    for _ in range(kills):
+        bench.reopen(checkpoint=False)
+    assert write(bench, 1, 1) == first
+    end(bench, 1, commit=True)
+    bench.reopen(clean=True)
+    assert not aborted_transactions(bench.log.segments, 0, 9)
+    bench.log.roll(0)
+    bench.reopen(clean=True)
+    assert not aborted_transactions(bench.log.segments, 0, 9)
