@@ -36,6 +36,7 @@ from yak.storage.flush import FlushPlan, LogClose
 from yak.storage.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    NEW_LOG_MARK,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
@@ -117,7 +118,7 @@ class Log:
         self._dropped_snapshots: list[Offset] = []
         """Snapshots at no segment's start: the next flush removes them."""
         self.has_stale_checkpoints = False
-        """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.NEW_LOG_MARK`)."""
+        """The checkpoints may hold offsets of an earlier log, or of before a resync (`names.NEW_LOG_MARK`)."""
         self.unsynced_truncation: Segment | None = None
         """The segment truncated but not synced since. A power loss may undo that, so an append syncs first."""
         self.generation = 0
@@ -622,6 +623,10 @@ class Log:
         Raises LogDirectoryFailure; DiskFull leaves the log unchanged.
         """
         try:
+            if offset < self.log_start_offset:
+                # a start must not believe the checkpoint's log start, and drop the next records as deleted ones
+                self.disk.write_file_lazily(f"{self.path}/{NEW_LOG_MARK}", b"")
+                self.has_stale_checkpoints = True
             self._begin_truncation(min(offset, self.log_start_offset))
             removed = self.segments
             segment = Segment.create(self.disk, self.path, offset, self.config, now_ms)

@@ -132,7 +132,10 @@ class LogLoader:
             raise DamagedLog(path, 0, 0, str(error)) from error
         self._was_clean = False
         if moved is None:
-            self._recovery_point = self._log_start_offset = self._cleaned_offset = None
+            self._recovery_point = self._log_start_offset = None
+            if self._cleaned_offset is not None:
+                # nothing is clean, but a leader that compacts may have left gaps
+                self._cleaned_offset = 0
             return
         # a truncation since the move may have lowered it
         lowered = moved.recovery_point if self._recovery_point is None else self._recovery_point

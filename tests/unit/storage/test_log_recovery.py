@@ -299,6 +299,43 @@ def test_full_resync_restarts_the_log_at_an_offset(make_bench):
     assert (bench.log.log_start_offset, bench.log.log_end_offset) == (1000, 1001)
 
 
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_log_that_begins_earlier_after_a_full_resync_keeps_its_records_before_the_next_checkpoint(
+    make_bench, crash, policy
+):
+    bench = make_bench(cleanup_policy=policy)
+    fill(bench, 10)
+    bench.log.roll(0)
+    fill(bench, 10)
+    bench.flush()
+    bench.log.advance_log_start(15)
+    write_checkpoint(bench.store)
+    bench.truncate_fully(2)
+    for _ in range(3):
+        bench.append()
+    bench.flush()
+    for _ in range(2):
+        bench.reopen(crash=crash, checkpoint=False)
+        assert (bench.log.log_start_offset, bench.log.log_end_offset) == (2, 5)
+    bench.reopen(crash=crash)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (2, 5)
+    assert "fresh.yak" not in bench.files()
+
+
+def test_log_that_begins_earlier_after_a_full_resync_may_still_have_gaps(make_bench, build):
+    bench = make_bench()
+    fill(bench, 10)
+    bench.log.advance_log_start(5)
+    bench.log.cleaned_offset = 7
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.truncate_fully(2)
+    bench.log.append_as_follower(build([b"x"], base_offset=2) + build([b"x"], base_offset=6), 0)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.cleaned_offset) == (2, 7, 0)
+
+
 @pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: rubbish"])
 def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench, content):
     bench = make_bench()
