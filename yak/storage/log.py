@@ -61,7 +61,6 @@ from yak.storage.segment import (
     RELATIVE_OFFSET_MAX,
     UNKNOWN_TIMESTAMP,
     FilesRemoval,
-    IndexUnreadable,
     Segment,
 )
 from yak.storage.truncation import cannot_truncate, find_max_timestamp_after_truncation, find_truncation_point
@@ -354,14 +353,10 @@ class Log:
 
     def _prepare_index_entry(self) -> None:
         """Load the active segment's indexes, before the write whose batches get entries. Raises LogDirectoryFailure."""
-        segment = self.active
         try:
-            segment.load_indexes()
+            self.active.load_indexes_or_forget()
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        except IndexUnreadable:
-            # fewer entries mean a longer scan; the indexes are rebuilt when the segment is loaded again
-            segment.reset_indexes()
 
     def _add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
         """Index a batch of the active segment (indexes loaded); the next append rolls if an index is now full."""
@@ -421,8 +416,6 @@ class Log:
             self.active.close_for_appends()
             self._write_snapshot()
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
-        except IndexUnreadable as error:
-            raise LogDirectoryFailure(self.directory, OSError(0, f"unreadable index {error}")) from error
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         self.active.offset_index.unload()
@@ -584,7 +577,7 @@ class Log:
             self._truncate(segment, position, end_offset)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        except (IndexUnreadable, DamagedBatch) as error:
+        except DamagedBatch as error:
             raise cannot_truncate(segment, offset, error) from error
         return end_offset
 

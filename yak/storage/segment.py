@@ -159,6 +159,17 @@ class Segment:
             if index.entries is None and not index.load(self.disk.read_file(self.path(suffix))):
                 raise IndexUnreadable(self.path(suffix))
 
+    def load_indexes_or_forget(self) -> None:
+        """Load both index files, or drop the entries of both if one is damaged: fewer entries only mean longer scans.
+
+        Raises OSError.
+        """
+        try:
+            self.load_indexes()
+        except IndexUnreadable:
+            self.offset_index.reset()
+            self.time_index.reset()
+
     def add_aborted(self, aborted: AbortedTxn) -> None:
         """Index an aborted transaction whose marker was written here."""
         if self.transaction_index is None:
@@ -191,7 +202,7 @@ class Segment:
     def close_for_appends(self) -> None:
         """End appends to the segment: add Kafka's closing time entry and write the indexes. Raises OSError."""
         if self.max_timestamp > self.time_index.last_timestamp:
-            self.load_indexes()
+            self.load_indexes_or_forget()
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.save_indexes()
 
@@ -216,7 +227,7 @@ class Segment:
 
     def truncate(self, offset: Offset, position: FilePosition, config: LogConfig) -> None:
         """Truncate the file and its indexes to `position`, where the batch with `offset` begins. Raises OSError."""
-        self.load_indexes()
+        self.load_indexes_or_forget()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         if self.transaction_index is not None:

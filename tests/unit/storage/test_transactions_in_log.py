@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.storage.conftest import write_checkpoint
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
-from yak.protocol.record_batch import TRANSACTIONAL_BIT, read_header
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.storage.indexes import AbortedTxn, TransactionIndex
 from yak.storage.reader import aborted_transactions
 
@@ -350,3 +350,35 @@ def test_aborted_transactions_of_a_segment_that_was_emptied_before_a_kill_are_no
     bench.log.roll(0)
     bench.reopen(clean=True)
     assert not aborted_transactions(bench.log.segments, 0, 9)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("step", ["append", "roll", "stop", "truncate"])
+def test_index_of_the_active_segment_that_is_damaged_on_the_disk_costs_no_aborted_transaction(make_bench, suffix, step):
+    bench = make_bench(index_interval_bytes=120)
+    for sequence in range(4):
+        write(bench, 1, sequence)
+    end(bench, 1, commit=False)
+    write(bench, 2, 0, transactional=False)
+    bench.reopen(clean=True)
+    name = f"{bench.log.path}/{0:020d}{suffix}"
+    damaged = bytearray(bench.disk.read_file(name))
+    damaged[:8] = b"\xff" * 8  # the offset index does not ascend
+    bench.disk.write_file(name, bytes(damaged))
+    write(bench, 2, 1)
+    end(bench, 2, commit=False)
+    expected = [AbortedTxn(1, 0, 4, 5), AbortedTxn(2, 6, 7, 8)]
+    bench.append(timestamps=[5000])
+    if step == "append":
+        for _ in range(5):
+            bench.append()
+    elif step == "roll":
+        bench.log.roll(0)
+    elif step == "truncate":
+        bench.truncate(8)
+    end_offset = bench.log.log_end_offset
+    assert aborted_transactions(bench.log.segments, 0, end_offset) == expected
+    for _ in range(2):
+        bench.reopen(clean=True)
+        assert aborted_transactions(bench.log.segments, 0, end_offset) == expected
+        assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(end_offset))
