@@ -1,6 +1,6 @@
 """A log after its compaction: what readers, truncations, restarts and followers find."""
 
-from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
+from tests.unit.storage.compaction.rounds import batches, compact, put, records, swap_all
 from tests.unit.storage.conftest import finished, write_checkpoint
 from yak.storage.compaction import cleanable
 
@@ -130,3 +130,16 @@ def test_a_follower_begins_a_segment_behind_a_gap_that_no_index_could_hold(make_
     assert [segment.base_offset for segment in bench.log.segments] == [0, far]
     bench.reopen(checkpoint=False)
     assert (bench.log.log_end_offset, [record[0] for record in records(bench)]) == (far + 1, [0, far])
+
+
+def test_largest_timestamp_is_found_before_a_batch_that_lost_its_records(make_bench):
+    bench = make_bench(index_interval_bytes=1, cleanup_policy="compact")
+    put(bench, [(b"a", b"1")], timestamps=[10])
+    put(bench, [(b"b", b"1")], timestamps=[50])
+    put(bench, [(b"c", b"1")], timestamps=[99], producer_id=1, producer_epoch=0, sequence=0)
+    put(bench, [(b"c", b"2")], timestamps=[20])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"2")], timestamps=[5])
+    compact(bench)
+    assert [header.records_count for header in batches(bench)] == [1, 1, 0, 1, 1]
+    assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (1, 50, 0)
