@@ -175,7 +175,10 @@ class LogLoader:
             ]:
                 for suffix in SEGMENT_SUFFIXES:
                     self._remove(other[: -len(LOG_SUFFIX)] + suffix)
-        for name in [name for name in self._sizes if name.endswith(SWAP_SUFFIX)]:
+        # a `.log` last: the end of the process in between must not make its indexes leftovers
+        for name in sorted(
+            (name for name in self._sizes if name.endswith(SWAP_SUFFIX)), key=lambda name: name in swap_logs
+        ):
             plain = name[: -len(SWAP_SUFFIX)]
             if plain.rpartition(".")[0] + LOG_SUFFIX + SWAP_SUFFIX in swap_logs:
                 self._disk.rename(f"{self._path}/{name}", f"{self._path}/{plain}")

@@ -13,6 +13,7 @@ from yak.ports.disk import Disk, DiskFull, File
 from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
 from yak.storage.indexes import AbortedTxn, AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex
 from yak.storage.names import (
+    DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -247,12 +248,13 @@ class Segment:
     def set_aside(self, aside: str) -> list[str]:
         """Rename the segment's files to have the suffix `aside`; returns the new paths. Raises OSError.
 
-        The `.log` is renamed last, so where it exists, its indexes exist too. Readers with the file open are not
-        affected.
+        Files that a start deletes lose their `.log` first, others get it last: so where a start finds a `.log` that it
+        keeps, its indexes are there too. Readers with the file open are not affected.
         """
-        before, self.aside = [self.path(suffix) for suffix in reversed(SEGMENT_SUFFIXES)], aside
+        suffixes = SEGMENT_SUFFIXES if aside.endswith(DELETED_SUFFIX) else SEGMENT_SUFFIXES[::-1]
+        before, self.aside = [self.path(suffix) for suffix in suffixes], aside
         renamed = []
-        for old, suffix in zip(before, reversed(SEGMENT_SUFFIXES), strict=True):
+        for old, suffix in zip(before, suffixes, strict=True):
             if self.disk.exists(old):
                 self.disk.rename(old, self.path(suffix))
                 renamed.append(self.path(suffix))

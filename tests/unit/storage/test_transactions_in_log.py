@@ -1,5 +1,6 @@
 """Transactions in a log under appends, markers, rolls, truncations, deletes, stops and power losses, against a list."""
 
+import contextlib
 from typing import Any, NamedTuple
 
 import pytest
@@ -382,3 +383,61 @@ def test_index_of_the_active_segment_that_is_damaged_on_the_disk_costs_no_aborte
         bench.reopen(clean=True)
         assert aborted_transactions(bench.log.segments, 0, end_offset) == expected
         assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(end_offset))
+
+
+class Killed(Exception):
+    """The process ends."""
+
+
+def end_before_rename(bench, number):
+    """Let the process end before the rename of this number, counted from 0."""
+    left = [number]
+
+    def called(call, _path):
+        if call == "rename":
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+
+    bench.disk.on_call = called
+
+
+def fill_aborted_segment(bench):
+    for sequence in range(4):
+        write(bench, 1, sequence)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    write(bench, 2, 0, transactional=False)
+    bench.flush()
+    return aborted_transactions(bench.log.segments, 0, 9)
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_segment_whose_removal_a_kill_interrupts_keeps_its_aborted_transactions_or_goes(make_bench, renames):
+    bench = make_bench(index_interval_bytes=120)
+    expected = fill_aborted_segment(bench)
+    write_checkpoint(bench.store)
+    end_before_rename(bench, renames)
+    with contextlib.suppress(Killed):
+        bench.log.remove_segments(bench.log.segments[:1], 0)
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
+    is_there = bench.log.segments[0].base_offset == 0
+    assert aborted_transactions(bench.log.segments, 0, 9) == (expected if is_there else [])
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_transactions(make_bench, renames):
+    bench = make_bench(index_interval_bytes=120)
+    expected = fill_aborted_segment(bench)
+    write_checkpoint(bench.store)
+    for name in [name for name in bench.files() if name.startswith(f"{0:020d}") and not name.endswith(".snapshot")]:
+        bench.disk.rename(f"{bench.log.path}/{name}", f"{bench.log.path}/{name}.swap")
+    bench.disk.kill()
+    end_before_rename(bench, renames)
+    with contextlib.suppress(Killed):
+        bench.open()
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
+    assert aborted_transactions(bench.log.segments, 0, 9) == expected
+    assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(6))
