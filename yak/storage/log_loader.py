@@ -34,6 +34,8 @@ from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexe
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
 NO_TOPIC_ID = uuid.UUID(int=0)
+ALL_FLUSHED: Offset = 2**63 - 1
+"""The recovery point after a clean stop whose checkpoint is damaged: the log end, wherever it is."""
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
 
 
@@ -79,6 +81,8 @@ class LogLoader:
         self.topic_id = NO_TOPIC_ID
         self.high_watermark: Offset | None = None
         """That of a log that moved here; None when the checkpoint has it."""
+        self._reads_all = False
+        """Whether recovery reads the flushed segments too, which it does not truncate."""
         self._sizes: dict[str, int] = {}
         self._warnings: list[str] = []
         self._damage: list[str] = []
@@ -212,8 +216,7 @@ class LogLoader:
         except BadCheckpoint as error:
             self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
             # recovery reads everything again and finds the epochs
-            self._was_clean = False
-            self._recovery_point = min(self._recovery_point or 0, self._log_start_offset or 0)
+            self._was_clean, self._reads_all = False, True
             return EpochCache()
 
     def _segments(self) -> list[Segment]:
@@ -282,7 +285,7 @@ class LogLoader:
     def _known_end(self, segments: list[Segment]) -> Offset | None:
         """The log end offset, if it is known without reading batches: everything was flushed, or the log is empty."""
         active = segments[-1]
-        if not active.size and (self._recovery_point or 0) > active.base_offset:
+        if not active.size and active.base_offset < (self._recovery_point or 0) < ALL_FLUSHED:
             # flushed records are missing: recovery reports it
             return None
         if len(segments) == 1 and not active.size:
@@ -291,6 +294,8 @@ class LogLoader:
             return None
         if not active.size:
             return active.base_offset
+        if self._recovery_point == ALL_FLUSHED:
+            return None
         return self._recovery_point if self._recovery_point > active.base_offset else None
 
     def _check_owner(self, segments: list[Segment]) -> None:
@@ -321,6 +326,7 @@ class LogLoader:
             recovery_point = max(recovery_point, self._recovery_point or 0)
         # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        first = 0 if self._reads_all else first
         base = segments[first].base_offset
         self._repair_indexes(segments[:first], snapshots)
         trusted = [offset for offset in snapshots if offset <= base]
@@ -347,7 +353,7 @@ class LogLoader:
             segment.close_for_appends()
         self._drop_snapshots(snapshots, trusted)
         self._damage += result.damage
-        if end_offset < recovery_point:
+        if end_offset < recovery_point < ALL_FLUSHED:
             self._damage.append(
                 f"{self._path} ends at offset {end_offset}, below its recovery point {recovery_point}: flushed records are missing"
             )

@@ -12,6 +12,8 @@ from yak.storage.producer_state import EarlierUnread
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
 
 def fill(bench, count=40):
     for number in range(count):
@@ -577,6 +579,71 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     bench.reopen(checkpoint=False)
     assert bench.log.log_end_offset == 3
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
+
+
+LOSABLE = [("t-0/leader-epoch-checkpoint", True), ("t-0/leader-epoch-checkpoint", False), (RECOVERY_POINTS, True)]
+
+
+@pytest.mark.parametrize(("name", "clean"), LOSABLE)
+def test_damaged_small_file_makes_the_start_truncate_no_flushed_batch_behind_a_corrupt_one(make_bench, name, clean):
+    bench = make_bench()
+    fill(bench, 5)
+    bench.log.roll(0)
+    fill(bench, 5)
+    stop_with_damaged(bench, name, clean=clean)
+    bench.disk.corrupt(FIRST, 170, 99)
+    bench.disk.corrupt(f"/data/t-0/{5:020d}.log", 170, 99)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.log.recovery_point, bench.store.report.truncated_bytes) == (10, 10, 0)
+    assert bench.append() == 10
+
+
+@pytest.mark.parametrize(("name", "clean"), LOSABLE)
+def test_damaged_small_file_makes_the_start_truncate_no_flushed_segment_behind_a_gap(make_bench, name, clean):
+    bench = make_bench(cleanup_policy="compact")
+    fill(bench, 5)
+    bench.log.roll(0)
+    bench.log.log_end_offset = 10  # as after compaction by Kafka
+    bench.log.roll(0)
+    fill(bench, 2)
+    stop_with_damaged(bench, name, clean=clean)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.store.report.truncated_bytes) == (12, 0)
+    assert bench.append() == 12
+
+
+def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(make_bench):
+    bench = make_bench()
+    fill(bench, 5)
+    stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
+    bench.disk.corrupt(FIRST, 88 + 16, 9)
+    bench.disk.kill()
+    before = bench.disk.read_file(FIRST)
+    for _ in range(3):
+        bench.store = bench.open()
+        assert list(bench.store.unavailable) == [bench.partition]
+        bench.store.close_plan(3).run(bench.disk)
+        bench.disk.kill()
+    assert bench.disk.read_file(FIRST) == before
+
+
+def test_empty_active_segment_is_no_loss_after_a_clean_stop_without_recovery_points(make_bench):
+    bench = make_bench()
+    fill(bench, 5)
+    bench.log.roll(0)
+    stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
+    bench.reopen(checkpoint=False)
+    assert [event.event for event in bench.store.report.events] == ["checkpoint-damaged"]
+    assert (bench.log.log_end_offset, bench.log.recovery_point) == (5, 5)
+
+
+def stop_with_damaged(bench, name, *, clean):
+    bench.flush()
+    if clean:
+        bench.store.close_plan(3).run(bench.disk)
+    else:
+        write_checkpoint(bench.store)
+    bench.disk.write_file(f"/data/{name}", b"rubbish")
 
 
 @pytest.mark.parametrize("others", [True, False])
