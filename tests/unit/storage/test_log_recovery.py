@@ -581,6 +581,22 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
 
 
+@pytest.mark.parametrize("power_loss", range(8))
+def test_recovery_point_of_a_checkpoint_that_fails_half_way_covers_no_unflushed_removed_segment(make_bench, power_loss):
+    """Retention removed a segment that was never flushed: the recovery point follows the log start, and not before it."""
+    bench = make_bench()
+    fill(bench, 5)
+    write_checkpoint(bench.store)
+    bench.log.roll(0)
+    bench.log.remove_segments(bench.log.segments[:1], 0)
+    plan = checkpoint_plan(bench.store)
+    bench.disk.fail_next("write_file", path_contains="/log-start-offset-checkpoint")
+    assert plan.run(bench.disk)[0].failure is not None
+    bench.random_source = type(bench.random_source)(power_loss)
+    bench.reopen(crash=True, checkpoint=False)
+    assert not [event for event in bench.store.report.events if event.level == "error"]
+
+
 LOSABLE = [("t-0/leader-epoch-checkpoint", True), ("t-0/leader-epoch-checkpoint", False), (RECOVERY_POINTS, True)]
 
 
