@@ -66,8 +66,3 @@ def read_zigzag(data: Buffer, position: int) -> tuple[int, int]:
 def zigzag(value: int) -> bytes:
     """A signed value as a zigzag varint, as in records."""
     return uvarint((value << 1) ^ (value >> 63))
-
-
-def to_int64(value: int) -> int:
-    """A sum of timestamps as Java's `long` holds it: it wraps around, for a client may write any timestamp delta."""
-    return (value + 2**63) % 2**64 - 2**63

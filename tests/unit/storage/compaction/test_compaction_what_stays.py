@@ -1,8 +1,5 @@
 """Which records and batches compaction keeps, and how the files that it writes are made."""
 
-import struct
-
-import crc32c
 import pytest
 
 from tests.unit.storage.compaction.rounds import batches, compact, put, records
@@ -198,25 +195,3 @@ def test_a_key_longer_than_the_map_keeps_is_told_from_others(bench):
     put(bench, [(b"z", b"")])
     compact(bench)
     assert [record[0] for record in records(bench)] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("delta", [2**63 - 1, -(2**63)])
-@pytest.mark.parametrize("value", [b"1", None])
-def test_timestamps_beyond_64_bits_wrap_and_stop_no_compaction(bench, build, delta, value):
-    """A client writes any delta; the broker checks the timestamps of the header only."""
-    batch = bytearray(build([b"0", value], keys=[b"a", b"b"], timestamps=[0, delta]))
-    struct.pack_into(">qq", batch, 27, 1000 if delta > 0 else -1000, 1000)
-    struct.pack_into(">I", batch, 17, crc32c.crc32c(batch[21:]))
-    wrapped = delta + (1000 if delta > 0 else -1000) - (2**64 if delta > 0 else -(2**64))
-    assert [record.timestamp for record in walk_records(batch)][1] == wrapped
-    bench.log.append(read_header(batch), batch, 0, 0)
-    put(bench, [(b"a", b"2")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"3")])
-    compact(bench, now_ms=10**12)
-    assert records(bench) == [(1, b"b", value), (2, b"a", b"2"), (3, b"z", b"3")]
-    data = bench.read_all()
-    assert next(walk_records(data)).timestamp == read_header(data).max_timestamp == wrapped
-    for wanted in (0, 1000, 2**62):
-        found = bench.log.timestamp_search(wanted).run(bench.disk)
-        assert found is None or wanted <= found.timestamp < 2**63
