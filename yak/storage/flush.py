@@ -25,7 +25,7 @@ from yak.storage.names import (
     offset_name,
 )
 from yak.storage.producer_state import ProducerSnapshotEntry, format_snapshot
-from yak.storage.segment import IndexUnreadable, Segment
+from yak.storage.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,7 @@ class LogClose:
         if self.snapshot is not None:
             path, entries = self.snapshot
             disk.write_file_lazily(path, format_snapshot(entries))
-        try:
-            self.active.close_for_appends()
-        except IndexUnreadable:
-            # an index of an impossible size: the next start rebuilds it
-            self.active.reset_indexes()
+        self.active.close_for_appends()
         if missing := self.flush.run(disk):
             raise FileNotFoundError(errno.ENOENT, "a segment is gone", missing[0].path(LOG_SUFFIX))
         sync_indexes(disk, self.active)

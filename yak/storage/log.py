@@ -36,6 +36,7 @@ from yak.storage.flush import FlushPlan, LogClose
 from yak.storage.names import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    NEW_LOG_MARK,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
@@ -60,7 +61,6 @@ from yak.storage.segment import (
     RELATIVE_OFFSET_MAX,
     UNKNOWN_TIMESTAMP,
     FilesRemoval,
-    IndexUnreadable,
     Segment,
 )
 from yak.storage.truncation import cannot_truncate, find_max_timestamp_after_truncation, find_truncation_point
@@ -117,7 +117,7 @@ class Log:
         self._dropped_snapshots: list[Offset] = []
         """Snapshots at no segment's start: the next flush removes them."""
         self.has_stale_checkpoints = False
-        """The directory's checkpoints may hold the offsets of an earlier log of this name (`names.NEW_LOG_MARK`)."""
+        """The checkpoints may hold offsets of an earlier log, or of before a resync (`names.NEW_LOG_MARK`)."""
         self.unsynced_truncation: Segment | None = None
         """The segment truncated but not synced since. A power loss may undo that, so an append syncs first."""
         self.generation = 0
@@ -236,6 +236,7 @@ class Log:
                 if is_far:
                     # a segment that begins here cannot index that offset: start one after the gap (UnifiedLog.maybeRoll)
                     self.log_end_offset = header.base_offset
+                    self._note_gap()
                 self.roll(now_ms)
             run.append((position, header))
             expected, epoch = header.next_offset, header.partition_leader_epoch
@@ -308,11 +309,16 @@ class Log:
         self.log_end_offset = run[-1][1].next_offset
         for position, header in run:
             at = before + position - start
-            if header.base_offset != next_offset and self.cleaned_offset is None:
-                self.cleaned_offset = self.segments[0].base_offset
+            if header.base_offset != next_offset:
+                self._note_gap()
             next_offset = header.next_offset
             batch = view[position : position + header.size_bytes]
             self._note_batch(header, batch, at, at + header.size_bytes, now_ms)
+
+    def _note_gap(self) -> None:
+        """The log may have gaps from now on, whatever its policy will be: the leader left out offsets, or compaction does."""
+        if self.cleaned_offset is None:
+            self.cleaned_offset = self.segments[0].base_offset
 
     def _note_batch(
         self, header: BatchHeader, batch: Buffer, position: FilePosition, end: FilePosition, now_ms: int
@@ -353,14 +359,10 @@ class Log:
 
     def _prepare_index_entry(self) -> None:
         """Load the active segment's indexes, before the write whose batches get entries. Raises LogDirectoryFailure."""
-        segment = self.active
         try:
-            segment.load_indexes()
+            self.active.load_indexes_or_forget()
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        except IndexUnreadable:
-            # fewer entries mean a longer scan; the indexes are rebuilt when the segment is loaded again
-            segment.reset_indexes()
 
     def _add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
         """Index a batch of the active segment (indexes loaded); the next append rolls if an index is now full."""
@@ -420,8 +422,6 @@ class Log:
             self.active.close_for_appends()
             self._write_snapshot()
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
-        except IndexUnreadable as error:
-            raise LogDirectoryFailure(self.directory, OSError(0, f"unreadable index {error}")) from error
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         self.active.offset_index.unload()
@@ -583,7 +583,7 @@ class Log:
             self._truncate(segment, position, end_offset)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        except (IndexUnreadable, DamagedBatch) as error:
+        except DamagedBatch as error:
             raise cannot_truncate(segment, offset, error) from error
         return end_offset
 
@@ -622,6 +622,10 @@ class Log:
         Raises LogDirectoryFailure; DiskFull leaves the log unchanged.
         """
         try:
+            if offset < self.log_start_offset:
+                # a start must not believe the checkpoint's log start, and drop the next records as deleted ones
+                self.disk.write_file_lazily(f"{self.path}/{NEW_LOG_MARK}", b"")
+                self.has_stale_checkpoints = True
             self._begin_truncation(min(offset, self.log_start_offset))
             removed = self.segments
             segment = Segment.create(self.disk, self.path, offset, self.config, now_ms)
@@ -788,6 +792,7 @@ class Log:
             cleaned.set_aside("")
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
+        self._note_gap()
         index = self.segments.index(segments[0])
         self.segments = [*self.segments[:index], cleaned, *self.segments[index + len(segments) :]]
         self.size_bytes += cleaned.size - sum(segment.size for segment in segments)

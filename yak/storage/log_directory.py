@@ -93,10 +93,14 @@ class CheckpointDraft:
     """Folders and topic ids of logs with a `NEW_LOG_MARK`, which these offsets make obsolete."""
 
     def offsets(self) -> dict[str, dict[TopicPartition, Offset]]:
-        """File name -> offsets."""
+        """File name -> offsets, in the order in which the files are written.
+
+        Log starts come first. Retention moves a recovery point above segments that were never flushed; should a power
+        loss bring such a segment back, a start that knows the recovery point only takes its torn end for damage.
+        """
         return {
-            RECOVERY_POINT_CHECKPOINT: self.recovery_points,
             LOG_START_CHECKPOINT: self.log_starts,
+            RECOVERY_POINT_CHECKPOINT: self.recovery_points,
             HIGH_WATERMARK_CHECKPOINT: self.high_watermarks,
             CLEANER_CHECKPOINT: self.cleaned,
         }

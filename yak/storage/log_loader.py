@@ -34,6 +34,8 @@ from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexe
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
 NO_TOPIC_ID = uuid.UUID(int=0)
+ALL_FLUSHED: Offset = 2**63 - 1
+"""The recovery point after a clean stop whose checkpoint is damaged: the log end, wherever it is."""
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
 
 
@@ -79,6 +81,8 @@ class LogLoader:
         self.topic_id = NO_TOPIC_ID
         self.high_watermark: Offset | None = None
         """That of a log that moved here; None when the checkpoint has it."""
+        self._reads_all = False
+        """Whether recovery reads the flushed segments too, which it does not truncate."""
         self._sizes: dict[str, int] = {}
         self._warnings: list[str] = []
         self._damage: list[str] = []
@@ -132,7 +136,10 @@ class LogLoader:
             raise DamagedLog(path, 0, 0, str(error)) from error
         self._was_clean = False
         if moved is None:
-            self._recovery_point = self._log_start_offset = self._cleaned_offset = None
+            self._recovery_point = self._log_start_offset = None
+            if self._cleaned_offset is not None:
+                # nothing is clean, but a leader that compacts may have left gaps
+                self._cleaned_offset = 0
             return
         # a truncation since the move may have lowered it
         lowered = moved.recovery_point if self._recovery_point is None else self._recovery_point
@@ -172,7 +179,10 @@ class LogLoader:
             ]:
                 for suffix in SEGMENT_SUFFIXES:
                     self._remove(other[: -len(LOG_SUFFIX)] + suffix)
-        for name in [name for name in self._sizes if name.endswith(SWAP_SUFFIX)]:
+        # a `.log` last: the end of the process in between must not make its indexes leftovers
+        for name in sorted(
+            (name for name in self._sizes if name.endswith(SWAP_SUFFIX)), key=lambda name: name in swap_logs
+        ):
             plain = name[: -len(SWAP_SUFFIX)]
             if plain.rpartition(".")[0] + LOG_SUFFIX + SWAP_SUFFIX in swap_logs:
                 self._disk.rename(f"{self._path}/{name}", f"{self._path}/{plain}")
@@ -206,8 +216,7 @@ class LogLoader:
         except BadCheckpoint as error:
             self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
             # recovery reads everything again and finds the epochs
-            self._was_clean = False
-            self._recovery_point = min(self._recovery_point or 0, self._log_start_offset or 0)
+            self._was_clean, self._reads_all = False, True
             return EpochCache()
 
     def _segments(self) -> list[Segment]:
@@ -233,8 +242,11 @@ class LogLoader:
         time_bytes = self._sizes.get(name + TIME_INDEX_SUFFIX, -1)
         if not segment.size:
             segment.index_due_position = self._config.index_interval_bytes
+            # files that are not empty still cover the bytes that were truncated before a crash
+            if self._sizes.get(name + TRANSACTION_INDEX_SUFFIX):
+                segment.transaction_index = TransactionIndex(base)
+                segment.transaction_index.reset()
             if index_bytes or time_bytes:
-                # the indexes still cover the bytes that were truncated before a crash
                 segment.reset_indexes()
             return segment
         segment.first_timestamp = UNKNOWN_TIMESTAMP
@@ -273,7 +285,7 @@ class LogLoader:
     def _known_end(self, segments: list[Segment]) -> Offset | None:
         """The log end offset, if it is known without reading batches: everything was flushed, or the log is empty."""
         active = segments[-1]
-        if not active.size and (self._recovery_point or 0) > active.base_offset:
+        if not active.size and active.base_offset < (self._recovery_point or 0) < ALL_FLUSHED:
             # flushed records are missing: recovery reports it
             return None
         if len(segments) == 1 and not active.size:
@@ -282,6 +294,8 @@ class LogLoader:
             return None
         if not active.size:
             return active.base_offset
+        if self._recovery_point == ALL_FLUSHED:
+            return None
         return self._recovery_point if self._recovery_point > active.base_offset else None
 
     def _check_owner(self, segments: list[Segment]) -> None:
@@ -312,6 +326,7 @@ class LogLoader:
             recovery_point = max(recovery_point, self._recovery_point or 0)
         # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
+        first = 0 if self._reads_all else first
         base = segments[first].base_offset
         self._repair_indexes(segments[:first], snapshots)
         trusted = [offset for offset in snapshots if offset <= base]
@@ -338,7 +353,7 @@ class LogLoader:
             segment.close_for_appends()
         self._drop_snapshots(snapshots, trusted)
         self._damage += result.damage
-        if end_offset < recovery_point:
+        if end_offset < recovery_point < ALL_FLUSHED:
             self._damage.append(
                 f"{self._path} ends at offset {end_offset}, below its recovery point {recovery_point}: flushed records are missing"
             )

@@ -41,7 +41,7 @@ from yak.storage.log_directory import (
     LoweringPlan,
     other_cluster,
 )
-from yak.storage.log_loader import NO_TOPIC_ID, LoadedLog, LogLoader
+from yak.storage.log_loader import ALL_FLUSHED, NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.log_move import switch
 from yak.storage.names import (
     CLEANER_CHECKPOINT,
@@ -323,13 +323,15 @@ class LogStore:
     ) -> None:
         topic_partition = parse_partition_folder(folder)
         assert topic_partition is not None
+        known = checkpoints.recovery_points.get(topic_partition)
+        recovery_point = ALL_FLUSHED if checkpoints.all_flushed else known
         loader = LogLoader(
             self.disk,
             directory.path,
             folder,
             topic_partition,
             config_for(topic_partition.topic),
-            recovery_point=checkpoints.recovery_points.get(topic_partition),
+            recovery_point=recovery_point,
             log_start_offset=checkpoints.log_starts.get(topic_partition),
             cleaned_offset=checkpoints.cleaned.get(topic_partition),
             was_clean=checkpoints.was_clean,
@@ -343,7 +345,7 @@ class LogStore:
                 directory.path,
                 loader.topic_id,
                 str(damaged),
-                checkpoints.recovery_points.get(topic_partition),
+                recovery_point,
                 checkpoints.log_starts.get(topic_partition),
                 checkpoints.cleaned.get(topic_partition),
             )
@@ -810,10 +812,13 @@ class _Checkpoints:
         self.cleaned = self._read(store, directory, CLEANER_CHECKPOINT)
         store.high_watermarks.update(self._read(store, directory, HIGH_WATERMARK_CHECKPOINT))
         self.was_clean = directory.clean_epoch is not None
+        self.all_flushed = False
+        """The recovery points cannot be read, and are the log ends."""
         try:
             self.recovery_points = directory.read_recovery_points()
         except BadCheckpoint as error:
             self.recovery_points = {}
+            self.all_flushed = self.was_clean
             store.report.note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
 
     @staticmethod

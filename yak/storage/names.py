@@ -25,7 +25,8 @@ LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 NEW_LOG_MARK = "fresh.yak"
 """In a partition's folder: the checkpoints may still hold offsets of an earlier log of its name. YAK's, not Kafka's.
 
-Empty in the folder of a new log. That of a log that moved here holds its offsets, and seals the copy."""
+Empty in the folder of a new log, and of one that a full resync began below its log start offset. That of a log that moved
+here holds its offsets, and seals the copy."""
 PARTITION_METADATA = "partition.metadata"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"

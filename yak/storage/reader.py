@@ -661,17 +661,13 @@ def _find_in_segment(
 
 def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset: Offset) -> TimestampOffset | None:
     file = segment.open()
-    best: tuple[FilePosition, BatchHeader] | None = None
     position = 0
     if segment.max_timestamp_offset >= log_start_offset:
         position = _index_floor(segment, segment.max_timestamp_offset, cached=False)[1]
-    for at, header in scan_headers(file, position, size):
-        if header.last_offset < log_start_offset or not header.records_count:
-            continue
-        if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best[1].max_timestamp):
-            best = (at, header)
-            if header.max_timestamp == segment.max_timestamp:
-                break
+    best = _largest_timestamp(segment, position, size, log_start_offset)
+    if position and (best is None or best[1].max_timestamp < segment.max_timestamp):
+        # the batch with the largest timestamp lost its records in a compaction
+        best = _largest_timestamp(segment, 0, size, log_start_offset)
     if best is None:
         return None
     at, header = best
@@ -682,6 +678,21 @@ def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset:
         if record.timestamp == header.max_timestamp and record.offset >= log_start_offset:
             return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
     return TimestampOffset(header.last_offset, header.max_timestamp, header.partition_leader_epoch)
+
+
+def _largest_timestamp(
+    segment: Segment, position: FilePosition, size: FilePosition, log_start_offset: Offset
+) -> tuple[FilePosition, BatchHeader] | None:
+    """The first batch from `position` on with the largest timestamp, among those with records from the log start on."""
+    best: tuple[FilePosition, BatchHeader] | None = None
+    for at, header in scan_headers(segment.open(), position, size):
+        if header.last_offset < log_start_offset or not header.records_count:
+            continue
+        if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best[1].max_timestamp):
+            best = (at, header)
+            if header.max_timestamp == segment.max_timestamp:
+                break
+    return best
 
 
 def _start_position(segment: Segment, timestamp_ms: int, log_start_offset: Offset) -> FilePosition:

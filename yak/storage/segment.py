@@ -13,6 +13,7 @@ from yak.ports.disk import Disk, DiskFull, File
 from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
 from yak.storage.indexes import AbortedTxn, AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex
 from yak.storage.names import (
+    DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -159,6 +160,17 @@ class Segment:
             if index.entries is None and not index.load(self.disk.read_file(self.path(suffix))):
                 raise IndexUnreadable(self.path(suffix))
 
+    def load_indexes_or_forget(self) -> None:
+        """Load both index files, or drop the entries of both if one is damaged: fewer entries only mean longer scans.
+
+        Raises OSError.
+        """
+        try:
+            self.load_indexes()
+        except IndexUnreadable:
+            self.offset_index.reset()
+            self.time_index.reset()
+
     def add_aborted(self, aborted: AbortedTxn) -> None:
         """Index an aborted transaction whose marker was written here."""
         if self.transaction_index is None:
@@ -191,7 +203,7 @@ class Segment:
     def close_for_appends(self) -> None:
         """End appends to the segment: add Kafka's closing time entry and write the indexes. Raises OSError."""
         if self.max_timestamp > self.time_index.last_timestamp:
-            self.load_indexes()
+            self.load_indexes_or_forget()
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.save_indexes()
 
@@ -216,7 +228,7 @@ class Segment:
 
     def truncate(self, offset: Offset, position: FilePosition, config: LogConfig) -> None:
         """Truncate the file and its indexes to `position`, where the batch with `offset` begins. Raises OSError."""
-        self.load_indexes()
+        self.load_indexes_or_forget()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         if self.transaction_index is not None:
@@ -236,12 +248,13 @@ class Segment:
     def set_aside(self, aside: str) -> list[str]:
         """Rename the segment's files to have the suffix `aside`; returns the new paths. Raises OSError.
 
-        The `.log` is renamed last, so where it exists, its indexes exist too. Readers with the file open are not
-        affected.
+        Files that a start deletes lose their `.log` first, others get it last: so where a start finds a `.log` that it
+        keeps, its indexes are there too. Readers with the file open are not affected.
         """
-        before, self.aside = [self.path(suffix) for suffix in reversed(SEGMENT_SUFFIXES)], aside
+        suffixes = SEGMENT_SUFFIXES if aside.endswith(DELETED_SUFFIX) else SEGMENT_SUFFIXES[::-1]
+        before, self.aside = [self.path(suffix) for suffix in suffixes], aside
         renamed = []
-        for old, suffix in zip(before, reversed(SEGMENT_SUFFIXES), strict=True):
+        for old, suffix in zip(before, suffixes, strict=True):
             if self.disk.exists(old):
                 self.disk.rename(old, self.path(suffix))
                 renamed.append(self.path(suffix))

@@ -9,7 +9,7 @@ from yak.ids import FilePosition, Offset
 from yak.protocol.record_batch import HEADER_BYTES, BatchHeader, compute_crc, read_header
 from yak.storage.reader import DamagedBatch, NotCached, position_of, scan_headers
 from yak.storage.recovery import DamagedLog
-from yak.storage.segment import IndexUnreadable, Segment
+from yak.storage.segment import Segment
 
 
 def find_truncation_point(
@@ -27,7 +27,7 @@ def find_truncation_point(
         if position < segment.size:
             base_offset = _whole_or_next(segment, position, offset).base_offset
             end_offset = min(offset, max(base_offset, segment.base_offset))
-    except (IndexUnreadable, NotCached, DamagedBatch) as error:
+    except (NotCached, DamagedBatch) as error:
         raise cannot_truncate(segment, offset, error) from error
     return position, end_offset
 
@@ -41,10 +41,7 @@ def find_batch_end_before(segments: Sequence[Segment], offset: Offset, log_end_o
     position, _end_offset = find_truncation_point(segment, offset, log_end_offset, has_gaps=True)
     end_offset = segment.base_offset
     if position:
-        try:
-            segment.load_indexes()
-        except IndexUnreadable as error:
-            raise cannot_truncate(segment, offset, error) from error
+        segment.load_indexes_or_forget()
         start = segment.offset_index.lookup(offset - 1)
         for _, header in scan_headers(segment.open(), start, position):
             end_offset = header.next_offset

@@ -12,6 +12,8 @@ from yak.storage.producer_state import EarlierUnread
 
 FIRST = "/data/t-0/00000000000000000000.log"
 
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
 
 def fill(bench, count=40):
     for number in range(count):
@@ -299,6 +301,43 @@ def test_full_resync_restarts_the_log_at_an_offset(make_bench):
     assert (bench.log.log_start_offset, bench.log.log_end_offset) == (1000, 1001)
 
 
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_log_that_begins_earlier_after_a_full_resync_keeps_its_records_before_the_next_checkpoint(
+    make_bench, crash, policy
+):
+    bench = make_bench(cleanup_policy=policy)
+    fill(bench, 10)
+    bench.log.roll(0)
+    fill(bench, 10)
+    bench.flush()
+    bench.log.advance_log_start(15)
+    write_checkpoint(bench.store)
+    bench.truncate_fully(2)
+    for _ in range(3):
+        bench.append()
+    bench.flush()
+    for _ in range(2):
+        bench.reopen(crash=crash, checkpoint=False)
+        assert (bench.log.log_start_offset, bench.log.log_end_offset) == (2, 5)
+    bench.reopen(crash=crash)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (2, 5)
+    assert "fresh.yak" not in bench.files()
+
+
+def test_log_that_begins_earlier_after_a_full_resync_may_still_have_gaps(make_bench, build):
+    bench = make_bench()
+    fill(bench, 10)
+    bench.log.advance_log_start(5)
+    bench.log.cleaned_offset = 7
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.truncate_fully(2)
+    bench.log.append_as_follower(build([b"x"], base_offset=2) + build([b"x"], base_offset=6), 0)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.log.cleaned_offset) == (2, 7, 0)
+
+
 @pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: rubbish"])
 def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench, content):
     bench = make_bench()
@@ -540,6 +579,87 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
     bench.reopen(checkpoint=False)
     assert bench.log.log_end_offset == 3
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2]
+
+
+@pytest.mark.parametrize("power_loss", range(8))
+def test_recovery_point_of_a_checkpoint_that_fails_half_way_covers_no_unflushed_removed_segment(make_bench, power_loss):
+    """Retention removed a segment that was never flushed: the recovery point follows the log start, and not before it."""
+    bench = make_bench()
+    fill(bench, 5)
+    write_checkpoint(bench.store)
+    bench.log.roll(0)
+    bench.log.remove_segments(bench.log.segments[:1], 0)
+    plan = checkpoint_plan(bench.store)
+    bench.disk.fail_next("write_file", path_contains="/log-start-offset-checkpoint")
+    assert plan.run(bench.disk)[0].failure is not None
+    bench.random_source = type(bench.random_source)(power_loss)
+    bench.reopen(crash=True, checkpoint=False)
+    assert not [event for event in bench.store.report.events if event.level == "error"]
+
+
+LOSABLE = [("t-0/leader-epoch-checkpoint", True), ("t-0/leader-epoch-checkpoint", False), (RECOVERY_POINTS, True)]
+
+
+@pytest.mark.parametrize(("name", "clean"), LOSABLE)
+def test_damaged_small_file_makes_the_start_truncate_no_flushed_batch_behind_a_corrupt_one(make_bench, name, clean):
+    bench = make_bench()
+    fill(bench, 5)
+    bench.log.roll(0)
+    fill(bench, 5)
+    stop_with_damaged(bench, name, clean=clean)
+    bench.disk.corrupt(FIRST, 170, 99)
+    bench.disk.corrupt(f"/data/t-0/{5:020d}.log", 170, 99)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.log.recovery_point, bench.store.report.truncated_bytes) == (10, 10, 0)
+    assert bench.append() == 10
+
+
+@pytest.mark.parametrize(("name", "clean"), LOSABLE)
+def test_damaged_small_file_makes_the_start_truncate_no_flushed_segment_behind_a_gap(make_bench, name, clean):
+    bench = make_bench(cleanup_policy="compact")
+    fill(bench, 5)
+    bench.log.roll(0)
+    bench.log.log_end_offset = 10  # as after compaction by Kafka
+    bench.log.roll(0)
+    fill(bench, 2)
+    stop_with_damaged(bench, name, clean=clean)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.store.report.truncated_bytes) == (12, 0)
+    assert bench.append() == 12
+
+
+def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(make_bench):
+    bench = make_bench()
+    fill(bench, 5)
+    stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
+    bench.disk.corrupt(FIRST, 88 + 16, 9)
+    bench.disk.kill()
+    before = bench.disk.read_file(FIRST)
+    for _ in range(3):
+        bench.store = bench.open()
+        assert list(bench.store.unavailable) == [bench.partition]
+        bench.store.close_plan(3).run(bench.disk)
+        bench.disk.kill()
+    assert bench.disk.read_file(FIRST) == before
+
+
+def test_empty_active_segment_is_no_loss_after_a_clean_stop_without_recovery_points(make_bench):
+    bench = make_bench()
+    fill(bench, 5)
+    bench.log.roll(0)
+    stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
+    bench.reopen(checkpoint=False)
+    assert [event.event for event in bench.store.report.events] == ["checkpoint-damaged"]
+    assert (bench.log.log_end_offset, bench.log.recovery_point) == (5, 5)
+
+
+def stop_with_damaged(bench, name, *, clean):
+    bench.flush()
+    if clean:
+        bench.store.close_plan(3).run(bench.disk)
+    else:
+        write_checkpoint(bench.store)
+    bench.disk.write_file(f"/data/{name}", b"rubbish")
 
 
 @pytest.mark.parametrize("others", [True, False])

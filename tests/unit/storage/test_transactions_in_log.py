@@ -1,5 +1,6 @@
 """Transactions in a log under appends, markers, rolls, truncations, deletes, stops and power losses, against a list."""
 
+import contextlib
 from typing import Any, NamedTuple
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.storage.conftest import write_checkpoint
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
-from yak.protocol.record_batch import TRANSACTIONAL_BIT, read_header
+from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.storage.indexes import AbortedTxn, TransactionIndex
 from yak.storage.reader import aborted_transactions
 
@@ -330,3 +331,113 @@ def test_a_roll_after_the_aborted_transactions_were_truncated_removes_no_file(ma
     monkeypatch.undo()
     bench.reopen(clean=True)
     assert not aborted_transactions(bench.log.segments, 0, 2)
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_aborted_transactions_of_a_segment_that_was_emptied_before_a_kill_are_not_believed_later(make_bench, kills):
+    bench = make_bench()
+    write(bench, 1, 0)
+    bench.log.roll(0)
+    first = write(bench, 1, 1)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    bench.truncate(first)
+    for _ in range(kills):
+        bench.reopen(checkpoint=False)
+    assert write(bench, 1, 1) == first
+    end(bench, 1, commit=True)
+    bench.reopen(clean=True)
+    assert not aborted_transactions(bench.log.segments, 0, 9)
+    bench.log.roll(0)
+    bench.reopen(clean=True)
+    assert not aborted_transactions(bench.log.segments, 0, 9)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("step", ["append", "roll", "stop", "truncate"])
+def test_index_of_the_active_segment_that_is_damaged_on_the_disk_costs_no_aborted_transaction(make_bench, suffix, step):
+    bench = make_bench(index_interval_bytes=120)
+    for sequence in range(4):
+        write(bench, 1, sequence)
+    end(bench, 1, commit=False)
+    write(bench, 2, 0, transactional=False)
+    bench.reopen(clean=True)
+    name = f"{bench.log.path}/{0:020d}{suffix}"
+    damaged = bytearray(bench.disk.read_file(name))
+    damaged[:8] = b"\xff" * 8  # the offset index does not ascend
+    bench.disk.write_file(name, bytes(damaged))
+    write(bench, 2, 1)
+    end(bench, 2, commit=False)
+    expected = [AbortedTxn(1, 0, 4, 5), AbortedTxn(2, 6, 7, 8)]
+    bench.append(timestamps=[5000])
+    if step == "append":
+        for _ in range(5):
+            bench.append()
+    elif step == "roll":
+        bench.log.roll(0)
+    elif step == "truncate":
+        bench.truncate(8)
+    end_offset = bench.log.log_end_offset
+    assert aborted_transactions(bench.log.segments, 0, end_offset) == expected
+    for _ in range(2):
+        bench.reopen(clean=True)
+        assert aborted_transactions(bench.log.segments, 0, end_offset) == expected
+        assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(end_offset))
+
+
+class Killed(Exception):
+    """The process ends."""
+
+
+def end_before_rename(bench, number):
+    """Let the process end before the rename of this number, counted from 0."""
+    left = [number]
+
+    def called(call, _path):
+        if call == "rename":
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+
+    bench.disk.on_call = called
+
+
+def fill_aborted_segment(bench):
+    for sequence in range(4):
+        write(bench, 1, sequence)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    write(bench, 2, 0, transactional=False)
+    bench.flush()
+    return aborted_transactions(bench.log.segments, 0, 9)
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_segment_whose_removal_a_kill_interrupts_keeps_its_aborted_transactions_or_goes(make_bench, renames):
+    bench = make_bench(index_interval_bytes=120)
+    expected = fill_aborted_segment(bench)
+    write_checkpoint(bench.store)
+    end_before_rename(bench, renames)
+    with contextlib.suppress(Killed):
+        bench.log.remove_segments(bench.log.segments[:1], 0)
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
+    is_there = bench.log.segments[0].base_offset == 0
+    assert aborted_transactions(bench.log.segments, 0, 9) == (expected if is_there else [])
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_transactions(make_bench, renames):
+    bench = make_bench(index_interval_bytes=120)
+    expected = fill_aborted_segment(bench)
+    write_checkpoint(bench.store)
+    for name in [name for name in bench.files() if name.startswith(f"{0:020d}") and not name.endswith(".snapshot")]:
+        bench.disk.rename(f"{bench.log.path}/{name}", f"{bench.log.path}/{name}.swap")
+    bench.disk.kill()
+    end_before_rename(bench, renames)
+    with contextlib.suppress(Killed):
+        bench.open()
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
+    assert aborted_transactions(bench.log.segments, 0, 9) == expected
+    assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(6))

@@ -1,8 +1,12 @@
 """A log after its compaction: what readers, truncations, restarts and followers find."""
 
-from tests.unit.storage.compaction.rounds import compact, put, records, swap_all
+import pytest
+
+from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records, swap_all
 from tests.unit.storage.conftest import finished, write_checkpoint
-from yak.storage.compaction import cleanable
+from yak.config.log_config import LogConfig
+from yak.protocol.record_batch import read_header
+from yak.storage.compaction import Compaction, Replacement, cleanable
 
 
 def test_a_cut_into_the_compacted_part_is_remembered_whatever_the_end_falls_on(bench):
@@ -88,7 +92,7 @@ def test_recreated_topic_does_not_inherit_the_cleaned_offset(bench):
     bench.store.delete(bench.log).run(bench.disk)
     bench.log = bench.store.create(bench.partition, bench.topic_id, bench.config)
     bench.reopen(checkpoint=False)
-    assert bench.log.cleaned_offset is None
+    assert bench.log.cleaned_offset == 0
 
 
 def test_a_compacted_log_opens_whatever_its_policy_is_by_then(bench, make_bench):
@@ -130,3 +134,53 @@ def test_a_follower_begins_a_segment_behind_a_gap_that_no_index_could_hold(make_
     assert [segment.base_offset for segment in bench.log.segments] == [0, far]
     bench.reopen(checkpoint=False)
     assert (bench.log.log_end_offset, [record[0] for record in records(bench)]) == (far + 1, [0, far])
+
+
+def test_largest_timestamp_is_found_before_a_batch_that_lost_its_records(make_bench):
+    bench = make_bench(index_interval_bytes=1, cleanup_policy="compact")
+    put(bench, [(b"a", b"1")], timestamps=[10])
+    put(bench, [(b"b", b"1")], timestamps=[50])
+    put(bench, [(b"c", b"1")], timestamps=[99], producer_id=1, producer_epoch=0, sequence=0)
+    put(bench, [(b"c", b"2")], timestamps=[20])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"2")], timestamps=[5])
+    compact(bench)
+    assert [header.records_count for header in batches(bench)] == [1, 1, 0, 1, 1]
+    assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (1, 50, 0)
+
+
+def test_gap_wider_than_an_index_is_remembered_when_the_policy_changes(bench, build):
+    far = 2**31 + 10
+    bench.append()
+    bench.flush()
+    bench.log.append_as_follower(build([b"x"], base_offset=far), 0)
+    write_checkpoint(bench.store)
+    bench.config = LogConfig(cleanup_policy="delete")
+    bench.log.update_config(bench.config)
+    for _ in range(2):
+        assert (bench.log.log_end_offset, bench.log.may_have_gaps) == (far + 1, True)
+        assert read_header(bytes(finished(bench.log.read(1, 100, far + 1, at_least_one=True)))).base_offset == far
+        bench.reopen(checkpoint=False)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_first_round_that_ends_early_is_remembered_when_the_policy_changes(make_bench, clean):
+    bench = make_bench(cleanup_policy="compact", segment_bytes=700)
+    for number in range(30):
+        put(bench, [(b"k%d" % (number % 3), b"%d" % number)])
+    bench.flush()
+    log = bench.log
+    for done in pieces(Compaction(log, cleanable(log, log.log_end_offset, 0), MAP_BYTES, 0), log.disk):
+        if isinstance(done, Replacement):
+            log.replace_segments(done.replaced, done.cleaned).run(log.disk)
+            break
+    bench.config = LogConfig(cleanup_policy="delete", segment_bytes=700)
+    log.update_config(bench.config)
+    offsets = [header.base_offset for header in batches(bench)]
+    assert offsets[:3] == [0, 8, 9]
+    for _ in range(2):
+        for wanted, found in ((5, 8), (8, 8), (9, 9)):
+            bench.log.positions.clear()
+            assert read_header(bytes(finished(bench.log.read(wanted, 100, 30, at_least_one=True)))).base_offset == found
+        assert [header.base_offset for header in batches(bench)] == offsets
+        bench.reopen(clean=clean)
