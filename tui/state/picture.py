@@ -113,8 +113,6 @@ class Partition(Replicated):
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    topic_id: str = ""
-    """Empty where the source does not say it."""
     min_isr: int = 1
     high_watermark: int | None = None
     log_end_offsets: dict[int, int | None] = field(default_factory=dict)
@@ -126,6 +124,8 @@ class Partition(Replicated):
     """By leader epoch: when the high watermark first advanced in it. Only the newest epochs are kept."""
     since_ms: int | None = None
     """When a replica left the ISR; None if all are in sync."""
+    topic_id: str = ""
+    """Empty where the source does not say it."""
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
         """Note that the high watermark advanced; the first time in each epoch is kept."""
@@ -289,7 +289,7 @@ class Picture:
             known = self.partitions.get(key)
         if known is None:
             known = self.partitions[key] = Partition(
-                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), (), topic_id
+                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), (), topic_id=topic_id
             )
             of_topic = self.topics.setdefault(row["topic"], [])
             of_topic.append(known)
