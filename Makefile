@@ -74,9 +74,12 @@ test: lint  ## lint, then the tests, including those with real clients
 	$(RUN_TESTS) -m "not thorough" $(ARGS)
 
 .PHONY: test-all
-test-all: lint  ## all tests, Spark's kills and tutorial among them, 9,000 seeds, all mutants: an hour or more
-	YAK_TESTS_LONGEST_S=14400 $(RUN_TESTS) --exec-yak $(ARGS)
+test-all: lint  ## all tests, Spark's kills and tutorial among them, 10,000 seeds, all mutants: an hour or more
+	YAK_TESTS_LONGEST_S=14400 $(RUN_TESTS) --exec-yak --all-examples $(ARGS)
 	$(BIN)/yak sim run --brokers 3 --seed 10001 --seeds 5000
+	$(BIN)/yak sim run --brokers 3 --metadata both --seed 10001 --seeds 400
+	$(BIN)/yak sim run --brokers 2 --seed 10001 --seeds 300
+	$(BIN)/yak sim run --brokers 4 --seed 10001 --seeds 300
 	$(BIN)/yak sim run --seed 10001 --seeds 1000
 	$(BIN)/yak sim quorum --seed 10001 --seeds 3000
 	$(BIN)/yak sim mutants

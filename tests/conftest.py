@@ -7,7 +7,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.preloaded import Preloaded
 
@@ -15,6 +15,8 @@ pytest_plugins = ["tests.file_scheduling"]
 ORDER = ("unit", "sim", "tui", "spark", "integration")
 TESTS = Path(__file__).resolve().parent
 GC_THRESHOLDS = (50_000, 20, 20)
+EXAMPLES_MIN = 25
+EXAMPLES_DIVISOR = 4
 
 # No test has a stopwatch: a busy machine must not make a true property fail. On CI the examples are the same each time.
 settings.register_profile(
@@ -26,9 +28,33 @@ settings.register_profile(
 settings.load_profile("yak")
 
 
+_with_fewer: set[object] = set()
+
+
 def _rank(item: pytest.Item) -> int:
     top = item.path.relative_to(TESTS).parts[0]
     return ORDER.index(top) if top in ORDER else len(ORDER)
+
+
+def _fewer(known: settings) -> settings:
+    return settings(
+        known, max_examples=min(known.max_examples, max(EXAMPLES_MIN, known.max_examples // EXAMPLES_DIVISOR))
+    )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let a property try a quarter of its examples, but 25 if it has as many; `make test-all` tries all."""
+    if item.config.getoption("all_examples"):
+        return
+    machine = getattr(item, "cls", None)
+    if isinstance(getattr(machine, "settings", None), settings) and machine not in _with_fewer:
+        _with_fewer.add(machine)
+        machine.settings = _fewer(machine.settings)
+    test = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    known = getattr(test, "_hypothesis_internal_use_settings", None)
+    if is_hypothesis_test(test) and known is not None and test not in _with_fewer:
+        _with_fewer.add(test)
+        test._hypothesis_internal_use_settings = _fewer(known)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +73,8 @@ _preloaded = Preloaded()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--exec-yak`, for `make test-all`."""
+    """What `make test-all` does and `make test` does not."""
+    parser.addoption("--all-examples", action="store_true", help="let each property try as many examples as it names")
     parser.addoption("--exec-yak", action="store_true", help="start each `yak` by exec, not from a preloaded process")
 
 

@@ -9,20 +9,28 @@ from functools import cache
 
 import pytest
 
+from yak.sim.cluster_faults import BUG, CLASSES, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
 from yak.sim.cluster_run import run_cluster, run_cluster_seed
 from yak.sim.oracle import kio_encodes
 from yak.sim.seed_report import SeedReport, replay_command
 from yak.sim.spec import Spec
 
-SEEDS = {3: (61, 141), 2: (1, 21), 4: (1, 11)}
-"""By the number of brokers. `make test-all` runs 6,000 more."""
+SEEDS = {
+    3: (61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
+    2: (1, 2, 7, 8, 12, 16, 18, 20),
+    4: (2, 3, 4, 5, 6, 9),
+}
+"""By the number of brokers. Those of three reached 157 of the 160 states that seeds 61 to 140 do, and those of two and four
+had their faults, in a third of the time. `make test-all` runs 6,000 more."""
+MOVING = (2, 5, 6, 14, 15, 23, 28, 31, 35, 39)
+"""Seeds in which the store gives each answer about its move that it gives in seeds 1 to 40."""
 SEEDS_PER_TEST = 10
 BATCHES = [
-    (brokers, first, min(first + SEEDS_PER_TEST, end))
-    for brokers, (begin, end) in SEEDS.items()
-    for first in range(begin, end, SEEDS_PER_TEST)
+    (brokers, seeds[first : first + SEEDS_PER_TEST])
+    for brokers, seeds in SEEDS.items()
+    for first in range(0, len(seeds), SEEDS_PER_TEST)
 ]
-TRACED = [(seed, brokers) for brokers, begin in ((3, 71), (2, 1), (4, 1)) for seed in range(begin, begin + 3)]
+TRACED = [(76, 3), (77, 3), (1, 2), (2, 4)]
 """Seeds and numbers of brokers whose traces are compared."""
 OTHER_HASH_SEED = "12345"
 """The tests' own process has one that Python draws."""
@@ -36,20 +44,31 @@ def report_of(seed: int, brokers: int) -> SeedReport:
     return run_cluster_seed(seed, brokers)
 
 
-@pytest.mark.parametrize(("brokers", "first", "end"), BATCHES)
-def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, first, end):
+@pytest.mark.parametrize(
+    ("brokers", "seeds"), BATCHES, ids=lambda each: str(each if isinstance(each, int) else each[0])
+)
+def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, seeds):
     failures = []
-    for seed in range(first, end):
+    for seed in seeds:
         report = report_of(seed, brokers)
         if report.error is not None:
             failures.append(f"{replay_command(report)} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
 
 
-@pytest.mark.parametrize("first", range(1, 41, SEEDS_PER_TEST))
-def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(first):
+def test_seeds_of_three_brokers_have_each_class_of_faults():
+    totals: Counter[str] = Counter()
+    for seed in SEEDS[3]:
+        totals.update(report_of(seed, 3).counts)
+    assert [
+        name for name in (*CLASSES, MISDIRECTED, BUG, POWER_AFTER_TRUNCATION, LOST_HISTORY) if not totals[name]
+    ] == []
+
+
+@pytest.mark.parametrize("seeds", [MOVING[:5], MOVING[5:]], ids=lambda seeds: str(seeds[0]))
+def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(seeds):
     failures, moves = [], 0
-    for seed in range(first, first + SEEDS_PER_TEST):
+    for seed in seeds:
         report = run_cluster(Spec(seed, 3, metadata="both"))
         moves += report.counts["moves of the metadata"]
         if report.error is not None:

@@ -12,9 +12,9 @@ import pytest
 from yak.sim.quorum.run import run_quorum_seed
 from yak.sim.seed_report import SeedReport
 
-SEEDS = 64
+SEEDS = (*range(1, 12), 31, 32, 36, 44, 50)
+"""The last ones have what is rare: together they have the faults of the first 64 seeds. `make test-all` runs 3,000 more."""
 SEEDS_PER_TEST = 8
-"""`make test-all` runs 3,000 more."""
 OTHER_HASH_SEED = "12345"
 """The tests' own process has one that Python draws."""
 
@@ -25,10 +25,10 @@ def report_of(seed: int) -> SeedReport:
     return run_quorum_seed(seed)
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), SEEDS_PER_TEST))
 def test_every_invariant_of_the_quorum_holds_over_seeded_faults(first):
     failures = []
-    for seed in range(first, first + SEEDS_PER_TEST):
+    for seed in SEEDS[first : first + SEEDS_PER_TEST]:
         report = report_of(seed)
         if report.error is not None:
             failures.append(f"{report.spec.command()} --lines    # {report.error}")
@@ -50,7 +50,7 @@ def test_the_seeds_reach_the_states_that_a_quorum_is_about():
 def trace_hashes_in_another_process() -> list[str]:
     program = (
         "import json; from yak.sim.quorum.run import run_quorum_seed as run;"
-        " print(json.dumps([run(seed).trace_hash for seed in range(1, 9)]))"
+        " print(json.dumps([run(seed).trace_hash for seed in range(1, 5)]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -64,6 +64,6 @@ def trace_hashes_in_another_process() -> list[str]:
 
 def test_the_same_seed_gives_the_same_trace_in_another_process_and_under_another_hash_seed():
     assert os.environ.get("PYTHONHASHSEED") != OTHER_HASH_SEED
-    here = [report_of(seed).trace_hash for seed in range(1, 9)]
+    here = [report_of(seed).trace_hash for seed in range(1, 5)]
     assert here == trace_hashes_in_another_process()
     assert len(set(here)) == len(here)

@@ -1,4 +1,4 @@
-"""The shipped broker under seeded faults: two hundred seeds, every invariant after every event."""
+"""The shipped broker under seeded faults: every invariant after every event."""
 
 import json
 import os
@@ -12,7 +12,8 @@ from yak.sim.run import run_seed
 from yak.sim.seed_report import SeedReport, replay_command
 
 SEEDS_PER_TEST = 20
-SEEDS = 200
+SEEDS = (*range(1, 36), 45, 75, 91, 92, 95)
+"""The last ones have what is rare: together they have the faults of the first 200 seeds. `make test-all` runs 1,000 more."""
 OTHER_HASH_SEED = "12345"
 """The tests' own process has one that Python draws."""
 
@@ -23,10 +24,10 @@ def report_of(seed: int) -> SeedReport:
     return run_seed(seed)
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), SEEDS_PER_TEST))
 def test_every_invariant_holds_over_seeded_faults(first):
     failures = []
-    for seed in range(first, first + SEEDS_PER_TEST):
+    for seed in SEEDS[first : first + SEEDS_PER_TEST]:
         report = report_of(seed)
         if report.error is not None:
             failures.append(f"{replay_command(report)} --lines    # {report.error}")
@@ -35,7 +36,7 @@ def test_every_invariant_holds_over_seeded_faults(first):
 
 def test_the_seeds_reach_the_faults_they_are_for():
     counts: dict[str, int] = {}
-    for seed in range(1, 101):
+    for seed in SEEDS:
         for name, count in report_of(seed).counts.items():
             counts[name] = counts.get(name, 0) + count
     for name in (
@@ -56,13 +57,13 @@ def test_the_seeds_reach_the_faults_they_are_for():
         "unflushed, lost with the power",
         "refused kafka_storage_error",
     ):
-        assert counts.get(name, 0) > 0, f"no seed of the first 100 has {name}: {counts}"
+        assert counts.get(name, 0) > 0, f"no seed has {name}: {counts}"
     assert counts["acknowledged"] > 1_000
     assert counts["read"] >= counts["acknowledged"] - counts["unflushed, lost with the power"]
 
 
 def trace_hashes_in_another_process() -> list[str]:
-    program = "import json; from yak.sim.run import run_seed; print(json.dumps([run_seed(s).trace_hash for s in range(1, 9)]))"
+    program = "import json; from yak.sim.run import run_seed; print(json.dumps([run_seed(s).trace_hash for s in range(1, 5)]))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONHASHSEED": OTHER_HASH_SEED, "PATH": "/usr/bin:/bin"},
@@ -75,6 +76,6 @@ def trace_hashes_in_another_process() -> list[str]:
 
 def test_the_same_seed_gives_the_same_trace_in_another_process_and_under_another_hash_seed():
     assert os.environ.get("PYTHONHASHSEED") != OTHER_HASH_SEED
-    here = [report_of(seed).trace_hash for seed in range(1, 9)]
+    here = [report_of(seed).trace_hash for seed in range(1, 5)]
     assert here == trace_hashes_in_another_process()
     assert len(set(here)) == len(here)

@@ -21,6 +21,7 @@ sys.path += [str(Path(__file__).parent / "recorded"), str(Path(__file__).parent.
 
 from support.waiting import wait_until
 
+CONFIGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
 _names = itertools.count(1)
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple[Any, ...], list[Any]] = {}
@@ -70,8 +71,7 @@ def running_live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveClust
     """The processes."""
     made = LiveCluster(LocalCluster(str(tmp_path_factory.mktemp("tui"))))
     try:
-        configs = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
-        made.local.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3, configs=configs))
+        made.local.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3, configs=CONFIGS))
         yield made
     finally:
         made.local.discard()
@@ -83,6 +83,17 @@ def live(running_live: LiveCluster) -> LiveCluster:
     running_live.local.up(UpSettings())
     wait_until(lambda: running_live.health()["status"] == "ok", "a whole cluster")
     return running_live
+
+
+@pytest.fixture(scope="module")
+def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """A cluster of one broker, for tests that neither stop it nor look at replicas."""
+    made = LiveCluster(LocalCluster(str(tmp_path_factory.mktemp("tui"))))
+    try:
+        made.local.up(UpSettings(port=0, http_port=0, brokers=1, leaders=1, configs=CONFIGS))
+        yield made
+    finally:
+        made.local.discard()
 
 
 @pytest.fixture(params=["http", "kafka"])

@@ -28,7 +28,7 @@ def fill(live, topic, numbers, *, partitions=3, partition=None, **more):
     """Make the topic if it is not there, and send `{"n": number}` with key `k<n mod 5>`."""
     admin = Admin(live.bootstrap)
     if topic not in admin.metadata().topics:
-        admin.create_topic(topic, partitions=partitions, replication_factor=3)
+        admin.create_topic(topic, partitions=partitions)
         deadline = time.monotonic() + SECONDS
         while topic not in admin.metadata().topics:
             assert time.monotonic() < deadline
@@ -81,9 +81,9 @@ def on(live, scenario, size=(140, 40), **settings):
     asyncio.run(run())
 
 
-def test_a_topic_is_tailed_by_its_name(live, new_topic):
+def test_a_topic_is_tailed_by_its_name(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(250))
+    fill(lone, topic, range(250))
 
     async def scenario(app, pilot):
         typed = [{" ": "space", "-": "minus"}.get(letter, letter) for letter in f"messages {topic}"]
@@ -96,17 +96,17 @@ def test_a_topic_is_tailed_by_its_name(live, new_topic):
         times = [each.timestamp_ms for piece in screen.reader.store.pieces(500) for each in piece]
         assert times == sorted(times)
         assert screen.grid_in_use().cursor_index == 249
-        await asyncio.to_thread(fill, live, topic, range(250, 260))
+        await asyncio.to_thread(fill, lone, topic, range(250, 260))
         await until(pilot, lambda: screen.grid_in_use().row_count == 260, "new ones")
         assert screen.grid_in_use().cursor_index == 259, "the end is followed"
         assert any(f"yak consume {topic} --tail 100" in line.message for line in app.picture.activity.lines)
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(live, new_topic):
+def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(100))
+    fill(lone, topic, range(100))
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, topic)
@@ -114,7 +114,7 @@ def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(live, new_top
         await pilot.press("slash", "k", "colon", "k", "3")
         await until(pilot, lambda: screen.grid_in_use().row_count == 20, "those with the key")
         await pilot.press("enter")
-        await asyncio.to_thread(fill, live, topic, range(100, 110))
+        await asyncio.to_thread(fill, lone, topic, range(100, 110))
         await until(pilot, lambda: screen.grid_in_use().row_count == 22, "and what comes")
         assert all(number % 5 == 3 for number in numbers_of(screen.reader))
         screen.set_filter("v:nowhere")
@@ -129,12 +129,12 @@ def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(live, new_top
         await pilot.press("n")
         await until(pilot, lambda: json.loads(screen.record_in_use().value)["n"] == 77, "the hit")
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_a_filter_that_is_wrong_is_said_where_it_is_typed(live, new_topic):
+def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(3))
+    fill(lone, topic, range(3))
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, topic)
@@ -144,13 +144,13 @@ def test_a_filter_that_is_wrong_is_said_where_it_is_typed(live, new_topic):
         await pilot.press("escape")
         assert screen.grid_in_use().row_count == 3
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_where_to_read_is_asked_by_o(live, new_topic):
+def test_where_to_read_is_asked_by_o(lone, new_topic):
     one, two = new_topic(), new_topic()
-    fill(live, one, range(30), partitions=1)
-    fill(live, two, range(100, 110), partitions=2)
+    fill(lone, one, range(30), partitions=1)
+    fill(lone, two, range(100, 110), partitions=2)
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, Subscription((Choice(one),)))
@@ -169,21 +169,21 @@ def test_where_to_read_is_asked_by_o(live, new_topic):
         await pilot.pause()
         assert "not a time" in str(app.screen.query_one("#form-error").render())
 
-    on(live, scenario, size=(80, 24))
+    on(lone, scenario, size=(80, 24))
 
 
-def test_a_topic_that_is_not_there_is_said_in_its_place(live):
+def test_a_topic_that_is_not_there_is_said_in_its_place(lone):
     async def scenario(app, pilot):
         screen = await messages(app, pilot, "nosuchtopic")
         await until(pilot, lambda: screen.reader.status.phase == "failed", "the error")
         await until(pilot, lambda: 'topic "nosuchtopic" does not exist' in screen.grid_in_use()._empty, "its words")
 
-    on(live, scenario, size=(80, 24))
+    on(lone, scenario, size=(80, 24))
 
 
-def test_without_a_topic_one_is_chosen_from_a_list(live, new_topic):
+def test_without_a_topic_one_is_chosen_from_a_list(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(7))
+    fill(lone, topic, range(7))
 
     async def scenario(app, pilot):
         await until(pilot, lambda: any(name == topic for name, _ in app.picture.partitions), "it is known")
@@ -197,19 +197,19 @@ def test_without_a_topic_one_is_chosen_from_a_list(live, new_topic):
         await pilot.press("y")
         await pilot.pause()
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_space_pauses_and_another_screen_does_too(live, new_topic):
+def test_space_pauses_and_another_screen_does_too(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(5))
+    fill(lone, topic, range(5))
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 5, "all")
         await pilot.press("space")
         await until(pilot, lambda: screen.reader.status.phase == "paused", "the pause")
-        await asyncio.to_thread(fill, live, topic, range(5, 9))
+        await asyncio.to_thread(fill, lone, topic, range(5, 9))
         await pilot.pause(0.4)
         assert screen.grid_in_use().row_count == 5
         await pilot.press("space")
@@ -219,12 +219,12 @@ def test_space_pauses_and_another_screen_does_too(live, new_topic):
         await pilot.press("3")
         await until(pilot, lambda: screen.reader.status.phase == "reading", "seen again")
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_all_about_a_message_is_beside_it(live, new_topic):
+def test_all_about_a_message_is_beside_it(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, [42], headers=[("source", b"web")])
+    fill(lone, topic, [42], headers=[("source", b"web")])
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, topic)
@@ -243,12 +243,12 @@ def test_all_about_a_message_is_beside_it(live, new_topic):
         assert not screen.query_one("#record-panel").has_class("-open")
         assert screen.focused is screen.grid_in_use()
 
-    on(live, scenario, size=(80, 24))
+    on(lone, scenario, size=(80, 24))
 
 
-def test_copies_and_sending_again(live, new_topic, monkeypatch):
+def test_copies_and_sending_again(lone, new_topic, monkeypatch):
     topic = new_topic()
-    fill(live, topic, [42])
+    fill(lone, topic, [42])
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, topic)
@@ -267,12 +267,12 @@ def test_copies_and_sending_again(live, new_topic, monkeypatch):
         await pilot.press("p")
         assert gone == [("producer", Draft(topic, None, b"k2", b'{"n": 42}', ()))]
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(live, new_topic, tmp_path):
+def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topic, tmp_path):
     topic, back = new_topic(), new_topic()
-    fill(live, topic, range(50))
+    fill(lone, topic, range(50))
     path = tmp_path / "some.ndjson"
 
     async def scenario(app, pilot):
@@ -291,15 +291,15 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(live, new_topi
         await fill_in(pilot, app, path=str(path))
         await until(pilot, lambda: any("is there already" in str(said) for _, said, _ in app.notices), "no overwriting")
 
-    on(live, scenario)
+    on(lone, scenario)
     subprocess.run(
-        yak_argv("-b", live.bootstrap, "produce", back, "-f", str(path), "--create"),
+        yak_argv("-b", lone.bootstrap, "produce", back, "-f", str(path), "--create"),
         check=True,
         capture_output=True,
         env=os.environ,
     )
     shown = subprocess.run(
-        yak_argv("-b", live.bootstrap, "consume", back, "--from-beginning", "--exit", "-o", "json"),
+        yak_argv("-b", lone.bootstrap, "consume", back, "--from-beginning", "--exit", "-o", "json"),
         check=True,
         capture_output=True,
         env=os.environ,
@@ -330,9 +330,9 @@ def test_a_tail_goes_on_when_a_leader_dies_and_finds_new_partitions(live, new_to
     on(live, scenario)
 
 
-def test_a_list_that_is_full_says_so_and_m_reads_on(live, new_topic):
+def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(1500), partitions=1)
+    fill(lone, topic, range(1500), partitions=1)
 
     async def scenario(app, pilot):
         screen = await messages(app, pilot, Subscription((Choice(topic),)))
@@ -343,13 +343,13 @@ def test_a_list_that_is_full_says_so_and_m_reads_on(live, new_topic):
         await pilot.press("m")
         await until(pilot, lambda: numbers_of(screen.reader) == list(range(500, 1500)), "the newer half and more")
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_a_large_value_is_loaded_when_it_is_asked_for(live, new_topic):
+def test_a_large_value_is_loaded_when_it_is_asked_for(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, [])
-    sender = RecordSender(topic, open_producer(producer_settings(live.bootstrap)))
+    fill(lone, topic, [])
+    sender = RecordSender(topic, open_producer(producer_settings(lone.bootstrap)))
     sender.send(Outgoing(value=json.dumps({"text": ["word"] * 30_000}).encode()), 0)
     sender.finish(SECONDS)
 
@@ -362,12 +362,12 @@ def test_a_large_value_is_loaded_when_it_is_asked_for(live, new_topic):
         await pilot.press("G", "enter")
         await until(pilot, lambda: pane.text.count('"word"') == 30_000, "all of it")
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_in_a_browser_an_export_is_downloaded(live, new_topic, monkeypatch):
+def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):
     topic = new_topic()
-    fill(live, topic, range(5))
+    fill(lone, topic, range(5))
     given = []
 
     async def scenario(app, pilot):
@@ -382,7 +382,7 @@ def test_in_a_browser_an_export_is_downloaded(live, new_topic, monkeypatch):
         assert len(text.splitlines()) == 5
         assert name.startswith(topic)
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
 # -- the consumer --------------------------------------------------------------------------------------------------------
@@ -415,9 +415,9 @@ def cli(live, *words):
     ).stdout
 
 
-def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic):
+def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic):
     topic, group = new_topic(), new_topic()
-    fill(live, topic, range(40), partitions=2)
+    fill(lone, topic, range(40), partitions=2)
 
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
@@ -426,14 +426,14 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic)
         await until(pilot, lambda: screen.tile is not None and screen.tile.grid.row_count == 40, "all of it")
         tile = screen.tile
         assert tile.reader.status.uncommitted == 40
-        assert await asyncio.to_thread(committed, live, group, topic, 2) == 0
+        assert await asyncio.to_thread(committed, lone, group, topic, 2) == 0
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
         await pilot.press("y")
         await until(pilot, lambda: tile.reader.status.uncommitted == 0, "the commit")
-        assert await asyncio.to_thread(committed, live, group, topic, 2) == 40
+        assert await asyncio.to_thread(committed, lone, group, topic, 2) == 40
         await until(pilot, lambda: any(f"committed for {group}" == said for _, said, _ in app.notices), "it is told")
-        await asyncio.to_thread(fill, live, topic, range(40, 45))
+        await asyncio.to_thread(fill, lone, topic, range(40, 45))
         await until(pilot, lambda: tile.reader.status.uncommitted == 5, "more")
         await pilot.press("X")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "they would come again")
@@ -446,16 +446,16 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(live, new_topic)
             pilot, lambda: screen.tile is not None and screen.tile.grid.row_count == 5, "what was not committed"
         )
 
-    on(live, scenario)
-    assert committed(live, group, topic, 2) == 40
-    shown = cli(live, "groups", "describe", group, "-o", "json")
+    on(lone, scenario)
+    assert committed(lone, group, topic, 2) == 40
+    shown = cli(lone, "groups", "describe", group, "-o", "json")
     assert {row["state"] for row in json.loads(shown)} == {"Empty"}, "the app left it when it ended"
 
 
-def test_tiles_side_by_side_and_in_one_list(live, new_topic):
+def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
     one, two = new_topic(), new_topic()
-    fill(live, one, range(20))
-    fill(live, two, range(100, 130))
+    fill(lone, one, range(20))
+    fill(lone, two, range(100, 130))
 
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
@@ -465,7 +465,7 @@ def test_tiles_side_by_side_and_in_one_list(live, new_topic):
         await pilot.press("m")
         merged = screen.query_one("#merged", MessageGrid)
         await until(pilot, lambda: merged.row_count == 50, "all in one list")
-        await asyncio.to_thread(fill, live, one, range(20, 23))
+        await asyncio.to_thread(fill, lone, one, range(20, 23))
         await until(pilot, lambda: merged.row_count == 53, "what comes")
         await until(pilot, lambda: screen.record_in_use().topic == one, "is at the end")
         await pilot.press("space")
@@ -486,12 +486,12 @@ def test_tiles_side_by_side_and_in_one_list(live, new_topic):
         await pilot.press("1")
         await until(pilot, lambda: screen.tiles[0].reader.status.phase == "paused", "nobody looks")
 
-    on(live, scenario)
+    on(lone, scenario)
 
 
-def test_six_at_most_and_a_failed_one_says_why(live, new_topic):
+def test_six_at_most_and_a_failed_one_says_why(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(3))
+    fill(lone, topic, range(3))
 
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
@@ -509,12 +509,12 @@ def test_six_at_most_and_a_failed_one_says_why(live, new_topic):
         await fill_in(pilot, app, topics=topic, **{"from": "start"})
         await until(pilot, lambda: screen.tiles[5].grid.row_count == 3, "another topic")
 
-    on(live, scenario, size=(80, 24))
+    on(lone, scenario, size=(80, 24))
 
 
-def test_where_only_looking_is_allowed_no_group_is_joined(live, new_topic):
+def test_where_only_looking_is_allowed_no_group_is_joined(lone, new_topic):
     topic = new_topic()
-    fill(live, topic, range(3))
+    fill(lone, topic, range(3))
 
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
@@ -529,4 +529,4 @@ def test_where_only_looking_is_allowed_no_group_is_joined(live, new_topic):
         assert not isinstance(app.screen, ConfirmDialog)
         assert not app.notices, "the key is not bound"
 
-    on(live, scenario, is_readonly=True)
+    on(lone, scenario, is_readonly=True)

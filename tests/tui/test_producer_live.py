@@ -46,10 +46,8 @@ async def typed(app, pilot, **fields):
     await pilot.pause(0.4)
 
 
-def make_topic(live, name, partitions=3):
-    Admin(live.bootstrap).create_topic(
-        name, partitions=partitions, replication_factor=3, configs={"min.insync.replicas": "2"}
-    )
+def make_topic(live, name, partitions=3, configs=None):
+    Admin(live.bootstrap).create_topic(name, partitions=partitions, configs=configs)
 
 
 def read_all(live, topic):
@@ -87,12 +85,12 @@ def account(app):
     return screen(app)._run.account
 
 
-def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(live, new_topic):
+def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(lone, new_topic):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(lone, topic)
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(140, 40)) as pilot:
             await until(pilot, lambda: app.picture.is_loaded, "the picture")
             await typed(
@@ -110,19 +108,19 @@ def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(live
             return app.screen.copied()
 
     command = asyncio.run(scenario())
-    shell = command.replace("yak produce", f"{sys.executable} -m yak.commands produce -b {live.bootstrap}", 1)
+    shell = command.replace("yak produce", f"{sys.executable} -m yak.commands produce -b {lone.bootstrap}", 1)
     subprocess.run(shell, shell=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    first, second = read_all(live, topic)
+    first, second = read_all(lone, topic)
     assert first == second
     assert first[1:] == (b"u'1", b'{"a": "$HOME",\n "b": [1]}', [("h", b"w"), ("n", None)])
 
 
-def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(live, new_topic):
+def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_topic):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(lone, topic)
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
             await typed(app, pilot, form_topic=topic, form_key="{{int 1 5}}", form_value='{"i":{{i}}}')
             await pilot.press("R")
@@ -140,16 +138,16 @@ def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(live, new_
             return ended
 
     ended = asyncio.run(scenario())
-    found = read_all(live, topic)
+    found = read_all(lone, topic)
     assert sorted(json.loads(value)["i"] for _, _, value, _ in found) == list(range(ended.sent))
     assert {int(key) for _, key, _, _ in found} <= {1, 2, 3, 4, 5}
 
 
-def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(live, new_topic):
+def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(lone, new_topic):
     topic = new_topic()
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
             await typed(app, pilot, form_topic=topic, form_value="1")
             await pilot.press("S")
@@ -160,13 +158,13 @@ def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(liv
             assert account(app).acknowledged == 1
 
     run(scenario())
-    assert len(Admin(live.bootstrap).metadata().topics[topic].partitions) == 2
-    assert [value for _, _, value, _ in read_all(live, topic)] == [b"1"]
+    assert len(Admin(lone.bootstrap).metadata().topics[topic].partitions) == 2
+    assert [value for _, _, value, _ in read_all(lone, topic)] == [b"1"]
 
 
 def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(live, topic, configs={"min.insync.replicas": "2"})
 
     async def scenario():
         app = live.app(start="producer")
@@ -221,9 +219,9 @@ async def upload(app, pilot, path, topic, rate=""):
     await until(pilot, lambda: screen(app).csv.run is not None, "the upload")
 
 
-def test_a_file_is_written_and_its_bad_rows_are_set_aside(live, new_topic, tmp_path):
+def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_path):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(lone, topic)
     path = csv_file(
         tmp_path,
         5000,
@@ -231,7 +229,7 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(live, new_topic, tmp_p
     )
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(140, 40)) as pilot:
             await until(pilot, lambda: (topic, 2) in app.picture.partitions, "the topic")
             await upload(app, pilot, path, topic)
@@ -249,19 +247,19 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(live, new_topic, tmp_p
     assert "a line of more than" in rejected[902]
     assert "MSG_SIZE_TOO_LARGE" in rejected[1202]
     assert not os.path.exists(checkpoint_path(str(path), topic))
-    found = read_all(live, topic)
+    found = read_all(lone, topic)
     assert len(found) == 4996
     assert all(json.loads(value) == {"total": key.decode()[1:]} for _, key, value, _ in found)
     assert all(int(key[1:]) % 3 == partition for partition, key, _, _ in found)
 
 
-def test_an_upload_that_was_stopped_goes_on_where_it_was(live, new_topic, tmp_path):
+def test_an_upload_that_was_stopped_goes_on_where_it_was(lone, new_topic, tmp_path):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(lone, topic)
     path = csv_file(tmp_path, 1000)
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
             await upload(app, pilot, path, topic, rate="200")
             await until(pilot, lambda: screen(app).csv.run.account.acknowledged >= 100, "a hundred")
@@ -280,15 +278,15 @@ def test_an_upload_that_was_stopped_goes_on_where_it_was(live, new_topic, tmp_pa
             assert screen(app).csv.run.account.state == "done"
 
     run(scenario())
-    assert sorted(int(key[1:]) for _, key, _, _ in read_all(live, topic)) == list(range(1000))
+    assert sorted(int(key[1:]) for _, key, _, _ in read_all(lone, topic)) == list(range(1000))
 
 
-def test_a_form_that_is_left_while_it_sends_ends_its_thread(live, new_topic):
+def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
     topic = new_topic()
-    make_topic(live, topic)
+    make_topic(lone, topic)
 
     async def scenario():
-        app = live.app(start="producer")
+        app = lone.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
             await typed(app, pilot, form_topic=topic, form_value="{{i}}")
             await pilot.press("R")

@@ -28,7 +28,15 @@ from yak.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAK
 from yak.security import principal_of
 from yak.security.oauth_messages import ERROR_SEEN, INVALID_TOKEN, OAUTHBEARER, TokenMessage, encode_error
 from yak.security.plain import PlainToken
-from yak.security.scram import MECHANISMS, NONCE_BYTES, SCRAM_SHA_256, Mechanism, ScramCredential, ScramServer
+from yak.security.scram import (
+    ITERATIONS_MIN,
+    MECHANISMS,
+    NONCE_BYTES,
+    SCRAM_SHA_256,
+    Mechanism,
+    ScramCredential,
+    ScramServer,
+)
 
 if TYPE_CHECKING:
     from yak.broker.connections import Connection
@@ -346,13 +354,28 @@ class Logins:
         else:
             text = self.delegation_tokens.credential(mechanism, user)
         found = ScramCredential.parse(text)
-        return found or ScramCredential.unknown(mechanism, user, self._secret())
+        if found is not None:
+            return found
+        iterations = ITERATIONS_MIN
+        if not is_token and (
+            usual := ScramCredential.parse(self._texts_of_any(mechanism.name).get(mechanism.name, ""))
+        ):
+            iterations = usual.iterations
+        return ScramCredential.unknown(mechanism, user, self._secret(), iterations)
 
     def password_credential(self, user: str) -> tuple[Mechanism, ScramCredential]:
         """The credential to check a user's password against; no password fits that of an unknown user."""
-        texts = self._texts(user)
+        texts = self._texts(user) or self._texts_of_any()
         mechanism = next((each for each in MECHANISMS.values() if each.name in texts), SCRAM_SHA_256)
         return mechanism, self._credential(mechanism, user)
+
+    def _texts_of_any(self, mechanism_name: str = "") -> Mapping[str, str]:
+        """The credentials of the first user by name, with this mechanism: an unknown user is like that one everywhere."""
+        for users in (self._context.image.user_credentials, self._own_users):
+            names = [name for name, texts in users.items() if not mechanism_name or mechanism_name in texts]
+            if names:
+                return users[min(names)]
+        return {}
 
 
 _LOGGED_USER_MAX: Final = 100

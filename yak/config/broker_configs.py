@@ -265,14 +265,12 @@ def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None
 def _refuse_bad(name: str, text: str) -> None:
     definition = definition_of(name)
     if definition is None:
-        import difflib  # imported when it is needed: brokers start without it
-
-        near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
+        near = _nearest(name)
         raise UsageError(
             "bad-config",
             f"There is no broker config {name!r}.",
             why="YAK takes Kafka's broker configs by their names.",
-            try_=(f"-c {near[0]}={text}",) if near else ("yak config show",),
+            try_=("yak config show",) if near is None else (f"-c {near}={_shown(near, text)}",),
         )
     try:
         definition.accept(text)
@@ -284,6 +282,26 @@ def _refuse_bad(name: str, text: str) -> None:
             why=f"{str(error)[:1].upper()}{str(error)[1:]}.".replace("..", "."),
             try_=(f"-c {name}={default}",) if default is not None else (f"leave {name} out",),
         ) from None
+
+
+def _nearest(name: str) -> str | None:
+    """The config that a misspelt name may mean; Kafka's names, with those of listeners in front, have no capitals."""
+    import difflib  # imported when it is needed: brokers start without it
+
+    if definition_of(name.lower()) is not None:
+        return name.lower()
+    return next(iter(difflib.get_close_matches(name, BROKER_CONFIGS, n=1)), None)
+
+
+def _shown(name: str, text: str) -> str:
+    """A value for a config as an error shows it: not one that may be a secret."""
+    definition = definition_of(name)
+    assert definition is not None, "it is one of the configs"
+    try:
+        definition.accept(text)
+    except ValueError:
+        return "VALUE"
+    return "VALUE" if definition.is_sensitive else text
 
 
 def _refuse_outside(static: Mapping[str, str], name: str) -> None:

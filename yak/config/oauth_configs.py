@@ -10,7 +10,7 @@ from typing import Final
 from yak.config.definitions import ConfigDef, ConfigType, at_least, one_of
 
 _STRING, _LONG = ConfigType.STRING, ConfigType.LONG
-_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\s]+\.(?:oauthbearer\.)?(sasl\..+)")
+_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(?:oauthbearer\.)?(sasl\..+)")
 UNSECURED_HANDLER: Final = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )

@@ -2,7 +2,7 @@
 
 Java's key stores (JKS) and engines have no counterpart here, so `ssl.keystore.type` and `ssl.truststore.type` are PEM by
 default (KIP-651), and there is no `ssl.provider`. Each config may be set for one listener: `listener.name.<name>.ssl...`
-(KIP-103).
+(KIP-103), with the name in lower case (ListenerName.configPrefix).
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from yak.config.definitions import Check, ConfigDef, ConfigType, Value, one_of, subset_of
 
 _STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
-_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\s]+\.(.+)")
+_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(.+)")
 
 
 def one_of_words(*words: str) -> Check:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from yak.errors import ProtocolViolation
-from yak.protocol.varint import read_zigzag, zigzag
+from yak.protocol.varint import int64, read_zigzag, zigzag
 
 _RECORD_BYTES_MIN = 6
 
@@ -92,5 +92,5 @@ def moved_timestamp(records: bytes, span: Span, by_ms: int) -> bytes:
     """The whole record with another timestamp delta, for a base timestamp that is `by_ms` earlier."""
     _, position = read_zigzag(records, span[0])
     delta, rest = read_zigzag(records, position + 1)
-    body = records[position : position + 1] + zigzag(delta + by_ms) + records[rest : span[1]]
+    body = records[position : position + 1] + zigzag(int64(delta + by_ms)) + records[rest : span[1]]
     return zigzag(len(body)) + body

@@ -63,6 +63,11 @@ def read_zigzag(data: Buffer, position: int) -> tuple[int, int]:
         raise ProtocolViolation("the batch ends inside a varint") from None
 
 
+def int64(value: int) -> int:
+    """A sum in 64 bits, as Java's long wraps around: the delta of a record may be any number of a varint."""
+    return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
+
+
 def zigzag(value: int) -> bytes:
     """A signed value as a zigzag varint, as in records."""
     return uvarint((value << 1) ^ (value >> 63))

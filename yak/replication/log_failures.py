@@ -97,7 +97,12 @@ class LogFailures:
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on."""
+        """Take a log directory offline until restart: its partitions answer KAFKA_STORAGE_ERROR, all others go on.
+
+        Does nothing for one that is offline: one job may report the failures of many logs.
+        """
+        if all(online.path != failure.directory for online in self._log_store.online()):
+            return
         for log in self._log_store.directory_failed(failure.directory, failure.error):
             partition = self._partitions.get(log.topic_partition)
             if partition is not None and partition.log is log:

@@ -18,7 +18,8 @@ from yak.errors import UsageError
 PASSWORD_VARIABLE: Final = "YAK_REDIS_PASSWORD"  # noqa: S105 - a name
 _FILE: Final = "password_file"
 _OTHERS: Final = 0o077
-_IN_TEXT: Final = re.compile(r"(?<=://)([^\s/@\"']*):[^\s/@\"']*@")
+_IN_TEXT: Final = re.compile(r"(?<=://)([^\s/@:\"']*):[^\s/\"']*@")
+"""A user, and the password from the first colon to the last @, as `urlsplit` divides them."""
 _IN_QUERY: Final = re.compile(r"(?<=[?&]password=)[^\s&\"']+")
 
 

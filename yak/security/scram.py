@@ -90,15 +90,17 @@ class ScramCredential:
             return None
 
     @classmethod
-    def unknown(cls, mechanism: Mechanism, user: str, secret: bytes) -> ScramCredential:
+    def unknown(
+        cls, mechanism: Mechanism, user: str, secret: bytes, iterations: int = ITERATIONS_MIN
+    ) -> ScramCredential:
         """The credential of a user that does not exist: its salt is the same each time, and no password fits it.
 
-        So an exchange with an unknown user cannot be told from one with a wrong password.
+        With the iterations that users have, an exchange with an unknown user looks and lasts like one with a wrong
+        password.
         """
         seed = mechanism.sign(secret, f"{mechanism.name} {user}".encode())
-        return cls(
-            seed[:SALT_BYTES], mechanism.hash(seed + b"stored"), mechanism.hash(seed + b"server"), ITERATIONS_MIN
-        )
+        stored_key, server_key = (mechanism.hash(seed + word) for word in (b"stored", b"server"))
+        return cls(seed[:SALT_BYTES], stored_key, server_key, iterations)
 
     def is_password(self, mechanism: Mechanism, password: str) -> bool:
         """Whether this is the password; takes milliseconds, and the same time for every wrong one."""

@@ -77,7 +77,8 @@ class TlsSettings:
             if store.location and store.inline:
                 raise _bad(f"ssl.{store.kind}.location={store.location}", "the config has the text as well; name one")
         versions, suites = _versions(get("ssl.enabled.protocols")), _list(get("ssl.cipher.suites"))
-        client_auth = value_of.get(f"{prefix}ssl.client.auth", "none") if uses_sasl else get("ssl.client.auth", "none")
+        own_auth = value_of.get(f"{prefix}ssl.client.auth", "none").strip()
+        client_auth = own_auth if uses_sasl else get("ssl.client.auth", "none")
         rules = get("ssl.principal.mapping.rules", "DEFAULT")
         try:
             mapping = PrincipalMapping.parse(rules)
@@ -177,8 +178,9 @@ def _load_key(context: ssl.SSLContext, key_store: KeyStore) -> None:
     encryption = BestAvailableEncryption(password.encode())
     parts = [key_store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)]
     parts += [each.public_bytes(Encoding.PEM) for each in key_store.chain]
-    descriptor, path = tempfile.mkstemp(prefix="yak-tls-")
+    path = None
     try:
+        descriptor, path = tempfile.mkstemp(prefix="yak-tls-")
         with open(descriptor, "wb") as file:
             file.write(b"".join(parts))
         context.load_cert_chain(path, password=password)
@@ -188,11 +190,12 @@ def _load_key(context: ssl.SSLContext, key_store: KeyStore) -> None:
         raise StartRefused(
             "tls-store-unreadable",
             "the private key cannot be loaded",
-            why=f"Python's ssl loads it from a file in {tempfile.gettempdir()}: {error.strerror or error}",
+            why=f"Python's ssl loads it from a temporary file: {error.strerror or error}",
             try_=("TMPDIR=DIRECTORY yak serve ...",),
         ) from error
     finally:
-        os.unlink(path)
+        if path is not None:
+            os.unlink(path)
 
 
 def _trusted(settings: StoreSettings) -> str:

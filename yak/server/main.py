@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -38,7 +38,7 @@ from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
 from yak.server.options import ServeOptions, bracketed
-from yak.server.reload import Terminal, reload_files, reload_listeners
+from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
@@ -161,7 +161,7 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
-        shell.on_listener_configs = partial(self._reconfigure, shell)
+        shell.on_listener_configs = partial(ListenerReloads(self._every_tls()).begin, nursery)
         for tls in self._every_tls():
             nursery.start_soon(tls.watch)
         if self._inter_broker_tls is not None:
@@ -368,9 +368,6 @@ class Server:
 
     def _every_tls(self) -> "list[ListenerTls]":
         return [*self._tls.values(), *([] if self._http_tls is None else [self._http_tls])]
-
-    def _reconfigure(self, shell: Shell, configs: Mapping[str, str]) -> None:
-        shell.nursery.start_soon(reload_listeners, self._every_tls(), configs)
 
     async def _reload(self, shell: Shell) -> None:
         await reload_files(self._every_tls(), self._options.users_file, shell.post)

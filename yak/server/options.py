@@ -1,5 +1,6 @@
 """The resolved options of `yak serve`, as a plain value for the command line, `yak up` and tests."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -323,7 +324,8 @@ def parse_properties_file(text: str) -> dict[str, str]:
     """Parse a Java properties file such as Kafka's `server.properties`.
 
     Lines are `name=value` or `name: value`, comments start with `#` or `!`, and a backslash at the end continues a
-    line.
+    line. Any other backslash escapes what follows it, as for java.util.Properties: a regular expression in a rule for
+    principals has two where it means one.
     """
     settings: dict[str, str] = {}
     logical = ""
@@ -344,6 +346,23 @@ def parse_properties_file(text: str) -> dict[str, str]:
     return settings
 
 
+_PROPERTY_NAME: Final = re.compile(r"(?:\\.|[^\\=:])*", re.DOTALL)
+_PROPERTY_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_PROPERTY_SIGNS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
 def _split_property(line: str) -> tuple[str, str]:
-    at = min((position for position in (line.find("="), line.find(":")) if position >= 0), default=len(line))
-    return line[:at].strip(), line[at + 1 :].strip()
+    name = _PROPERTY_NAME.match(line)
+    at = len(line) if name is None else name.end()
+    return _unescaped(line[:at].strip()), _unescaped(line[at + 1 :].strip())
+
+
+def _unescaped(text: str) -> str:
+    def sign(found: re.Match[str]) -> str:
+        code, character = found.groups()
+        return chr(int(code, 16)) if code else _PROPERTY_SIGNS.get(character, character or "")
+
+    if "\\" not in text:
+        return text
+    # Java's characters are of UTF-16: two escapes may be one character
+    return _PROPERTY_ESCAPE.sub(sign, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -4,7 +4,7 @@ A file that cannot be used is logged with the reason, and the broker goes on wit
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -20,10 +20,23 @@ if TYPE_CHECKING:
 _TERMINAL: Final = "/dev/tty"
 
 
-async def reload_listeners(listeners: "Iterable[ListenerTls]", configs: Mapping[str, str]) -> None:
-    """Use these configs over those of the start, and read the files again, in a thread."""
-    for each in listeners:
-        await trio.to_thread.run_sync(each.reload, configs)
+class ListenerReloads:
+    """Makes the listeners use changed configs, in threads. The newest ones win, in whatever order Trio runs the tasks."""
+
+    def __init__(self, listeners: "Sequence[ListenerTls]") -> None:
+        self._listeners = listeners
+        self._newest: Mapping[str, str] = {}
+        self._turn = trio.Lock()
+
+    def begin(self, nursery: trio.Nursery, configs: Mapping[str, str]) -> None:
+        """Use these configs over those of the start, and read the files again, in a task of this nursery."""
+        self._newest = configs
+        nursery.start_soon(self._reload)
+
+    async def _reload(self) -> None:
+        async with self._turn:
+            for each in self._listeners:
+                await trio.to_thread.run_sync(each.reload, self._newest)
 
 
 async def reload_files(

@@ -33,6 +33,8 @@ class ListenerTls:
         self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
         self._seen = self._look()
         self.contexts: Contexts = self._made()
+        self._failure: dict[str, object] | None = None
+        """The last failure that was logged: the files are tried at each look until they can be used."""
 
     @property
     def mapping(self) -> PrincipalMapping:
@@ -42,17 +44,22 @@ class ListenerTls:
     def reload_if_changed(self) -> bool:
         """Make the contexts again if a file changed. If the new files cannot be used, the old contexts stay.
 
-        Returns whether there are new ones.
+        The files are tried again at the next call: one may have been half-written, or the temporary directory full. A
+        failure is logged once. Returns whether there are new contexts.
         """
-        return self._look() != self._seen and self.reload()
+        if self._look() == self._seen:
+            return False
+        with self._reloading:
+            return self._reload(None)
 
     def reload(self, overrides: Mapping[str, str] | None = None) -> bool:
         """As `reload_if_changed`, also from files that look unchanged; `overrides` go over the configs of the start."""
         with self._reloading:
+            self._failure = None
             return self._reload(overrides)
 
     def _reload(self, overrides: Mapping[str, str] | None) -> bool:
-        before, settings = self._settings, self._settings
+        before, settings, seen = self._settings, self._settings, self._seen
         try:
             if overrides is not None:
                 merged = {**self._configs, **overrides}
@@ -61,11 +68,13 @@ class ListenerTls:
             self._seen = self._look()
             self.contexts = self._made()
         except YakError as error:
-            fields: dict[str, object] = {"listener": self.listener, "code": error.code, "what": error.message}
-            log.write("error", "tls-reload-failed", {**fields, "why": error.why})
-            self._settings = before
-            self._seen = self._look()
+            what = {"code": error.code, "what": error.message, "why": error.why}
+            fields: dict[str, object] = {"listener": self.listener, **what}
+            if fields != self._failure:
+                log.write("error", "tls-reload-failed", fields)
+            self._settings, self._seen, self._failure = before, seen, fields
             return False
+        self._failure = None
         log.write("info", "tls-reloaded", {"listener": self.listener})
         return True
 

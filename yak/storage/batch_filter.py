@@ -30,6 +30,7 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_spans import moved_timestamp, spans, timestamp_delta
 from yak.protocol.record_walk import decompress
+from yak.protocol.varint import int64
 from yak.storage.offset_map import OffsetMap
 from yak.storage.transaction_filter import TransactionFilter
 
@@ -183,7 +184,9 @@ def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
     records = bytes(left.records)
     kept = list(spans(records, left.records_count, header.last_offset_delta))
     if not attributes & TIMESTAMP_TYPE_BIT and header.base_timestamp != NO_TIMESTAMP:
-        max_timestamp = header.base_timestamp + max(timestamp_delta(records, span) for span in kept)
+        # a producer writes any delta, and retention by time must not wait for one that its header did not have
+        newest = max(int64(header.base_timestamp + timestamp_delta(records, span)) for span in kept)
+        max_timestamp = min(max_timestamp, newest)
     if horizon_ms is not None:
         by_ms = header.base_timestamp - horizon_ms
         records = b"".join([moved_timestamp(records, span, by_ms) for span in kept])

@@ -250,6 +250,15 @@ def test_creation_of_a_log_that_fails_takes_its_directory_offline(operation, err
     assert codes == {NONE, ErrorCode.kafka_storage_error}
 
 
+def test_directory_that_fails_many_creations_at_once_goes_offline_once():
+    rig = Rig(directories=("/data", "/more"))
+    rig.node.disk.fail_next("sync", errno.EIO)
+    rig.ask(19, 5, **create_fields("many", {}, 24))
+    assert len(rig.node.broker.log_store.online()) == 1
+    assert said(rig, "log-not-created") == 12
+    assert said(rig, "log-directory-offline") == 1
+
+
 @pytest.mark.parametrize("operation", ["sync", "append"])
 def test_last_directory_that_fails_ends_the_broker(rig, monkeypatch, operation):
     rig.create_topic("durable", flush_messages="1")

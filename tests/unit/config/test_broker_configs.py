@@ -115,6 +115,22 @@ def test_a_misspelt_name_is_met_with_the_right_one():
     assert caught.value.try_ == ("-c num.partitions=4",)
 
 
+@pytest.mark.parametrize("name", ["ssl.keystore.pasword", "delegation.token.secret.ke", "ssl.keystore.password.x"])
+def test_misspelt_password_config_does_not_show_the_password(name):
+    with pytest.raises(UsageError) as refused:
+        BrokerConfig.from_settings({name: "open sesame"})
+    assert "open sesame" not in repr((refused.value.message, refused.value.why, refused.value.try_))
+    assert refused.value.try_
+
+
+@pytest.mark.parametrize("config", ["ssl.client.auth=required", "sasl.oauthbearer.expected.issuer=me"])
+def test_config_of_a_listener_in_capitals_is_refused_with_the_name_that_counts(config):
+    name, _, value = config.partition("=")
+    with pytest.raises(UsageError) as refused:
+        BrokerConfig.from_settings({f"listener.name.EXTERNAL.{name}": value})
+    assert refused.value.try_ == (f"-c listener.name.external.{config}",)
+
+
 def test_what_stands_behind_topics_can_change_while_the_broker_runs():
     for topic_config in TOPIC_CONFIGS.values():
         for synonym in topic_config.synonyms:

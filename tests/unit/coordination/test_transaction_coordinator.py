@@ -371,7 +371,7 @@ def test_a_transaction_completes_after_its_coordinator_was_isolated(rig, monkeyp
     assert end(rig, producer).error_code == NONE
     # The markers are written while no follower of `__transaction_state` answers, and the leadership goes on.
     state_partition = broker.transaction_coordinator.runtime.find(TX).partition
-    monkeypatch.setattr(broker.isolation, "is_isolated", lambda partition: partition is state_partition)
+    monkeypatch.setattr(broker.leadership, "_is_isolated", lambda partition: partition is state_partition)
     send_now(held.pop())
     rig.run_for(500)
     assert state(rig) is PREPARE_COMMIT

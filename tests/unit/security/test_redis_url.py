@@ -83,3 +83,8 @@ def test_shown_address_has_no_password(password):
 def test_address_without_a_password_is_shown_as_it_is(url):
     assert without_password(url) == url
     refuse_password(url)
+
+
+@pytest.mark.parametrize("password", ["open@sesame", "open:sesame", ":open@sesame:"])
+def test_unquoted_signs_in_a_password_hide_all_of_it(password):
+    assert without_password(f"no answer from redis://yak:{password}@h:1/0") == "no answer from redis://yak:***@h:1/0"

@@ -170,3 +170,8 @@ def test_broker_config_refuses_a_value(name: str, value: str) -> None:
 def test_broker_config_takes_the_prefix_of_a_listener() -> None:
     static = {"listener.name.public.ssl.client.auth": "required"}
     assert BrokerConfig.from_settings(static).static == static
+
+
+def test_client_auth_of_a_sasl_listener_may_have_blanks_around_it(known: Identities) -> None:
+    configs = known.configs | {"listener.name.x.ssl.client.auth": " required"}
+    assert TlsSettings.of_listener("X", configs, uses_sasl=True).client_auth is ssl.CERT_REQUIRED

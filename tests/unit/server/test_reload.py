@@ -10,7 +10,7 @@ import trio
 from tests.unit.security.identities import make
 from yak.core.events import OwnUsersChanged
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
-from yak.server.reload import Terminal, reload_files
+from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.tls_listener import ListenerTls
 
 
@@ -34,6 +34,25 @@ def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplog):
     assert credential.is_password(SCRAM_SHA_256, "second")
     assert "users-reloaded" in caplog.messages
     assert "bob" not in repr(event)
+
+
+def test_newest_listener_configs_win_whatever_task_runs_first():
+    class Listener:
+        used = None
+
+        def reload(self, configs):
+            self.used = configs["name"]
+
+    async def main():
+        listener = Listener()
+        reloads = ListenerReloads([listener])
+        for _ in range(20):  # Trio runs two tasks of one turn in either order
+            async with trio.open_nursery() as nursery:
+                reloads.begin(nursery, {"name": "older"})
+                reloads.begin(nursery, {"name": "newer"})
+            assert listener.used == "newer"
+
+    trio.run(main)
 
 
 def test_reload_of_a_bad_users_file_posts_nothing_and_logs_the_reason(tmp_path, caplog):

@@ -111,6 +111,25 @@ def test_bad_addresses_are_refused(text: str) -> None:
         split_address(text, "x")
 
 
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        (
+            r"ssl.principal.mapping.rules=RULE:^CN=(\\w+)\\.x$/$1/",
+            "ssl.principal.mapping.rules",
+            r"RULE:^CN=(\w+)\.x$/$1/",
+        ),
+        (r"ssl.key.password=a\\b\=c\:d", "ssl.key.password", r"a\b=c:d"),
+        (r"listener\:name=x", "listener:name", "x"),
+        (r"a=\t\u00e9\ud83d\ude00\z", "a", "\t\u00e9\U0001f600z"),
+        (r"a=\ud83d", "a", "\ufffd"),
+        (r"a=b\\\\", "a", "b\\\\"),
+    ],
+)
+def test_backslashes_in_properties_files_escape_as_in_java(line: str, name: str, value: str) -> None:
+    assert parse_properties_file(f"{line}\nlast=1\n") == {name: value, "last": "1"}
+
+
 def test_properties_files_are_read_as_java_does() -> None:
     text = "# note\n! note\n\nnode.id=3\n log.dirs = /a,\\\n   /b\nlisteners: PLAINTEXT://:9092\nempty=\nlast=x\\"
     assert parse_properties_file(text) == {

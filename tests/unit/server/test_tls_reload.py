@@ -1,8 +1,12 @@
 """Certificates that change while the broker runs."""
 
+import errno
 import os
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -11,6 +15,7 @@ from tests.unit.security.identities import Identities, make
 from tests.unit.server.tls_rig import ask, running_tls, secured, trusting
 from yak.errors import UsageError
 from yak.security.certificates import create_certificates
+from yak.security.tls import Contexts, make_contexts
 from yak.server.tls_listener import ListenerTls
 
 
@@ -100,4 +105,40 @@ def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
     assert tls.reload_if_changed(), "the files of the last good configs are watched"
     assert tls.reload({})
     renew(own, ["localhost"])
+    assert tls.reload_if_changed()
+
+
+def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make(tmp_path / "certs")
+    tls = ListenerTls("SSL", own.configs)
+    before = tls.contexts
+    renew(own, ["localhost"])
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "mkstemp", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert not tls.reload_if_changed()
+    assert tls.contexts is before
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == ["tls-reload-failed"]
+    assert tls.reload_if_changed()
+
+
+def test_file_that_was_read_half_written_is_read_again_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make(tmp_path / "certs")
+    tls = ListenerTls("SSL", own.configs)
+    renew(own, ["localhost"])
+    whole = Path(own.broker).read_bytes()
+    Path(own.broker).write_bytes(whole[:100])
+
+    def make_while_it_is_written(*args: Any) -> Contexts:
+        try:
+            return make_contexts(*args)
+        finally:
+            Path(own.broker).write_bytes(whole)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("yak.server.tls_listener.make_contexts", make_while_it_is_written)
+        assert not tls.reload_if_changed()
     assert tls.reload_if_changed()

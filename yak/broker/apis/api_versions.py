@@ -26,6 +26,8 @@ ADVERTISED_MIN = {0: 0}
 """Produce v0 to v2 are advertised but refused: otherwise older librdkafka sends gzip uncompressed (KAFKA-18659)."""
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_SOFTWARE_LENGTH_MAX = 32_767
+"""Kafka's longest string: each connection keeps its client's name and version."""
 _OFFSET = re.compile(r"[0-9]{1,19}")
 _REFUSED_MAX = 3
 _SOFTWARE_VERSION = 3
@@ -39,7 +41,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if call.version >= _SOFTWARE_VERSION:
         request = call.request
         name, version = request.client_software_name, request.client_software_version
-        if not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
+        is_short = max(len(name), len(version)) <= _SOFTWARE_LENGTH_MAX
+        if not is_short or not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, call)})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:

@@ -8,6 +8,7 @@ this broker when the answer is sent, and on the others when they have it.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -237,9 +238,9 @@ def _ended(error: PeerError | None, expires_ms: int) -> Outcome:
     return Now({"error_code": error_code, "expiry_timestamp": expires_ms})
 
 
-def _milliseconds(duration: Any) -> int:
+def _milliseconds(duration: dt.timedelta) -> int:
     """A duration of a request in ms."""
-    return int(duration.total_seconds() * 1000)
+    return duration // dt.timedelta(milliseconds=1)
 
 
 # ----------------------------------------------------------------------------------------------------------- describe

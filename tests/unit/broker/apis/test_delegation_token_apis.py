@@ -115,6 +115,12 @@ def test_lifetime_of_a_token_is_bounded_by_the_configs():
     assert shorter.max_timestamp - shorter.issue_timestamp == dt.timedelta(seconds=2)
 
 
+@pytest.mark.parametrize("lifetime_ms", [1_001, 1_003, 1_009])
+def test_lifetime_of_a_token_is_exact_to_the_millisecond(ann, lifetime_ms):
+    created = create(ann, lifetime=dt.timedelta(milliseconds=lifetime_ms))
+    assert milliseconds(created.max_timestamp) - milliseconds(created.issue_timestamp) == lifetime_ms
+
+
 def test_token_for_another_owner_needs_an_authorizer(ann):
     assert create(ann, owner="ann").error_code == ErrorCode.none
     refused = create(ann, owner="bob")

@@ -34,6 +34,16 @@ def test_api_versions_is_the_table(rig):
         assert set(ranges) == {api.KEY for api in APIS} - BETWEEN_BROKERS - OF_A_QUORUM
 
 
+@pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
+def test_client_software_beyond_the_longest_string_of_kafka_is_refused_and_not_kept(rig, field):
+    software = {"client_software_name": "x", "client_software_version": "1"}
+    assert rig.ask(18, 3, **software | {field: "a" * 32_767}).error_code == ErrorCode.none
+    (connection,) = [each for each in rig.node.broker.connections.values() if each.client_software]
+    before = connection.client_software
+    assert rig.ask(18, 3, **software | {field: "a" * 32_768}).error_code == ErrorCode.invalid_request
+    assert connection.client_software == before
+
+
 def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_maximum(rig):
     connection = rig.node.connect()
     answers = []
