@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
+from yak.client.numbers import parse_long
 from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command
 from yak.commands.completing import complete_group, complete_topic
@@ -133,7 +134,7 @@ class Request(Bundle):
             raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
         self._check_group()
 
-        if self.partitions is not None and not all(each.strip().isdecimal() for each in self.partitions.split(",")):
+        if self.partitions is not None and any(parse_long(each.strip()) is None for each in self.partitions.split(",")):
             raise UsageError("usage", f'"{self.partitions}" is not a list of partitions', try_=("--partitions 0,2",))
 
     def _check_group(self) -> None:
@@ -438,8 +439,9 @@ def parse_commit_every(text: str) -> "CommitEvery":
     records: int | None = None
     interval_ms: int | None = None
     for part in (each.strip() for each in text.split(",")):
-        if part.isdigit() and int(part) > 0 and records is None:
-            records = int(part)
+        number = parse_long(part)
+        if number and records is None:
+            records = number
             continue
         try:
             found_ms = parse_duration_ms(part)

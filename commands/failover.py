@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+from yak.client.numbers import parse_long
 from yak.commands.app import CONNECTION, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.local_cluster import data_dir_flag
@@ -195,7 +196,7 @@ def _check_together(
     def refuse(what: str, why: str) -> UsageError:
         return UsageError("usage", what, why=why, try_=("yak failover --help",))
 
-    if topic and ":" in topic and not topic.partition(":")[2].isdecimal():
+    if topic and ":" in topic and parse_long(topic.partition(":")[2]) is None:
         raise refuse(f'"{topic}" names no partition', "a number follows the colon, such as orders:0")
     if controller and (topic or all_ or to is not None or from_ is not None):
         raise refuse(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from yak.client.numbers import parse_long
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -161,9 +162,10 @@ def _values(fault: str, arguments: list[str]) -> tuple[str, dict[str, Any]]:
         raise UsageError("bad-fault", f"{kind} got {len(arguments)} arguments", why=why)
     values: dict[str, Any] = {}
     for name, text in zip(names, arguments, strict=False):
-        if name in _NUMBERS and not (text.isascii() and text.isdigit()):
+        value = parse_long(text) if name in _NUMBERS else text
+        if value is None:
             raise UsageError("bad-fault", f'{name} is "{text}"', why="it is a number")
-        values[name] = int(text) if name in _NUMBERS else text
+        values[name] = value
     return kind, values
 
 

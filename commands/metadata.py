@@ -310,6 +310,6 @@ def _point(g: Globals, text: str | None) -> dict[str, Any]:
     """`offset` or `timestamp_ms` of a bound, as keyword arguments."""
     if text is None:
         return {}
-    if text.isdigit() and len(text) <= OFFSET_DIGITS_MAX:
+    if text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS_MAX:
         return {"offset": int(text)}
     return {"timestamp_ms": parse_time_ms(text, now_ms=g.now_ms(), zone=g.zone)}

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
+from yak.client.numbers import parse_long
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
 from yak.commands.options import Globals
 from yak.commands.output import layout
@@ -105,7 +106,7 @@ def numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     named = _names(text)
-    if not all(each.isdecimal() for each in named):
+    if any(parse_long(each) is None for each in named):
         raise UsageError("bad-option", f'--keep "{text}" is not a list of numbers', try_=("--keep 3,7", "--keep none"))
     return tuple(sorted({int(each) for each in named}))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from yak.client.numbers import parse_long
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
@@ -221,13 +222,14 @@ def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: 
     topic = admin.metadata().require_topic(name)
     wanted = list(topic.led)
     if partitions is not None:
-        numbers = {int(part) for part in partitions.split(",") if part.strip().isdigit()}
+        numbers = {parse_long(part.strip()) for part in partitions.split(",")}
         wanted = [each for each in wanted if each.partition in numbers]
         if not wanted:
             raise UsageError("unknown-partition", f"{name} has none of the partitions {partitions}")
     marks = admin.watermarks(wanted)
-    if before.isdigit() and len(before) < 12:
-        targets = dict.fromkeys(wanted, int(before))
+    offset = parse_long(before) if len(before) < 12 else None
+    if offset is not None:
+        targets = dict.fromkeys(wanted, offset)
     else:
         moment = parse_time_ms(before, now_ms=g.now_ms(), zone=g.zone)
         found = admin.offsets(dict.fromkeys(wanted, moment))

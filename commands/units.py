@@ -10,7 +10,8 @@ from yak.errors import UsageError
 
 __all__ = ["format_time", "parse_duration_ms", "parse_size_bytes", "parse_time_ms"]
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_SIZE_BYTES_MAX = 2**63 - 1
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
@@ -26,4 +27,9 @@ def parse_size_bytes(text: str) -> int:
         )
     number, prefix, binary = match.groups()
     base = 1024 if binary else 1000
-    return round(float(number) * float(base ** _POWER[prefix.lower()]))
+    size_bytes = round(float(number) * float(base ** _POWER[prefix.lower()]))
+    if size_bytes > _SIZE_BYTES_MAX:
+        raise UsageError(
+            "bad-size", f'"{text}" is too much', why="a size is less than 8192 PiB", try_=("512, 64KiB, 1MB",)
+        )
+    return size_bytes

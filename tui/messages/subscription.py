@@ -17,8 +17,8 @@ from yak.client.times import format_time, parse_time_ms
 from yak.errors import UsageError
 from yak.tui.look import Zone
 
-_LAST = re.compile(r"(?:last|tail)\s*(\d+)", re.IGNORECASE)
-_NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_LAST = re.compile(r"(?:last|tail)\s*([0-9]{1,18})", re.IGNORECASE)
+_NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _OFFSETS = re.compile(r"(start|end|\d+|[+-]\d+)?(:(start|end|\d+|[+-]\d+)?)?|@.+|[se]@.+", re.IGNORECASE)
 MAX_LAST: Final = 100_000
 PARTITIONS_MAX: Final = 100_000

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from yak.client.groups.places import partitions_text
 from yak.client.groups.reset import Step, Target
+from yak.client.numbers import parse_long
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
@@ -322,13 +323,10 @@ def _check(way: str, value: str) -> None:
         raise UsageError("usage", f"{way} needs a value")
     if way == "time":
         parse_time_ms(value, now_ms=0)
-    elif way == "offset" and not (value.isascii() and value.isdigit()):
+    elif way == "offset" and parse_long(value) is None:
         raise UsageError("usage", f'"{value}" is no offset', why="it is a number from 0 on")
-    elif way == "shift by":
-        try:
-            int(value)
-        except ValueError:
-            raise UsageError("usage", f'"{value}" is no distance', why="100 is on, -100 is back") from None
+    elif way == "shift by" and parse_long(value[1:] if value[0] in "+-" else value) is None:
+        raise UsageError("usage", f'"{value}" is no distance', why="100 is on, -100 is back")
 
 
 def reset_target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[TopicPartition, int]) -> Target:

@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button, Checkbox, Input, Label, Select, Static, TabbedContent, TabPane, TextArea
 
+from yak.client.numbers import parse_long
 from yak.client.produce import Outgoing
 from yak.client.record_template import PLACEHOLDERS, RecordTemplate
 from yak.errors import UsageError, YakError
@@ -466,9 +467,10 @@ class ProducerScreen(YakScreen):
 def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
     """Count and rate. Raises UsageError."""
     count = values["count"].replace(" ", "")
-    if count and not (count.isascii() and count.isdigit() and 0 < int(count) < 10**12):
+    number = parse_long(count) if count else None
+    if count and not 0 < (number or 0) < 10**12:
         raise UsageError("usage", f'"{count}" is not a number of records', why="1 or more; empty: until stopped")
-    return (int(count) if count else None), parse_rate(values["rate"], "records")
+    return number, parse_rate(values["rate"], "records")
 
 
 def _sample_words(form: Form, now_ms: int) -> str:

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from yak.client.admin import ConfigValue
+from yak.client.numbers import parse_long
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, total_words
@@ -81,9 +82,10 @@ def check_name(name: str) -> str:
 
 def whole_number(text: str, label: str) -> int:
     """A number of at least 1. Raises UsageError `bad-number`."""
-    if not text.isascii() or not text.isdigit() or not int(text):
+    number = parse_long(text)
+    if not number:
         raise UsageError("bad-number", f'"{text}" for {label} is not a whole number from 1 on')
-    return int(text)
+    return number
 
 
 def other_configs(text: str) -> dict[str, str]:
@@ -486,10 +488,11 @@ class TopicsScreen(ChangesTopics):
         topic, partition = str(what), None
         if topic not in self.picture.topics:
             name, _, number = topic.rpartition("-")
-            if not number.isdigit() or name not in self.picture.topics:
+            partition = parse_long(number)
+            if partition is None or name not in self.picture.topics:
                 self.app.notice(f"there is no topic {topic}", "warn")
                 return
-            topic, partition = name, int(number)
+            topic = name
         self._with_internal = self._with_internal or is_internal(topic)
         self.paint(self.app.now_ms())
         self.query_one("#topics", Grid).move_to(topic)

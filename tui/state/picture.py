@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
@@ -19,6 +20,9 @@ from yak.view.partition_state import Replicated
 RATES_KEPT: Final = 300
 """Samples of the rates, one per second."""
 _SAMPLE_MS: Final = 950
+_NO_ID: Final = str(UUID(int=0))
+"""Of topics of brokers without HTTP, whose ids are unknown."""
+_DELETED_KEPT: Final = 1_000
 _EPOCHS_KEPT: Final = 16
 MIN_ISR: Final = "min.insync.replicas"
 UNKNOWN_STORE: Final = "unknown"
@@ -120,6 +124,8 @@ class Partition(Replicated):
     """By leader epoch: when the high watermark first advanced in it. Only the newest epochs are kept."""
     since_ms: int | None = None
     """When a replica left the ISR; None if all are in sync."""
+    topic_id: str = ""
+    """Empty where the source does not say it."""
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
         """Note that the high watermark advanced; the first time in each epoch is kept."""
@@ -147,6 +153,8 @@ class Picture:
         """The same partitions by topic, ordered by partition."""
         self.topics_version = 0
         """Increases when a topic or a partition is added or removed."""
+        self._deleted_ids: dict[str, None] = {}
+        """Of the topics that were deleted last: a broker that was paused may still list them."""
         self.incomplete: dict[str, int] = {}
         """Topics that were created or grew, or have another `min.insync.replicas`: their partitions are requested. The value counts the
         tries."""
@@ -271,11 +279,17 @@ class Picture:
         broker.http_address = said["http_address"]
 
     def _partition(self, row: dict[str, Any], time_ms: int) -> None:
+        topic_id = row.get("topic_id", "")
+        if topic_id in self._deleted_ids:
+            return
         key = (row["topic"], row["partition"])
         known = self.partitions.get(key)
+        if known is not None and known.topic_id and topic_id not in ("", known.topic_id):
+            self._forget_others(row["topic"], topic_id)  # the topic was created again
+            known = self.partitions.get(key)
         if known is None:
             known = self.partitions[key] = Partition(
-                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), ()
+                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), (), topic_id=topic_id
             )
             of_topic = self.topics.setdefault(row["topic"], [])
             of_topic.append(known)
@@ -287,9 +301,16 @@ class Picture:
             known.partition_epoch = row["partition_epoch"]
             known.replicas = tuple(row["replicas"])
             self._set_isr(known, tuple(row["isr"]), time_ms)
+        known.topic_id = topic_id or known.topic_id
         known.min_isr = row["min_isr"]
         if row["high_watermark"] is not None and row["leader_epoch"] >= known.leader_epoch:
             self._offsets(known, row, time_ms)
+
+    def _forget_others(self, topic: str, topic_id: str) -> None:
+        """Forget the partitions of an earlier topic of the same name."""
+        self._forget(
+            [(topic, each.partition) for each in self.topics.get(topic, ()) if each.topic_id not in ("", topic_id)]
+        )
 
     def _set_isr(self, partition: Partition, isr: tuple[int, ...], time_ms: int) -> None:
         partition.isr = isr
@@ -379,11 +400,23 @@ class Picture:
                 self.incomplete.setdefault(topic, 0)
 
     def _topic_changed(self, event: dict[str, Any]) -> None:
-        topic = event["topic"]
+        topic, topic_id = event["topic"], event.get("topic_id", "")
+        if topic_id == _NO_ID:
+            topic_id = ""
         if event["kind"] == "topic-deleted":
-            self.incomplete.pop(topic, None)
-            self._forget([(topic, each.partition) for each in self.topics.get(topic, ())])
-        elif len(self.topics.get(topic, ())) != event["partitions"]:
+            if topic_id:
+                self._deleted_ids[topic_id] = None
+            while len(self._deleted_ids) > _DELETED_KEPT:
+                del self._deleted_ids[next(iter(self._deleted_ids))]
+            gone = [each.partition for each in self.topics.get(topic, ()) if each.topic_id in ("", topic_id)]
+            if gone or topic not in self.topics:
+                self.incomplete.pop(topic, None)
+            self._forget([(topic, partition) for partition in gone])
+            return
+        if topic_id in self._deleted_ids:
+            return
+        self._forget_others(topic, topic_id)
+        if len(self.topics.get(topic, ())) != event["partitions"]:
             self.incomplete.setdefault(topic, 0)
 
     def _partition_changed(self, event: dict[str, Any], *, is_new: bool) -> None:

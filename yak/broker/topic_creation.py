@@ -9,7 +9,7 @@ from typing import Any, Final
 from yak.broker.call import DelayedOperation
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.placement import count_machines
-from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_topic
+from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_partitions, plan_create_topic
 from yak.config.topic_configs import validate_topic_config
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
@@ -83,6 +83,19 @@ class TopicCreation:
             raise self._expected_followers.explain(error) from None
         self._replica_bound.check(plan.requests)
         return plan
+
+    def plan_growth(
+        self,
+        name: str,
+        total: int,
+        assignments: Sequence[Sequence[NodeId]] | None,
+        full: Collection[NodeId],
+    ) -> Sequence[StoreRequest]:
+        """The requests that add partitions to a topic. Raises PeerError."""
+        growth_id = self._rng.uuid4()
+        requests = plan_create_partitions(self._context.image, name, total, assignments, growth_id=growth_id, full=full)
+        self._replica_bound.check(requests)
+        return requests
 
     def send(self, waiting: DelayedMetadataChanges[Any], name: str, requests: Sequence[StoreRequest]) -> None:
         """Send the requests that create a topic or partitions, and count their replicas; a refusal is the result."""

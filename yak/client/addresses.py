@@ -1,5 +1,7 @@
 """Lists of broker addresses, as users type them."""
 
+from yak.client.numbers import parse_long
+
 DEFAULT_PORT = 9092
 
 
@@ -17,6 +19,6 @@ def _with_port(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or address.endswith("]"):
         return f"{address}:{DEFAULT_PORT}"
-    if not port.isdigit() or not 0 < int(port) <= 65_535:
+    if not 0 < (parse_long(port) or 0) <= 65_535:
         raise ValueError(f'"{port}" in {address} is not a port')
     return address

@@ -164,10 +164,18 @@ class Removal:
 
     def finish(self) -> None:
         """Unregister the broker once it has stopped, and move what it was given meanwhile. Waits for its end without a
-        time limit."""
+        time limit; a cluster that does not answer is asked again until `drain` has waited long enough for it."""
+        is_unsure = False
         while True:
             self.drain()
-            if not self.is_live() and self.unregister():
+            try:
+                if not self.is_live() and self.unregister():
+                    return
+            except Unreachable:
+                is_unsure = True  # the request may have been carried out
+            except YakError as error:
+                if not (is_unsure and error.code == "unknown-broker"):
+                    raise
                 return
             time.sleep(POLL_SECONDS)
 

@@ -19,7 +19,7 @@ from yak.errors import UsageError
 
 Filter: TypeAlias = Callable[[Received], bool]
 _COMPARED = re.compile(r"(\.[^\s=<>!~]*|\.)\s*(>=|<=|==|!=|=|>|<|~)\s*(.+)", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(-?\d+)\]|\.(?=\[)")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,18})\]|\.(?=\[)")
 _UNKNOWN_KIND = re.compile(r"[a-z]{1,3}:")
 _MISSING = object()
 

@@ -9,25 +9,13 @@ s@T e@T              kcat's forms of the same two, which may be given together
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
+from yak.client.numbers import parse_long
 from yak.errors import UsageError
 from yak.ids import Offset
 
 START_WORDS = ("start", "beginning", "earliest", "oldest")
 END_WORDS = ("end", "latest", "newest")
-
-
-_LONG_MAX: Final = (1 << 63) - 1
-_LONG_DIGITS: Final = len(str(_LONG_MAX))
-
-
-def parse_long(digits: str) -> int | None:
-    """A number of 64 bits from 0 on, such as an offset; None for any other text."""
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _LONG_DIGITS):
-        return None  # int() takes other digits than isdigit, and refuses thousands of them
-    number = int(digits)
-    return number if number <= _LONG_MAX else None
 
 
 @dataclass(frozen=True, slots=True)

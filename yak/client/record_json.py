@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from yak.client.consumer import Received
-from yak.client.offset_spec import parse_long
+from yak.client.numbers import parse_long
 from yak.client.produce import Outgoing
 
 BASE64 = "base64"

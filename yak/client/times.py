@@ -9,7 +9,11 @@ from datetime import UTC, datetime, tzinfo
 
 from yak.errors import UsageError
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_NUMBER = r"\d{1,18}(?:\.\d{1,18})?"
+"""So short that it is neither infinite nor over the 4,300 digits that `int` reads."""
+_DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d|w)", re.ASCII)
+_DURATION_MS_MAX = 9_000_000_000_000
+"""285 years: a thread cannot wait much longer."""
 _MS_PER = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _EPOCH_MS_FROM = 100_000_000_000
 """Epoch numbers from here on are milliseconds: as seconds this would be the year 5138."""
@@ -21,9 +25,12 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
     Raises UsageError (`bad-duration`).
     """
     stripped = text.strip().lower()
-    if bare_unit is not None and re.fullmatch(r"\d+(\.\d+)?", stripped):
-        return round(float(stripped) * _MS_PER[bare_unit])
+    if bare_unit is not None and re.fullmatch(_NUMBER, stripped, re.ASCII):
+        stripped += bare_unit
     parts = _DURATION_PART.findall(stripped)
+    duration_ms = sum(round(float(number) * _MS_PER[unit]) for number, unit in parts)
+    if duration_ms > _DURATION_MS_MAX:
+        raise UsageError("bad-duration", f'"{text}" is too long', why="a duration is at most 285 years")
     if not parts or "".join(number + unit for number, unit in parts) != stripped:
         raise UsageError(
             "bad-duration",
@@ -32,7 +39,7 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
             + (f"; without one it is in {bare_unit}" if bare_unit is not None else ""),
             try_=("250ms, 5s, 2m, 1h30m",),
         )
-    return sum(round(float(number) * _MS_PER[unit]) for number, unit in parts)
+    return duration_ms
 
 
 def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
@@ -43,7 +50,7 @@ def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
     if stripped[:1] in ("-", "+") and not stripped[1:].isdigit():
         distance_ms = parse_duration_ms(stripped[1:])
         return now_ms - distance_ms if stripped[0] == "-" else now_ms + distance_ms
-    if re.fullmatch(r"\d+(\.\d+)?", stripped):
+    if re.fullmatch(_NUMBER, stripped, re.ASCII):
         number = float(stripped)
         return int(stripped) if number >= _EPOCH_MS_FROM and stripped.isdigit() else round(number * 1000)
     try:

@@ -299,6 +299,8 @@ class BrokerLifecycle:
                 self.verify()
             elif name == "register":
                 self._register()
+            elif name == "stop":
+                self._report_stopping()
             elif name == "leave":
                 self._end("the metadata store did not answer in time")
         self.heartbeats.on_time(now_ms)
@@ -559,6 +561,9 @@ class BrokerLifecycle:
         self._session.send("begin_stop", {"state": BrokerState.STOPPING.value}, self._on_stopping)
 
     def _on_stopping(self, outcome: StoreOutcome, now_ms: int) -> None:
+        if outcome.code == "STORE_ERROR" and not self._is_leaving:
+            # without it no leadership moves away within the drain
+            self._dues["stop"] = now_ms + FIRST_RECHECK_MS
         if outcome.code != "OK":
             self._on_refusal(outcome, now_ms)
 

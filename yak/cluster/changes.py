@@ -32,6 +32,7 @@ class BeginChange(Protocol):
 
 _ERRORS = {
     "TOPIC_EXISTS": ErrorCode.topic_already_exists,
+    "TOPIC_COLLIDES": ErrorCode.invalid_topic_exception,
     "NO_TOPIC": ErrorCode.unknown_topic_or_partition,
     "INVALID_PARTITIONS": ErrorCode.invalid_partitions,
     "INELIGIBLE_BROKER": ErrorCode.invalid_replica_assignment,

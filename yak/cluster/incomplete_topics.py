@@ -71,7 +71,7 @@ class IncompleteTopics:
                 return
             missing = outcome.value.get("missing")
             if outcome.code != "OK":
-                self._on_failed(outcome, now_ms)
+                self._retry(outcome, now_ms)
             elif outcome.value.get("removed"):
                 self._session.say("warning", "incomplete-topic-removed", topic=pending.name)
             elif isinstance(missing, list) and missing:
@@ -94,4 +94,9 @@ class IncompleteTopics:
 
     def _on_grown(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code not in ("OK", "NO_TOPIC"):
-            self._on_failed(outcome, now_ms)
+            self._retry(outcome, now_ms)
+
+    def _retry(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Check again soon, e.g. after a STORE_ERROR, unless the refusal ends this broker's term (`restart`)."""
+        self.due_ms = now_ms + UNCHANGED_MS
+        self._on_failed(outcome, now_ms)

@@ -91,6 +91,7 @@ def plan_create_topic(
         "topic_id": str(topic_id),
         "total": len(assignments),
         "configs": configs,
+        "refuses_collision": True,
     }
     requests = _slices("create_topic", head, list(enumerate(assignments)))
     return TopicPlan(topic_id, tuple(assignments), configs, requests)
@@ -102,9 +103,13 @@ def plan_create_partitions(
     total: int,
     assignments: Sequence[Sequence[NodeId]] | None = None,
     *,
+    growth_id: uuid.UUID,
     full: Collection[NodeId] = (),
 ) -> tuple[StoreRequest, ...]:
-    """Plan more partitions, `total` in all, without replicas on `full` brokers. Raises PeerError."""
+    """Plan more partitions, `total` in all, without replicas on `full` brokers. Raises PeerError.
+
+    By `growth_id` the store knows a repeat of this request from another one to the same total.
+    """
     topic = existing_topic(image, name)
     present = len(topic.partitions)
     if total <= present:
@@ -123,7 +128,7 @@ def plan_create_partitions(
         brokers = _usable_brokers(image, replication_factor, full)
         start = _start(image, topic)
         new = place(brokers, total - present, replication_factor, first_partition=present, start=start)
-    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total}
+    head: dict[str, object] = {"topic_id": str(topic.topic_id), "total": total, "growth_id": str(growth_id)}
     return _slices("create_partitions", head, list(enumerate(new, present)))
 
 
@@ -197,7 +202,7 @@ def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest,
     broker = image.brokers.get(node_id)
     if broker is None:
         raise PeerError(ErrorCode.broker_id_not_registered, f"Broker {node_id} is not registered.")
-    return (StoreRequest("unregister", {"target_id": node_id}),)
+    return (StoreRequest("unregister", {"target_id": node_id, "target_epoch": broker.broker_epoch}),)
 
 
 def existing_topic(image: Image, name: str) -> TopicInfo:
@@ -326,7 +331,7 @@ def _slices(
         {"partition": number, "replicas": format_nodes(replicas)} for number, replicas in assignments
     ]
     slices = [items[start : start + MAX_PARTITIONS_PER_CALL] for start in range(0, len(items), MAX_PARTITIONS_PER_CALL)]
-    tail = {name: head[name] for name in ("topic_id", "total")}
+    tail = {name: head[name] for name in ("topic_id", "total", "growth_id") if name in head}
     return (
         StoreRequest(script, head | {"partitions": slices[0]}),
         *(StoreRequest("create_partitions", tail | {"partitions": part}) for part in slices[1:]),

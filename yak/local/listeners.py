@@ -5,6 +5,7 @@ cluster's own: SSL with `--tls`, SASL_PLAINTEXT with `--users-file`, SASL_SSL wi
 """
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -190,7 +191,7 @@ def _claim(seen: dict[tuple[str, int], str], address: tuple[str, int], listener:
 def _shifted(text: str, node_id: int) -> str:
     """A listener of broker 1 as one of broker `node_id`. Raises UsageError (`up-listeners`)."""
     head, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()):
+    if not colon or not re.fullmatch("[0-9]{1,9}", port):
         raise _bad(f"{text} is no listener", "a listener is NAME://HOST:PORT")
     if not 0 < int(port) <= _PORT_MAX - (node_id - 1):
         why = "broker K has the given port plus K - 1, which must be between 1 and 65535"

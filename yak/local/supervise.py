@@ -21,6 +21,8 @@ _READ_AT_MOST_BYTES = 256 * 1024
 _HALTED = "broker-halted"
 RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
 """Delay before a halted broker is restarted; it doubles each time, so that a broker that halts at once costs little."""
+HEALTHY_SECONDS = 60.0
+"""A broker that ran this long since its restart has the shortest delay again."""
 
 
 class Restarts:
@@ -30,10 +32,13 @@ class Restarts:
         self._now = now
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
+        self._started: dict[str, float] = {}
 
     def note_line(self, name: str, line: str) -> None:
         """Schedule a restart if this line of a child's log, text or JSON, is the halt event."""
         if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
+            if self._now() - self._started.get(name, self._now()) >= HEALTHY_SECONDS:
+                self._pauses.pop(name, None)
             pause = self._pauses.get(name, RESTART_SECONDS)
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
@@ -47,6 +52,7 @@ class Restarts:
         due = [name for name, at in self._due.items() if at <= self._now()]
         for name in due:
             del self._due[name]
+            self._started[name] = self._now()
         return due
 
 

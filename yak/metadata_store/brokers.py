@@ -170,12 +170,13 @@ def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Remove a broker that will not come back."""
+    """Remove a broker that will not come back; refused if it has registered again since the caller's image."""
     check_broker(state, a)
     broker = state.brokers.get(a["target_id"])
     if broker is None:
         raise Refused("NO_BROKER")
-    if broker["state"] in ("ACTIVE", "STOPPING"):
+    is_back = a.get("target_epoch", broker["broker_epoch"]) != broker["broker_epoch"]
+    if is_back or broker["state"] in ("ACTIVE", "STOPPING"):
         raise Refused("BROKER_ACTIVE")
     del state.brokers[a["target_id"]]
     state.unregistered[a["target_id"]] = True

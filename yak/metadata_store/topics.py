@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_nodes
 from yak.metadata_store.checks import Refused, Value, check_broker, check_controller, check_size, is_current
+from yak.protocol.topic_names import find_collision
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
@@ -79,6 +80,8 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         if not _is_abandoned(state, state.topics[held]):
             raise Refused("TOPIC_EXISTS", message=f"topic {a['name']} exists")
         half_made = held
+    elif a.get("refuses_collision") and (other := find_collision(a["name"], state.topic_ids)) is not None:
+        raise Refused("TOPIC_COLLIDES", message=f"Topic '{a['name']}' collides with existing topic: {other}")
     newest = state.log[-_REMOVALS_LOOKED_AT:]
     if any(
         record.kind == "RemoveTopic"
@@ -108,16 +111,24 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def create_partitions(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Add partitions to a topic: further slices of a new one, or growth."""
+    """Add partitions to a topic: further slices of a new one, or growth.
+
+    Growth to a total that the topic already has is a repeat if its id is that of the last growth. Otherwise it is a second
+    request, which Kafka refuses (ReplicationControlManager.createPartitions).
+    """
     check_broker(state, a)
     topic = state.topics.get(a["topic_id"])
     if topic is None:
         raise Refused("NO_TOPIC")
     if a["total"] < topic["total"]:
         raise Refused("INVALID_PARTITIONS", message=f"the topic has {topic['total']} partitions")
+    growth_id = a.get("growth_id", "")
+    if growth_id and a["total"] == topic["total"] and growth_id != topic.get("growth_id"):
+        raise Refused("INVALID_PARTITIONS", message=f"Topic already has {topic['total']} partitions.")
     new = _new_partitions(state, a)
     if a["total"] > topic["total"]:
         topic["total"] = a["total"]
+        topic["growth_id"] = growth_id
         record = {"name": topic["name"], "topic_id": a["topic_id"], "partitions": a["total"]}
         state.append("Topic", record, now_ms)
     _add_partitions(state, a["topic_id"], new, now_ms)

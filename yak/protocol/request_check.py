@@ -5,7 +5,9 @@ kio's native reader allocates an array from its count alone: ten bytes that clai
 repeat or have a wrong size, and refuses unknown ones. So this walk
 - checks every length and count against the remaining bytes, and the elements of one request against a limit;
 - refuses nulls, descending tags and wrong sizes;
-- notes unknown tagged fields, so that they can be removed.
+- notes unknown tagged fields, so that they can be removed;
+- notes durations that kio refuses, so that they can be replaced by the longest one that it reads, 292,000 years (Kafka
+  accepts every `long`).
 
 A checker is compiled from kio's classes once for each version. kio checks the content of strings.
 """
@@ -24,6 +26,10 @@ from yak.protocol.varint import read_uvarint, uvarint
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_LONG_DURATION: Final = "timedelta_i64"
+_DURATION_MS_MAX: Final = (2**63 - 1) // 1000
+"""kio's native reader counts durations in 64 bits of microseconds."""
 _ENDS_EARLY: Final = "the request ends early"
 _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 """Arrays of node ids: in CreateTopics and CreatePartitions, and in AlterPartitionReassignments."""
@@ -143,7 +149,7 @@ def _steps(entity: EntityClass) -> list[Step]:
         if field.tag is not None:
             continue
         size = field.fixed_size
-        if size is not None:
+        if size is not None and field.kind != _LONG_DURATION:
             fixed += size
             continue
         if fixed:
@@ -185,6 +191,15 @@ def _fixed_step(size: int) -> Step:
     return skip_fixed
 
 
+def _check_long_duration(walk: Walk, position: int) -> int:
+    milliseconds = _INT64.unpack_from(walk.data, position)[0]
+    position += _INT64.size
+    bounded = max(-_DURATION_MS_MAX, min(milliseconds, _DURATION_MS_MAX))
+    if bounded != milliseconds:
+        walk.edits.append((position - _INT64.size, position, _INT64.pack(bounded)))
+    return position
+
+
 def _field_step(field: SchemaField, *, flexible: bool) -> Step:
     if field.is_array:
         return _array_step(field, flexible=flexible)
@@ -192,6 +207,8 @@ def _field_step(field: SchemaField, *, flexible: bool) -> Step:
         assert field.struct is not None
         inner = struct_step(field.struct)
         return _nullable_struct_step(inner) if field.nullable else inner
+    if field.kind == _LONG_DURATION:
+        return _check_long_duration
     if field.fixed_size is not None:
         return _fixed_step(field.fixed_size)
     length_of = _compact_length if flexible else _short_length if field.kind == "string" else _long_length

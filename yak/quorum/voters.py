@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,8 @@ from yak.ids import NodeId
 LISTENER: Final = "PLAINTEXT"
 KRAFT_VERSION: Final = 1
 """The version with directory ids and changes of the voters (KIP-853)."""
+_NODE_ID: Final = re.compile("[0-9]{1,10}")
+_PORT: Final = re.compile("[0-9]{1,5}")
 _WRITE: Final = entity_writer(VotersRecord)
 _READ: Final = entity_reader(VotersRecord)
 
@@ -51,7 +54,8 @@ class VoterSet:
             node_id, at, address = part.partition("@")
             host, colon, port = address.rpartition(":")
             host = host.removeprefix("[").removesuffix("]")
-            if not (at and colon and host and node_id.isdecimal() and port.isdecimal() and 0 < int(port) < 1 << 16):
+            is_number = _NODE_ID.fullmatch(node_id) and _PORT.fullmatch(port) and 0 < int(port) < 1 << 16
+            if not (at and colon and host and is_number):
                 raise UsageError(
                     "quorum-voters",
                     f"'{part}' is no voter of the metadata quorum",

@@ -57,10 +57,10 @@ def _topics(image: Image, name: str | None) -> list[TopicInfo]:
 
 
 def row(broker: Broker, topic: TopicInfo, info: PartitionInfo, min_isr: int) -> Row:
-    """One partition, as `yak isr -o json` has it."""
+    """One partition, as `yak isr -o json` has it, with the topic's id: a topic of the same name may be another one."""
     partition = led(broker, topic, info)
     ends = {} if partition is None else partition.log_end_offsets()
-    return PartitionReplicas(
+    found = PartitionReplicas(
         topic.name,
         info.partition,
         info.leader,
@@ -72,6 +72,7 @@ def row(broker: Broker, topic: TopicInfo, info: PartitionInfo, min_isr: int) -> 
         {node: _known(ends.get(node)) for node in info.replicas},
         min_isr,
     ).as_json()
+    return {"topic_id": str(topic.topic_id), **found}
 
 
 def led(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Partition | None:
@@ -95,7 +96,6 @@ def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
     log = None if partition is None or partition.topic_id != topic.topic_id else partition.log
     found |= {
-        "topic_id": str(topic.topic_id),
         "told_by": broker.node_id,
         "isr_members": [{"node_id": node, "broker_epoch": epoch} for node, epoch in info.isr_members],
         "eligible_leaders": list(info.elr),

@@ -74,7 +74,9 @@ def test_isr_is_what_yak_isr_shows_from_every_broker(cluster, new_name):
     make_topic(cluster, topic, [[1, 2], [2, 3], [3, 1]])
     for partition in range(3):
         produce(cluster, topic, 5 + partition, partition)
-    expected = [each.as_json() for each in read_cluster(cluster.bootstrap, timeout_s=5, topic=topic).partitions]
+    topic_id = cluster.get(1, f"/topics/{topic}").json()["topic_id"]
+    found = read_cluster(cluster.bootstrap, timeout_s=5, topic=topic)
+    expected = [{"topic_id": topic_id, **each.as_json()} for each in found.partitions]
     assert [each["high_watermark"] for each in expected] == [5, 6, 7]
     for node in (1, 2, 3):
         wait_until(lambda node=node: rows(cluster, node, topic) == expected, f"the same rows from {node}")

@@ -180,6 +180,17 @@ def test_bad_bodies_are_refused_with_a_hint_and_nothing_is_written(cluster, topi
     assert [each["high_watermark"] for each in topic_of(cluster, topic)["partitions"]] == [0] * 6
 
 
+def test_many_new_topics_in_one_request_are_refused_and_none_is_created(cluster, topic):
+    before = {each["name"] for each in cluster.get(1, "/topics").json()["topics"]}
+    rows = [{"topic": f"{topic}-{number}", "payload": 1} for number in range(101)]
+    found = cluster.post(1, "/produce", json=rows)
+    assert (found.status_code, found.json()["error"]) == (413, "too-many-topics")
+    assert "101 topics" in found.json()["message"]
+    assert {each["name"] for each in cluster.get(1, "/topics").json()["topics"]} == before
+    rows = [{"topic": topic, "payload": 1}, {"topic": f"{topic}-0", "payload": 1}]
+    assert cluster.post(1, "/produce", json=rows).json()["written"] == 2
+
+
 def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(cluster):
     connection = http.client.HTTPConnection(cluster.url(1).removeprefix("http://"), timeout=20)
     connection.putrequest("POST", "/produce")

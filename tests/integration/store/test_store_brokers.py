@@ -91,6 +91,18 @@ def test_unregistering_needs_a_broker_that_is_not_alive(backend):
     assert 2 not in one.catch_up().image.brokers
 
 
+def test_broker_that_registered_again_is_not_unregistered_by_a_call_about_its_former_epoch(backend):
+    one, two = brokers(backend, 2)
+    one.fence(two)
+    former = two.who["broker_epoch"]
+    two.register("boot-2")
+    assert two.who["broker_epoch"] > former
+    assert one("unregister", target_id=2, target_epoch=former).code == "BROKER_ACTIVE"
+    assert 2 in one.catch_up().image.brokers
+    assert one("unregister", target_id=2, target_epoch=two.who["broker_epoch"]).code == "OK"
+    assert 2 not in one.catch_up().image.brokers
+
+
 def test_a_fenced_broker_renews_and_takes_a_new_epoch_in_the_same_boot(backend):
     one, two = brokers(backend, 2)
     one.fence(two)

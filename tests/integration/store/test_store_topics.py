@@ -147,3 +147,37 @@ def test_a_topic_that_was_whole_once_is_never_taken_for_half_made(backend):
     other.register("boot-2")
     assert one.create("a", topic_id=str(uuid.UUID(int=5))).code == "TOPIC_EXISTS"
     assert "RemoveTopic" not in kinds(backend)
+
+
+def test_topic_whose_name_collides_is_refused_if_the_call_asks_for_it(one, backend):
+    assert one.create("a.b_c").code == "OK"
+    before = kinds(backend)
+    refused = one.create("a_b.c", refuses_collision=True)
+    assert refused.code == "TOPIC_COLLIDES"
+    assert refused.value == {"message": "Topic 'a_b.c' collides with existing topic: a.b_c"}
+    assert one.create("a.b_c", refuses_collision=True).value == {"created": False}, "a repeat"
+    assert kinds(backend) == before
+    for name in ("ab", "a.b", "b_c", "xa.b_c", "a.b_cx", "a-b_c"):
+        assert one.create(name, refuses_collision=True).code == "OK", name
+    assert one("delete_topic", topic_id=topic_id_of("a.b_c")).code == "OK"
+    assert one.create("a_b.c", refuses_collision=True).code == "OK"
+    assert one.create("a_b_c").code == "OK", "a call of an earlier version has the record that it had then"
+
+
+def test_second_growth_to_the_same_total_is_refused_and_a_repeat_is_not(one, backend):
+    one.create("a")
+    more = {"topic_id": topic_id_of("a"), "total": 3, "partitions": [{"partition": n, "replicas": "1"} for n in (1, 2)]}
+    assert one("create_partitions", **more, growth_id="g1").code == "OK"
+    before = kinds(backend)
+    assert one("create_partitions", **more, growth_id="g1").code == "OK"
+    refused = one("create_partitions", **more, growth_id="g2")
+    assert (refused.code, refused.value) == ("INVALID_PARTITIONS", {"message": "Topic already has 3 partitions."})
+    assert kinds(backend) == before
+    more = {"topic_id": topic_id_of("a"), "total": 5}
+    for number in (3, 4):
+        item = [{"partition": number, "replicas": "1"}]
+        assert one("create_partitions", **more, partitions=item, growth_id="g2").code == "OK"
+    assert len(one.catch_up().image.topics["a"].partitions) == 5
+    assert one("create_partitions", **more, partitions=item).code == "OK", (
+        "a controller completes a growth without its id"
+    )

@@ -7,7 +7,7 @@ from support.stores import Caller, topic_id_of
 
 from yak.ports.metadata_store import StoreOutcome
 
-TOPICS = ("a", "b", "c")
+TOPICS = ("a", "b.c", "b_c")
 
 
 def random_step(rng: random.Random, callers: list[Caller]) -> tuple[int, str, dict]:
@@ -78,7 +78,7 @@ def stop(rng, caller, other):
 
 
 def unregister(rng, caller, other):
-    return "unregister", {"target_id": rng.randint(1, 5)}
+    return "unregister", {"target_id": rng.randint(1, 5)} if rng.random() < 0.5 else other.target
 
 
 def create(rng, caller, other):
@@ -92,6 +92,7 @@ def create(rng, caller, other):
         "total": count + (rng.random() < 0.1),
         "configs": configs,
         "partitions": items,
+        "refuses_collision": rng.random() < 0.9,
     }
 
 
@@ -101,6 +102,7 @@ def grow(rng, caller, other):
         "topic_id": topic_id_of(rng.choice(TOPICS)),
         "total": rng.randint(1, 5),
         "partitions": items,
+        "growth_id": rng.choice(("", "g1", "g2")),
     }
 
 

@@ -404,7 +404,7 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     fleet = make_fleet(ALL, 12).start()
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
-    requests = plan_create_partitions(maker.image, "a", 302)
+    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
     maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
     fleet.run(20)
     fleet.kill(maker)
@@ -417,7 +417,7 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
     fleet = make_fleet(ALL, 12).start()
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
-    requests = plan_create_partitions(maker.image, "a", 302)
+    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
     maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
     alive = [node for node in fleet.nodes.values() if node is not maker]
     for node in alive:
@@ -431,6 +431,46 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
         node.lifecycle.heartbeats.is_full = False
     fleet.run(31_000)
     assert len(fleet.controller().image.topics["a"].partitions) == 302
+
+
+def refuse(fleet, script):
+    """Let the store refuse a script, as a Redis out of memory does; returns what ends it."""
+    call = fleet.store.call
+
+    def refuse_script(request, now_ms):
+        return StoreOutcome("STORE_ERROR") if request.script == script else call(request, now_ms)
+
+    fleet.store.call = refuse_script
+    return lambda: setattr(fleet.store, "call", call)
+
+
+@pytest.mark.parametrize("script", ["undo_half_made", "create_partitions"])
+def test_growth_that_the_store_refuses_to_finish_is_finished_when_it_accepts_it(make_fleet, script):
+    fleet = make_fleet(ALL, 12).start()
+    fleet.create("a", 2)
+    maker = others(fleet, controller_id(fleet))[0]
+    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
+    fleet.run(20)
+    fleet.kill(maker)
+    accept = refuse(fleet, script)
+    fleet.run(10_000)
+    assert len(fleet.controller().image.topics["a"].partitions) == 2
+    accept()
+    fleet.run(3_000)
+    assert len(fleet.controller().image.topics["a"].partitions) == 302
+
+
+def test_stop_that_the_store_refuses_is_reported_again(make_fleet):
+    fleet = make_fleet(ALL, 12).start()
+    node = others(fleet, controller_id(fleet))[0]
+    accept = refuse(fleet, "begin_stop")
+    node.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+    fleet.run(1_000)
+    assert fleet.controller().image.brokers[node.node_id].state is BrokerState.ACTIVE
+    accept()
+    fleet.run(500)
+    assert fleet.controller().image.brokers[node.node_id].state is BrokerState.STOPPING
 
 
 def half_made(fleet, maker, partitions, *, slices):

@@ -62,6 +62,7 @@ def test_a_topic_takes_the_defaults_and_its_own_configs():
         "topic_id": str(ID),
         "total": 3,
         "configs": {"a": "1", "b": "2"},
+        "refuses_collision": True,
         "partitions": [{"partition": n, "replicas": "1"} for n in range(3)],
     }
 
@@ -126,7 +127,7 @@ def test_new_partitions_with_a_fenced_broker_registered_get_all_their_replicas()
     image = image_of(broker(1), broker(2, FENCED), broker(3), topics=[("old", 1)])
     topic = replace(image.topics["old"], partitions=(old,))
     image = replace(image, topics={"old": topic})
-    [request] = plan_create_partitions(image, "old", 3)
+    [request] = plan_create_partitions(image, "old", 3, growth_id=ID)
     assert [item["replicas"] for item in request.arguments["partitions"]] == ["3,1,2", "1,3,2"]
 
 
@@ -156,14 +157,14 @@ def test_manual_assignments_need_an_active_broker_and_one_length():
 
 
 def test_partitions_grow_only():
-    [request] = plan_create_partitions(ONE, "old", 4)
+    [request] = plan_create_partitions(ONE, "old", 4, growth_id=ID)
     assert request.script == "create_partitions"
     assert [item["partition"] for item in request.arguments["partitions"]] == [2, 3]
-    assert code_of(lambda: plan_create_partitions(ONE, "old", 2)) is ErrorCode.invalid_partitions
-    assert code_of(lambda: plan_create_partitions(ONE, "none", 2)) is ErrorCode.unknown_topic_or_partition
-    refused = code_of(lambda: plan_create_partitions(ONE, "old", 4, [[1]]))
+    assert code_of(lambda: plan_create_partitions(ONE, "old", 2, growth_id=ID)) is ErrorCode.invalid_partitions
+    assert code_of(lambda: plan_create_partitions(ONE, "none", 2, growth_id=ID)) is ErrorCode.unknown_topic_or_partition
+    refused = code_of(lambda: plan_create_partitions(ONE, "old", 4, [[1]], growth_id=ID))
     assert refused is ErrorCode.invalid_replica_assignment
-    assert plan_create_partitions(ONE, "old", 3, [[1]])[0].arguments["partitions"][0]["replicas"] == "1"
+    assert plan_create_partitions(ONE, "old", 3, [[1]], growth_id=ID)[0].arguments["partitions"][0]["replicas"] == "1"
 
 
 def test_a_topic_is_deleted_by_its_id():
@@ -180,7 +181,7 @@ def test_alter_configs_sets_and_removes_configs(replace):
 
 
 def test_only_a_known_broker_is_unregistered():
-    assert plan_unregister_broker(ONE, 1)[0].arguments == {"target_id": 1}
+    assert plan_unregister_broker(ONE, 1)[0].arguments == {"target_id": 1, "target_epoch": 11}
     assert code_of(lambda: plan_unregister_broker(ONE, 2)) is ErrorCode.broker_id_not_registered
 
 

@@ -44,7 +44,7 @@ def named(text: str, advertised: str = "") -> Listeners:
     return Listeners.from_settings(settings | ({"advertised.listeners": advertised} if advertised else {}))
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "65", "1.5", "two", "", "²"])
+@pytest.mark.parametrize("text", ["0", "-1", "65", "1.5", "two", "", "²", "9" * 5_000])
 def test_cores_that_are_no_number_of_brokers_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_cores(text)

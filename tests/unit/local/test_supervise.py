@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.local.supervise import RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts
+from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts
 
 TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted event=TimerDue in=TimerDue exit_code=6"
 JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "exit_code": 6}'
@@ -22,6 +22,26 @@ def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -
         assert restarts.take_due() == []
         pause = min(2 * pause, RESTART_SECONDS_MAX)
     assert pause == RESTART_SECONDS_MAX
+
+
+def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_again() -> None:
+    now = [100.0]
+    restarts = Restarts(lambda: now[0])
+
+    def halt_and_restart(pause: float) -> None:
+        restarts.note_line("node-2", TEXT)
+        now[0] += pause - 0.01
+        assert restarts.take_due() == []
+        now[0] += 0.01
+        assert restarts.take_due() == ["node-2"]
+
+    halt_and_restart(RESTART_SECONDS)
+    halt_and_restart(2 * RESTART_SECONDS)
+    now[0] += HEALTHY_SECONDS - 0.5
+    halt_and_restart(4 * RESTART_SECONDS)
+    now[0] += HEALTHY_SECONDS
+    halt_and_restart(RESTART_SECONDS)
+    halt_and_restart(2 * RESTART_SECONDS)
 
 
 def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() -> None:

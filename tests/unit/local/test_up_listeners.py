@@ -84,6 +84,7 @@ def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
         ({"listen": ("EXTERNAL://0.0.0.0:0",), "advertise": ADVERTISE}, "up-listeners", "between 1 and 65535"),
         ({"listen": LISTEN, "advertise": ("EXTERNAL://b:0",)}, "up-listeners", "between 1 and 65535"),
         ({"listen": ("EXTERNAL://127.0.0.1:65535",)}, "up-listeners", "broker 2 cannot have a port"),
+        ({"listen": ("EXTERNAL://h:" + "9" * 5_000,)}, "up-listeners", "NAME://HOST:PORT"),
         ({"listen": ("EXTERNAL",)}, "up-listeners", "NAME://HOST:PORT"),
         ({"listen": ("EXTERNAL://127.0.0.1",)}, "up-listeners", "NAME://HOST:PORT"),
         ({"listen": ("PLAINTEXT://127.0.0.1:19092",)}, "up-listeners", "another name"),

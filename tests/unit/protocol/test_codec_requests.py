@@ -2,19 +2,22 @@
 `yak.protocol.produce_request` and `yak.protocol.fetch_request` with their `yak.protocol.hot_reading`.
 """
 
+import datetime as dt
 import random
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.index import load_request_schema
+from kio.static.primitive import i64Timedelta
 
 from yak.errors import ProtocolViolation
 from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_in_slices, decode_request
 from yak.protocol.request_check import apply_edits, check_body
+from yak.protocol.schema_fields import schema_fields
 from yak.protocol.varint import uvarint
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
 
@@ -238,3 +241,36 @@ def test_a_damaged_request_is_read_or_refused_and_nothing_else(oracle, seed):
             decode_request(key, version, view(data), 0)
         except ProtocolViolation:
             continue
+
+
+LONG_DURATIONS = [
+    (key, version, field.name)
+    for key, version in COLD
+    for field in schema_fields(load_request_schema(key, version))
+    if field.kind == "timedelta_i64"
+]
+MS = dt.timedelta(milliseconds=1)
+LONGEST_MS = (2**63 - 1) // 1000
+
+
+def test_long_durations_are_in_commits_and_delegation_tokens_only():
+    names = {name for *_, name in LONG_DURATIONS}
+    assert names == {"retention_time", "max_lifetime", "renew_period", "expiry_time_period"}
+
+
+@pytest.mark.parametrize(("key", "version", "name"), LONG_DURATIONS)
+@pytest.mark.parametrize(
+    "milliseconds",
+    [2**63 - 1, LONGEST_MS + 1, LONGEST_MS, 10**15, 1, 0, -1, -LONGEST_MS, -LONGEST_MS - 1, -(2**63)],
+)
+def test_every_duration_is_decoded_or_becomes_the_longest_one(oracle, key, version, name, milliseconds):
+    entity = oracle.random_entity(load_request_schema(key, version), random.Random(7))
+    marked = replace(entity, **{name: i64Timedelta.parse(0x0123456789ABCD * MS)})
+    data = oracle.kio_bytes(marked)
+    marker = struct.pack(">q", 0x0123456789ABCD)
+    assert data.count(marker) == 1
+    data = data.replace(marker, struct.pack(">q", milliseconds))
+    expected = max(-LONGEST_MS, min(milliseconds, LONGEST_MS)) * MS
+    assert decode_request(key, version, view(data), 0) == replace(marked, **{name: i64Timedelta.parse(expected)})
+    with pytest.raises(ProtocolViolation):
+        decode_request(key, version, view(data[: data.index(struct.pack(">q", milliseconds)) + 4]), 0)

@@ -36,7 +36,21 @@ def test_text_with_hosts_and_ipv6_parses():
     assert parsed.voters == (Voter(1, "::1", 9093), Voter(2, "host", 9092))
 
 
-@pytest.mark.parametrize("text", ["", "1", "1@host", "host:1", "x@host:1", "1@host:0", "1@host:70000", "1@a:1,1@b:2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "1@host",
+        "host:1",
+        "x@host:1",
+        "1@host:0",
+        "1@host:70000",
+        "1@a:1,1@b:2",
+        "1@a:" + "9" * 5_000,
+        "9" * 5_000 + "@a:1",
+    ],
+)
 def test_text_that_names_no_voters_is_refused(text):
     with pytest.raises(UsageError):
         VoterSet.parse(text)

@@ -10,7 +10,6 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Later, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
-from yak.cluster.topic_changes import plan_create_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.transactions.records import TRANSACTION_TOPIC
@@ -68,8 +67,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
             broker.expected_followers.check(_factor(broker, topic.name))
-            requests = plan_create_partitions(broker.image, topic.name, topic.count, assignments, full=full)
-            broker.replica_bound.check(requests)
+            requests = broker.topic_creation.plan_growth(topic.name, topic.count, assignments, full)
             added = topic.count - len(broker.image.topics[topic.name].partitions)
             broker.throttling.mutates(call, added, strict_since=_STRICT_QUOTA_VERSION)
         except PeerError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation
 from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, NewestImageWaiting
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
@@ -35,7 +35,17 @@ _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Create the topics. A request with a replicated topic first waits for expected followers."""
+    """Create the topics. A request with a replicated topic first waits for expected followers.
+
+    A topic that exists may have been deleted by another broker, which has acknowledged it: the image must be the newest.
+    """
+    if any(topic.name in broker.image.topics for topic in call.request.topics):
+        begin = partial(_create_with_followers, broker)
+        return NewestImageWaiting(broker.metadata, broker.purgatory, call, call.timeout_ms, begin).outcome()
+    return _create_with_followers(broker, call)
+
+
+def _create_with_followers(broker: Broker, call: Call) -> Outcome:
     if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
         return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_create, broker)))
     return _create(broker, call)

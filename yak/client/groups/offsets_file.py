@@ -8,7 +8,7 @@ order and others beside them: `offset`, else `after` or `committed_offset`, is t
 import csv
 from collections.abc import Iterator, Mapping
 
-from yak.client.offset_spec import parse_long
+from yak.client.numbers import parse_long
 from yak.errors import UsageError
 from yak.ids import Offset, TopicPartition
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from yak.client.numbers import parse_long
 from yak.errors import UsageError
 from yak.ids import TopicPartition
+from yak.limits import PARTITIONS_PER_TOPIC_MAX
 
 if TYPE_CHECKING:
     from yak.client.metadata import ClusterMetadata
@@ -62,9 +64,10 @@ def _numbers(text: str, whole: str) -> list[int]:
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        begin, end = parse_long(first), parse_long(last if dash else first)
+        if begin is None or end is None or end - begin >= PARTITIONS_PER_TOPIC_MAX:
             raise UsageError(
                 "usage", f'"{whole}" is not TOPIC or TOPIC:P,P', try_=("--topic orders", "--topic orders:0,2-4")
             )
-        numbers += range(int(first), int(last if dash else first) + 1)
+        numbers += range(begin, end + 1)
     return numbers

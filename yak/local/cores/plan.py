@@ -5,6 +5,7 @@ bootstrap there. Broker I listens on, and advertises, P + 1 + I. Its data direct
 """
 
 import os
+import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ def parse_cores(text: str) -> int:
     """
     if text.strip().lower() == AUTO:
         return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, CORES_MAX)
-    if text.isascii() and text.isdigit() and 1 <= int(text) <= CORES_MAX:
+    if re.fullmatch("[0-9]{1,9}", text) and 1 <= int(text) <= CORES_MAX:
         return int(text)
     raise bad_cores(f"--cores {text} cannot be", f"it is a number from 1 to {CORES_MAX}, or {AUTO}")
 

@@ -41,6 +41,8 @@ class HttpLimits:
     """Of one JSON body. The parser holds the GIL throughout: 300,000 keys took half a second."""
     records_per_request_max: int = 10_000
     """Written or read by one request, or read by one fetch of a stream; an upload and a stream have no such limit."""
+    new_topics_per_request_max: int = 100
+    """Created by one request, one after the other: each takes a change of the metadata."""
     answer_bytes_max: int = 4 * 1024 * 1024
     """Of records in one answer, before they become JSON; a single record may be larger."""
     decompressed_bytes_max: int = 32 * 1024 * 1024

@@ -169,8 +169,20 @@ class Placing:
 
 
 async def topics_of(context: Context, rows: Sequence[Row]) -> dict[str, TopicInfo]:
-    """The topics that the rows name, created where producers may create them. Raises Problem."""
+    """The topics that the rows name, created where producers may create them. Raises Problem.
+
+    A request with too many new topics is refused before one of them is created: 413 `too-many-topics`.
+    """
     names = dict.fromkeys(row.topic for row in rows)
+    new = len(names.keys() - context.broker.image.topics.keys())
+    if new > context.limits.new_topics_per_request_max:
+        raise Problem(
+            413,
+            "too-many-topics",
+            f"{new} topics of these records do not exist, and one request creates at most "
+            f"{context.limits.new_topics_per_request_max}",
+            "create the topics first, or send the records in several requests",
+        )
     return {name: await find_or_create_topic(context, name) for name in names}
 
 

@@ -30,7 +30,7 @@ async def own_rows(context: Context, wanted: Wanted) -> list[Row]:
 
 
 async def all_rows(context: Context, wanted: Wanted) -> list[Row]:
-    """The rows with other leaders' offsets, each used only if reported for the row's leader epoch."""
+    """The rows with other leaders' offsets, each used only if reported for the row's leader epoch of the same topic."""
     found = await own_rows(context, wanted)
     own = context.broker.node_id
     leaders = sorted({each["leader"] for each in found if each["leader"] not in (None, own)})
@@ -40,7 +40,8 @@ async def all_rows(context: Context, wanted: Wanted) -> list[Row]:
             nursery.start_soon(_ask, context, node_id, wanted, told)
     for count, each in enumerate(found):
         by_leader = told.get((each["topic"], each["partition"], each["leader_epoch"]))
-        if by_leader is not None:
+        # a leader of an earlier version names no topic id
+        if by_leader is not None and by_leader.get("topic_id", each["topic_id"]) == each["topic_id"]:
             for name in _OFFSETS:
                 each[name] = by_leader[name]
         if count % _ROWS_AT_ONCE == 0:

@@ -49,6 +49,7 @@ def flag(name: str, summary: str) -> Parameter:
 STATE_COUNTS: Final[Mapping[str, Schema]] = dict.fromkeys(StateCounts._fields, OFFSET)
 """The number of partitions that fulfil each condition."""
 ISR_ROW: Final[Mapping[str, Any]] = {
+    "topic_id": TEXT,
     "topic": TEXT,
     "partition": PARTITION,
     "leader": {"type": ["integer", "null"]},
@@ -61,4 +62,4 @@ ISR_ROW: Final[Mapping[str, Any]] = {
     "high_watermark": OFFSET_OR_NULL,
     "log_end_offsets": {"type": "object", "additionalProperties": OFFSET_OR_NULL},
 }
-"""A partition as in `yak isr -o json`."""
+"""A partition as in `yak isr -o json`, with its topic's id."""

@@ -9,6 +9,15 @@ local function was_removed()
   return false
 end
 
+-- The topic that collides with this new one (metrics write '.' as '_'); nil when there is none.
+local function collision()
+  if not string.find(A.name, '[._]') then return nil end
+  local names = '\n' .. table.concat(redis.call('HKEYS', key('tn')), '\n') .. '\n'
+  local wanted = string.gsub('\n' .. A.name .. '\n', '%.', '_')
+  local from, to = string.find(string.gsub(names, '%.', '_'), wanted, 1, true)
+  return from and string.sub(names, from + 1, to - 1)
+end
+
 local refused = check_broker()
 if refused then return refused end
 local held = redis.call('HGET', key('tn'), A.name)
@@ -19,6 +28,10 @@ if held then
   if not is_abandoned(half_made) then
     return refuse('TOPIC_EXISTS', {message = 'topic ' .. A.name .. ' exists'})
   end
+end
+local other = not held and A.refuses_collision and collision()
+if other then
+  return refuse('TOPIC_COLLIDES', {message = "Topic '" .. A.name .. "' collides with existing topic: " .. other})
 end
 if was_removed() then return refuse('NO_TOPIC', {message = 'topic ' .. A.name .. ' was deleted meanwhile'}) end
 local new, bad = new_partitions()

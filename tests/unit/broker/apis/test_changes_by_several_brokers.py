@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -9,6 +11,7 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Pending
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 TOPIC = 2
 SET, DELETE, APPEND = 0, 1, 2
 RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
@@ -185,3 +188,55 @@ def test_acls_are_as_the_last_of_two_brokers_acknowledged(acl_rig, delete_last):
     assert left == ([] if delete_last else ["ALLOW,READ,*,User:ann"])
     if delete_last:
         assert len(behind.answer.filter_results[0].matching_acls) == 1
+
+
+def create(rig: ClusterRig, node_id: int, name: str) -> Pending:
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    return rig.begin(node_id, CREATE_TOPICS, 7, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
+
+
+def result(rig: ClusterRig, pending: Pending) -> ErrorCode:
+    rig.run_until(lambda: pending.is_done)
+    answer = pending.answer
+    return (answer.topics if hasattr(answer, "topics") else answer.results)[0].error_code
+
+
+def test_topic_that_another_broker_deleted_is_created_again_by_a_broker_with_an_older_image(rig):
+    rig.nodes[1].store_line.is_deaf = True
+    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    rig.run_until(lambda: deleted.is_done)
+    assert deleted.answer.responses[0].error_code == ErrorCode.none
+    created = create(rig, 2, "orders")
+    rig.run_for(100)
+    assert not created.is_done
+    hear(rig, 2)
+    assert result(rig, created) == ErrorCode.none
+
+
+def test_topic_that_exists_is_refused_after_a_look_at_the_newest_metadata(rig):
+    assert result(rig, create(rig, 2, "orders")) == ErrorCode.topic_already_exists
+
+
+def test_colliding_topics_that_two_brokers_create_at_once_are_not_both_created(rig):
+    rig.nodes[1].store_line.is_deaf = True
+    assert result(rig, create(rig, 1, "a.b")) == ErrorCode.none
+    created = create(rig, 2, "a_b")
+    rig.run_for(100)
+    hear(rig, 2)
+    assert result(rig, created) == ErrorCode.invalid_topic_exception
+    assert set(rig.cluster.store.state.topic_ids) == {"orders", "a.b"}
+
+
+def test_partitions_that_two_brokers_add_up_to_one_total_are_added_once(rig):
+    rig.nodes[1].store_line.is_deaf = True
+
+    def grow(node_id: int) -> Pending:
+        topic = {"name": "orders", "count": 4, "assignments": None}
+        wait = dt.timedelta(seconds=5)
+        return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[topic], timeout=wait, validate_only=False)
+
+    assert result(rig, grow(1)) == ErrorCode.none
+    second = grow(2)
+    rig.run_for(100)
+    hear(rig, 2)
+    assert result(rig, second) == ErrorCode.invalid_partitions

@@ -303,6 +303,7 @@ def test_a_clients_own_retention_counts_instead(forgetful):
 
 def test_an_absurd_retention_harms_nobody(rig):
     assert rig.commit({("orders", 0): 1}, version=4, retention_ms=10**15) == {("orders", 0): NONE}
+    assert rig.commit({("orders", 0): 1}, version=4, retention_ms=(2**63 - 1) // 1000) == {("orders", 0): NONE}
     assert rig.committed() == {("orders", 0): (1, "")}
 
 

@@ -85,6 +85,45 @@ def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_m
     ]
 
 
+def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either):
+    loop, run, _ = either
+    worker = Worker(loop, "test")
+    order = []
+    rounds = [Future(), Future()]
+
+    async def answer():
+        order.append("answer begins")
+        rounds[0].set_result(None)
+        await loop.sleep(0.05)
+        await worker.run(lambda: order.append("visit"))
+        order.append("answer ends")
+
+    def work():
+        worker.ask(answer)
+        order.append("work ends")
+
+    async def first():
+        await worker.run(work)
+        rounds[1].set_result(None)
+
+    async def second():
+        await loop.wait(rounds[0])
+        await worker.run(lambda: order.append("last"), is_last=True)
+        await loop.wait(rounds[1])
+
+    async def main():
+        if loop is yak.aio.LOOP:
+            await asyncio.gather(first(), second())
+        else:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(first)
+                nursery.start_soon(second)
+        worker.end()
+
+    run(main())
+    assert order == ["answer begins", "visit", "answer ends", "work ends", "last"]
+
+
 def test_what_an_answer_raises_comes_out_of_the_call_after_the_work_is_done(either):
     loop, run, _ = either
     worker = Worker(loop, "test")

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import struct
+import uuid
 from types import SimpleNamespace
 
 import cramjam
@@ -107,10 +108,26 @@ def test_a_batch_that_cannot_be_shown_says_where_to_go_on():
 
 def test_an_event_id_says_where_one_is():
     positions = {("a.b-c_d", 0): 5, ("a.b-c_d", 12): 0, ("b", 1): 2**40}
-    text = event_id(positions)
-    assert text == "a.b-c_d:0=5,12=0;b:1=1099511627776"
-    assert read_event_id(text) == positions
-    for bad in ("", "a", "a:", "a:1", "a:x=1", "a:1=-1", "a:1=1;", "a b:1=1", ":1=1", "a:1=" + "9" * 30):
+    text = event_id(positions, {"a.b-c_d": uuid.UUID(int=2**128 - 1), "b": uuid.UUID(int=0)})
+    assert text == "a.b-c_d@_____________________w:0=5,12=0;b@AAAAAAAAAAAAAAAAAAAAAA:1=1099511627776"
+    ids = {"a.b-c_d": "_____________________w", "b": "AAAAAAAAAAAAAAAAAAAAAA"}
+    assert read_event_id(text) == (positions, ids)
+    assert read_event_id("a.b-c_d:0=5,12=0;b:1=1099511627776") == (positions, {}), "of an earlier version"
+    for bad in (
+        "a@:1=1",
+        "a@x:1=1",
+        "a@" + "=" * 22 + ":1=1",
+        "",
+        "a",
+        "a:",
+        "a:1",
+        "a:x=1",
+        "a:1=-1",
+        "a:1=1;",
+        "a b:1=1",
+        ":1=1",
+        "a:1=" + "9" * 30,
+    ):
         with pytest.raises(Problem, match="Last-Event-ID"):
             read_event_id(bad)
 

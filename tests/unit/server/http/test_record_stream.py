@@ -1,6 +1,7 @@
 """A stream's bounds and its signs of life, with a broker_client that a test answers."""
 
 import re
+import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,8 @@ from yak.server.http.routes.stream import (
     EVENTS_MAX,
     IDS_BYTES_MAX,
     RecordStream,
+    Resumed,
+    event_id,
     first_positions,
     read_event_id,
 )
@@ -67,7 +70,7 @@ def test_a_listener_that_takes_nothing_has_nothing_queued():
     assert len(context.broker_client.asked) == 4
     assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.asked)
     assert b"".join(written).count(b"data: ") == 30
-    assert b'id: t:0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
+    assert b':0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
 
 
 def test_nothing_to_tell_is_told_by_a_comment():
@@ -82,7 +85,7 @@ def test_nothing_to_tell_is_told_by_a_comment():
             await RecordStream(context, {TopicPartition("t", 0): 7}, "json").run(write)
 
     run(main)
-    assert written[0][1] == b"retry: 2000\nid: t:0=7\n\n"
+    assert re.fullmatch(rb"retry: 2000\nid: t@[\w-]{22}:0=7\n\n", written[0][1])
     assert [data for _, data in written[1:]] == [b": still here\n\n"] * 3
     assert 14 < written[2][0] - written[1][0] < 16
 
@@ -141,7 +144,7 @@ def test_a_stream_has_so_many_partitions_and_no_more():
 
     async def main():
         with pytest.raises(Problem, match="at most 4"):
-            await first_positions(context, ["t"], {}, False)
+            await first_positions(context, ["t"], Resumed({}, {}), False)
 
     run(main)
 
@@ -180,8 +183,30 @@ def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_star
         return SimpleNamespace(topics=topics)
 
     context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
-    found = trio.run(first_positions, context, ["t", "new"], {TopicPartition("t", 0): 7}, False)
+    resumed = Resumed({TopicPartition("t", 0): 7}, {})
+    found = trio.run(first_positions, context, ["t", "new"], resumed, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_start(has_ids):
+    def answer(key, fields, _node):
+        if key != LIST_OFFSETS:
+            raise Problem(503, "broker-unreachable", "sizes are not asked here")
+        (topic,) = fields["topics"]
+        (asked,) = topic["partitions"]
+        offset = 100 if asked["timestamp"] == LATEST else 0
+        found = SimpleNamespace(partition_index=0, error_code=ErrorCode.none, offset=offset)
+        return SimpleNamespace(topics=[SimpleNamespace(name=topic["name"], partitions=[found])])
+
+    context = context_of(image_of({"again": [1], "same": [1]}), answer)
+    again, same = TopicPartition("again", 0), TopicPartition("same", 0)
+    ids = {"again": uuid.UUID(int=5), "same": context.broker.image.topics["same"].topic_id}
+    resumed = read_event_id(event_id({again: 7, same: 8}, ids))
+    if not has_ids:
+        resumed = resumed._replace(topic_ids={})
+    found = trio.run(first_positions, context, ["again", "same"], resumed, False)
+    assert found == {again: 0 if has_ids else 7, same: 8}
 
 
 def test_many_small_records_are_written_a_few_at_a_time():
@@ -204,7 +229,9 @@ def test_many_small_records_are_written_a_few_at_a_time():
     run(main)
     counts = [data.count(b"data: ") for data in written[1:]]
     assert max(counts) <= EVENTS_MAX
-    assert re.findall(rb"id: t:0=(\d+)\n", b"".join(written[1:])) == [b"%d" % (offset + 1) for offset in range(3_000)]
+    assert re.findall(rb"id: t@[^:]+:0=(\d+)\n", b"".join(written[1:])) == [
+        b"%d" % (offset + 1) for offset in range(3_000)
+    ]
     assert [asked_offset(fields) for _, fields, _ in context.broker_client.asked] == [0, 2_000, 3_000]
 
 

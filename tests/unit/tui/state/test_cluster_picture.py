@@ -109,6 +109,53 @@ def test_a_deleted_topic_is_gone_and_a_lost_cluster_keeps_the_picture():
     assert (made.lost_since_ms, made.partitions) == (None, {})
 
 
+def snapshot_of(topic_id, leader=1, partition_epoch=7, time_ms=3_000):
+    row = SNAPSHOT["partitions"][0] | {"topic_id": topic_id, "leader": leader, "partition_epoch": partition_epoch}
+    return {**SNAPSHOT, "time_ms": time_ms, "partitions": [row]}
+
+
+def topic_event(kind, topic_id, time_ms=4_000, **more):
+    event = {"kind": f"topic-{kind}", "time_ms": time_ms, "node_id": 1, "message": "m", "topic": "orders"}
+    return {**event, "topic_id": topic_id, **more}
+
+
+def test_topic_created_again_has_its_own_leader_though_its_partition_epoch_is_lower():
+    made = picture(snapshot_of("old"), snapshot_of("new", leader=3, partition_epoch=0))
+    assert (made.partitions["orders", 0].leader, made.partitions["orders", 0].topic_id) == (3, "new")
+    assert made.topics["orders"] == [made.partitions["orders", 0]]
+    made.take(snapshot_of("new", leader=2, partition_epoch=1))
+    assert made.partitions["orders", 0].leader == 2
+
+
+def test_snapshot_of_a_broker_that_was_paused_brings_back_no_deleted_topic():
+    made = picture(snapshot_of("old"), topic_event("deleted", "old"), snapshot_of("old", time_ms=4_500))
+    assert (made.partitions, made.topics) == ({}, {})
+    made.take(topic_event("created", "old", time_ms=40_000, partitions=1))  # told late
+    assert made.incomplete == {}
+
+
+def test_deletion_that_is_told_late_leaves_the_topic_that_was_created_since():
+    made = picture(snapshot_of("new", leader=2), topic_event("deleted", "old"), snapshot_of("old"))
+    assert made.partitions["orders", 0].leader == 2
+
+
+def test_creation_of_a_topic_with_as_many_partitions_forgets_the_former_one():
+    made = picture(snapshot_of("old"), topic_event("created", "new", partitions=1))
+    assert (made.partitions, made.incomplete) == ({}, {"orders": 0})
+    made.take({"kind": "partitions", "time_ms": 5_000, "partitions": snapshot_of("new", leader=3)["partitions"]})
+    assert made.partitions["orders", 0].leader == 3
+
+
+def test_topics_without_ids_are_deleted_and_created_by_name():
+    no_id = "00000000-0000-0000-0000-000000000000"
+    made = picture(topic_event("deleted", no_id))
+    assert made.partitions == {}
+    made.take(topic_event("created", no_id, time_ms=20_000, partitions=1))
+    assert made.incomplete == {"orders": 0}
+    made.take(SNAPSHOT)
+    assert made.partitions["orders", 0].leader == 1
+
+
 def test_a_failover_is_seen_with_its_times():
     made = Picture()
     for event in EVENTS:

@@ -178,6 +178,7 @@ class AsyncConsumer:
     ) -> None:
         with self._loop.shielded():
             try:
-                await self._call(lambda consumer: consumer.__exit__(kind, error, trace))
+                consumer = self._begun
+                await self._worker.run(lambda: consumer.__exit__(kind, error, trace), is_last=True)
             finally:
                 self._worker.end()

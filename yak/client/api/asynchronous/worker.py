@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -75,6 +76,10 @@ class _Call(Generic[_T]):
     done: "Future[_T]" = field(default_factory=Future)
 
 
+_asking_worker: "ContextVar[Worker | None]" = ContextVar("asking_worker", default=None)
+"""Within the coroutine that a worker's thread waits for: that worker."""
+
+
 class Worker:
     """One thread that runs calls in sequence. Calls come from one event loop."""
 
@@ -86,10 +91,14 @@ class Worker:
         self._current: _Call[Any] | None = None
         """The call that the thread runs; used only by the thread."""
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done."""
+    async def run(self, work: Callable[[], _T], *, is_last: bool = False) -> _T:
+        """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done.
+
+        The last work, which closes the consumer, does not run while the coroutine of another task is being run:
+        librdkafka cannot close a consumer within its rebalance.
+        """
         call: _Call[_T] = _Call()
-        if self._visits is not None:
+        if self._visits is not None and not (is_last and _asking_worker.get() is not self):
             self._visits.put(partial(settle, call.done, work))
             return await self._loop.wait_through(call.done)
         queued = self._pool.submit(self._do, call, work)
@@ -115,6 +124,7 @@ class Worker:
                 break
             call.step = Future()
             self._visits = question.visits
+            token = _asking_worker.set(self)
             try:
                 await question.ask()
             except GeneratorExit:
@@ -122,6 +132,7 @@ class Worker:
             except BaseException as error:  # noqa: BLE001 - raised when the thread is done
                 stopped = stopped or error
             finally:
+                _asking_worker.reset(token)
                 self._visits = None
                 question.visits.put(None)
         if stopped is not None:

@@ -5,7 +5,7 @@ Each broker keeps its own rules; a request is carried out on all live brokers, o
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -26,6 +26,8 @@ from yak.server.http.schemas import BOOLEAN, NODE_ID, NODES, OFFSET, PARTITION, 
 
 _ID_BYTES: Final = 4
 _ASK_SECONDS: Final = 10.0
+_TAKE_BACK_SECONDS: Final = 2.0
+_SERVER_ERROR: Final = 500
 _HINT: Final = 'try {"fault":"inject_error","api":"Produce","error":"NOT_LEADER_OR_FOLLOWER","times":1}'
 _NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": TEXT_LENGTH_MAX}
 _COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
@@ -73,16 +75,33 @@ async def add_fault(context: Context, request: Request) -> Response:
     rule = {"id": os.urandom(_ID_BYTES).hex(), **fields}
     named = fields.get("broker")
     brokers = _chosen(context, request) if named is None else [_alive(context, named)]
-    added: list[NodeId] = []
+    await add_to_all(context, rule, brokers)
+    return answer({"id": rule["id"], "brokers": brokers}, 201)
+
+
+async def add_to_all(context: Context, rule: Mapping[str, object], brokers: Sequence[NodeId]) -> None:
+    """Add a rule to all of these brokers, or to none.
+
+    Raises Problem. Its hint names the brokers that may have the rule all the same: each did not answer, and may still
+    carry out what it received.
+    """
+    asked: list[NodeId] = []
     try:
         for node_id in brokers:
+            asked.append(node_id)
             await _command(context, node_id, {"do": "add", "rule": rule})
-            added.append(node_id)
-    except Problem:
-        for node_id in added:
-            await _command(context, node_id, {"do": "clear", "id": rule["id"]})
+    except Problem as problem:
+        unsure = [asked[-1]] if problem.status >= _SERVER_ERROR else []
+        for node_id in asked:
+            try:
+                await _command(context, node_id, {"do": "clear", "id": rule["id"]}, timeout_s=_TAKE_BACK_SECONDS)
+            except Problem as failure:
+                if failure.status >= _SERVER_ERROR and node_id not in unsure:
+                    unsure.append(node_id)
+        if unsure:
+            named = ", ".join(map(str, unsure))
+            problem.hint = f"broker {named} may have it: DELETE /api/faults/{rule['id']} once all brokers answer"
         raise
-    return answer({"id": rule["id"], "brokers": brokers}, 201)
 
 
 async def clear_faults(context: Context, request: Request) -> Response:
@@ -121,14 +140,16 @@ def _alive(context: Context, node_id: int) -> NodeId:
     return node_id
 
 
-async def _command(context: Context, node_id: NodeId, wanted: Mapping[str, object]) -> Any:
+async def _command(
+    context: Context, node_id: NodeId, wanted: Mapping[str, object], *, timeout_s: float = _ASK_SECONDS
+) -> Any:
     """Ask one broker. Raises Problem with the slug and message of its refusal."""
     fields: dict[str, object] = {
         "request_data": COMMAND + json.dumps(wanted).encode(),
         "request_principal": None,
         "client_host_address": b"",
     }
-    found = await context.broker_client.ask(ENVELOPE, fields, node_id=node_id, timeout_s=_ASK_SECONDS)
+    found = await context.broker_client.ask(ENVELOPE, fields, node_id=node_id, timeout_s=timeout_s)
     said = json.loads(found.response_data or b"{}")
     if found.error_code == ErrorCode.none:
         return said["result"]

@@ -25,7 +25,6 @@ from yak.server.http.schemas import (
     OFFSET,
     OFFSET_OR_NULL,
     PARTITION,
-    TEXT,
     TOPIC_NAME,
     flag,
     listing,
@@ -39,7 +38,6 @@ _PARTITION_MAX: Final = 2**31 - 1
 _DETAIL: Final = record(
     {
         **ISR_ROW,
-        "topic_id": TEXT,
         "told_by": NODE_ID,
         "isr_members": listing(record({"node_id": NODE_ID, "broker_epoch": NUMBER})),
         "eligible_leaders": NODES,

@@ -1,10 +1,12 @@
 """Streams records of topics as server-sent events while the client listens: `/topics/{name}/stream` and `/stream`.
 
-The id of each event is the client's position in all partitions, `orders:0=15,1=20;payments:0=3`. Sent back as
-`Last-Event-ID`, it resumes the stream without duplicates or omissions. Nothing is queued for a slow client: what it
+The id of each event is the client's position in all partitions, `orders@TOPIC_ID:0=15,1=20;payments@TOPIC_ID:0=3`. Sent
+back as `Last-Event-ID`, it resumes the stream without duplicates or omissions; a topic that was deleted and created again
+is read from its start. Ids of earlier versions have no topic ids, and are accepted. Nothing is queued for a slow client: what it
 does not accept is not read from the log. A client that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
 """
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -46,7 +48,9 @@ RETRY_MS: Final = 2_000
 _MARK: Final = -1
 """Stands for the offset that differs between the ids of a write; no position is negative."""
 _OFFSET: Final = "[0-9]{1,10}=[0-9]{1,19}"
-_POSITION: Final = re.compile(f"([a-zA-Z0-9._-]{{1,249}}):({_OFFSET}(?:,{_OFFSET})*)", re.ASCII)
+_POSITION: Final = re.compile(
+    f"([a-zA-Z0-9._-]{{1,249}})(?:@([a-zA-Z0-9_-]{{22}}))?:({_OFFSET}(?:,{_OFFSET})*)", re.ASCII
+)
 """With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
 
 
@@ -59,7 +63,7 @@ async def stream(context: Context, request: Request) -> Response:
     if begin not in ("earliest", "latest"):
         raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
     last_event_id = request.headers.get("last-event-id")
-    resumed = read_event_id(last_event_id) if last_event_id else {}
+    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
     positions = await first_positions(context, names, resumed, begin == "earliest")
 
     async def run(write: Write) -> None:
@@ -88,6 +92,14 @@ def _names(request: Request) -> list[str]:
     return names
 
 
+class Resumed(NamedTuple):
+    """What an event id says."""
+
+    positions: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+    """By topic, as Kafka prints them (its Uuid, in base64); not of ids of earlier versions."""
+
+
 class _Chunk(NamedTuple):
     place: TopicPartition
     events: list[tuple[int, str]]
@@ -105,7 +117,7 @@ class _Over(Exception):
 
 
 async def first_positions(
-    context: Context, names: Sequence[str], resumed: Mapping[TopicPartition, int], from_start: bool
+    context: Context, names: Sequence[str], resumed: Resumed, from_start: bool
 ) -> dict[TopicPartition, int]:
     """The start offset in each partition. Raises Problem: 404, 400 `too-many-partitions`, 503."""
     topics = [find_topic(context, name) for name in names]
@@ -114,15 +126,19 @@ async def first_positions(
     positions: dict[TopicPartition, int] = {}
     for topic in topics:
         places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
-        if all(place in resumed for place in places):
-            positions.update((place, resumed[place]) for place in places)
+        own_id = _id_text(topic.topic_id)
+        is_another = resumed.topic_ids.get(topic.name, own_id) != own_id
+        known = {} if is_another else resumed.positions
+        if all(place in known for place in places):
+            positions.update((place, known[place]) for place in places)
             continue
-        # partitions that the event id lacks were added after the event: the client has none of their records
-        is_earliest = from_start or any(place in resumed for place in places)
+        # the event id lacks partitions that were added after the event, and all of a topic that was created again: the
+        # client has none of their records
+        is_earliest = from_start or is_another or any(place in known for place in places)
         for place, facts in zip(places, await facts_of(context, topic), strict=True):
             at = facts.log_start_offset if is_earliest else facts.high_watermark
-            if place in resumed:
-                at = resumed[place]
+            if place in known:
+                at = known[place]
             elif at is None:
                 at = await list_offset(context, place, EARLIEST if is_earliest else LATEST)
             positions[place] = at
@@ -139,27 +155,34 @@ def _check_count(context: Context, count: int) -> None:
         )
 
 
-def read_event_id(text: str) -> dict[TopicPartition, int]:
+def read_event_id(text: str) -> Resumed:
     """The positions in an event id. Raises Problem 400 `bad-event-id`."""
     positions: dict[TopicPartition, int] = {}
+    topic_ids: dict[str, str] = {}
     for part in text.split(";"):
         found = _POSITION.fullmatch(part)
         if found is None:
             raise Problem(
                 400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
             )
-        for pair in found[2].split(","):
+        if found[2] is not None:
+            topic_ids[found[1]] = found[2]
+        for pair in found[3].split(","):
             number, _, offset = pair.partition("=")
             positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
-    return positions
+    return Resumed(positions, topic_ids)
 
 
-def event_id(positions: Mapping[TopicPartition, int]) -> str:
+def _id_text(topic_id: UUID) -> str:
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def event_id(positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> str:
     """Positions as the id of an event; `read_event_id` parses it."""
     topics: dict[str, list[str]] = {}
     for (topic, partition), offset in positions.items():
         topics.setdefault(topic, []).append(f"{partition}={offset}")
-    return ";".join([f"{topic}:{','.join(pairs)}" for topic, pairs in topics.items()])
+    return ";".join([f"{topic}@{_id_text(topic_ids[topic])}:{','.join(pairs)}" for topic, pairs in topics.items()])
 
 
 class RecordStream:
@@ -180,7 +203,7 @@ class RecordStream:
 
     async def run(self, write: Write) -> None:
         """Write events, and a comment after `heartbeat_ms` without any, until the stream ends by itself."""
-        await write(f"retry: {RETRY_MS}\nid: {event_id(self._sent)}\n\n".encode())
+        await write(f"retry: {RETRY_MS}\nid: {self._event_id()}\n\n".encode())
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supervise, nursery)
@@ -193,9 +216,12 @@ class RecordStream:
             problem = _first_problem(over)
             await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
+    def _event_id(self) -> str:
+        return event_id(self._sent, self._topic_ids)
+
     def _render(self, chunk: _Chunk) -> bytes:
         self._sent[chunk.place] = _MARK
-        before, _, after = event_id(self._sent).partition(f"={_MARK}")
+        before, _, after = self._event_id().partition(f"={_MARK}")
         head = f"event: {chunk.name}\nid: {before}" if chunk.name else f"id: {before}"
         lines = [f"{head}={offset}{after}\ndata: {text}\n\n" for offset, text in chunk.events]
         self._sent[chunk.place] = chunk.next_offset
@@ -302,7 +328,7 @@ class RecordStream:
         # to the end of the order: the leader fills its next answer with the first partitions of the request (KIP-74)
         del self._fetch_at[place]
         self._fetch_at[place] = chunk.next_offset
-        count = max(1, min(EVENTS_MAX, IDS_BYTES_MAX // len(event_id(self._sent))))
+        count = max(1, min(EVENTS_MAX, IDS_BYTES_MAX // len(self._event_id())))
         for start in range(0, len(chunk.events), count):
             events = chunk.events[start : start + count]
             is_last = start + count >= len(chunk.events)
