@@ -17,6 +17,7 @@ NO_GROUP: Final = "yak-without-group"
 """librdkafka needs a group name even without a group; it is never sent to a broker."""
 TIMESTAMP_TYPES: Final = {0: "NotAvailable", 1: "CreateTime", 2: "LogAppendTime"}
 _SEEK_PAUSE_S: Final = 0.01
+_STARTS_S: Final = 2.0
 
 _TRANSIENT: Final = frozenset(
     {
@@ -455,6 +456,17 @@ class ConsumerHandle(Generic[R]):
             self.consumer.incremental_unassign(before)
         if starts:
             self.consumer.incremental_assign(self.wires_at(starts))
+
+    def await_starts(self, partitions: Iterable[TopicPartition]) -> None:
+        """Wait until librdkafka fetches these partitions, for at most `_STARTS_S`.
+
+        If their assignment ends before, the answer about the start offset of the group may come later, and move the
+        partition away from the offset at which it is assigned next.
+        """
+        deadline = time.monotonic() + _STARTS_S
+        for each in partitions:
+            while self.watermarks(each, None)[1] < 0 and time.monotonic() < deadline:
+                time.sleep(_SEEK_PAUSE_S)
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""

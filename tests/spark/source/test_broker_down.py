@@ -1,6 +1,7 @@
 """The source without Spark around it, while a broker is down: the only one that the bootstrap list names."""
 
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,9 @@ def test_a_query_goes_on_when_its_one_bootstrap_broker_is_killed(tmp_path: Path)
                 producer.produce("orders", str(number).encode(), partition=number % 3)
             assert producer.flush(60) == 0
 
+        one = Producer({"bootstrap.servers": brokers[1]})
+        while "orders" not in one.list_topics(timeout=10).topics:
+            time.sleep(0.1)  # another broker has acknowledged its creation
         options = {"bootstrap": brokers[1], "subscribe": "orders", "startingOffsets": "earliest"}
         reader = StreamReader(read_options(options), Decoding())
         begin = reader.initialOffset()

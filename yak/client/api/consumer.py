@@ -293,6 +293,7 @@ class Consumer:
         ours = self.assignment()
         with explaining("the subscription could not be ended"):
             if self._is_subscribed:
+                self._handle.await_starts(ours)
                 self._handle.consumer.unsubscribe()
             else:
                 self._handle.assign({})
@@ -326,6 +327,7 @@ class Consumer:
     def _end_subscription(self) -> None:
         """Leave the group. A revocation that came later would take the partitions of `assign` away."""
         with explaining("the subscription could not be ended"):
+            self._handle.await_starts(self.assignment())
             self._handle.consumer.unsubscribe()
         deadline = time.monotonic() + self._timeout_s
         self.reading.fetch(0.0, 1)  # an assignment may be waiting, which is revoked then
