@@ -19,6 +19,11 @@ PYTHON_BLOCK = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE |
 INI_BLOCK = re.compile(r"^```toml\n# pyproject.toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def _hear_interrupts() -> None:
+    """A shell without job control starts what is in the background, as a whole run of the tests, deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Examples:
     """A folder of example tests, and pytest runs in it with nothing but the plugin. TMPDIR is the folder's own."""
 
@@ -43,7 +48,13 @@ class Examples:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start pytest and return when a test has printed a line, `ready`."""
         command = [sys.executable, "-m", "pytest", "-s", "-p", "yak.testing.plugin", *arguments]
-        run = subprocess.Popen(command, cwd=self._pytester.path, stdout=subprocess.PIPE, text=True)
+        run = subprocess.Popen(
+            command,
+            cwd=self._pytester.path,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=_hear_interrupts,  # noqa: PLW1509
+        )
         assert run.stdout is not None
         for line in run.stdout:
             if "ready" in line:
