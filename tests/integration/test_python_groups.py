@@ -363,6 +363,14 @@ def test_a_cancelled_member_leaves_at_once_and_can_still_commit(client: yak.Clie
     assert time.monotonic() - started < 40
 
 
+def test_assign_within_a_rebalance_callback_is_refused(client: yak.Client, topic: str, group: str) -> None:
+    with client.consumer(group_id=group) as consumer:
+        consumer.subscribe(topic, on_assigned=consumer.assign)
+        with pytest.raises(yak.UsageError, match="within a rebalance callback"):
+            joined(consumer, 4)
+        assert sorted(read(consumer, 100)) == list(range(100))
+
+
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
 @pytest.mark.parametrize("unsubscribes", [True, False])
 def test_assign_after_a_subscription_reads_what_was_assigned(

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -17,7 +18,6 @@ NO_GROUP: Final = "yak-without-group"
 """librdkafka needs a group name even without a group; it is never sent to a broker."""
 TIMESTAMP_TYPES: Final = {0: "NotAvailable", 1: "CreateTime", 2: "LogAppendTime"}
 _SEEK_PAUSE_S: Final = 0.01
-_STARTS_S: Final = 2.0
 
 _TRANSIENT: Final = frozenset(
     {
@@ -331,6 +331,8 @@ class Rebalancing:
         self._callbacks = callbacks
         self._is_cooperative = is_cooperative
         self._raised: BaseException | None = None
+        self.is_in_callback = False
+        """Whether a function of the caller runs: librdkafka cannot close a consumer within its rebalance."""
         self.arriving: dict[TopicPartition, Offset | None] = {}
         """While `on_assigned` runs: the new partitions, and their start offsets after a `seek`. One that the function
         removes is not read."""
@@ -371,11 +373,14 @@ class Rebalancing:
     def _tell(self, function: OnRebalance | None, partitions: list[TopicPartition]) -> None:
         if function is None:
             return
+        self.is_in_callback = True
         try:
             function(partitions)
         except BaseException as error:  # noqa: BLE001 - librdkafka must not see it; raise_pending raises it
             if self._raised is None:
                 self._raised = error
+        finally:
+            self.is_in_callback = False
 
     def raise_pending(self) -> None:
         """Raise the error of a caller's function, once."""
@@ -414,7 +419,8 @@ class ConsumerHandle(Generic[R]):
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Wire
 
-        self.consumer: Any = Consumer(config, **options)
+        self._make: Callable[[], Any] = partial(Consumer, config, **options)
+        self.consumer: Any = self._make()
         self._wire: Any = Wire
         self._is_cooperative = is_cooperative
         self.inbox: Inbox[R] = Inbox() if inbox is None else inbox
@@ -448,25 +454,17 @@ class ConsumerHandle(Generic[R]):
 
         None is the group's committed offset.
         """
-        if not self._is_cooperative:
-            self.consumer.assign(self.wires_at(starts))
-            return
-        # Once a group assigned by a cooperative protocol, librdkafka refuses assign() (_STATE), also after unsubscribe().
-        if before := self.consumer.assignment():
-            self.consumer.incremental_unassign(before)
-        if starts:
-            self.consumer.incremental_assign(self.wires_at(starts))
+        self.consumer.assign(self.wires_at(starts))
 
-    def await_starts(self, partitions: Iterable[TopicPartition]) -> None:
-        """Wait until librdkafka fetches these partitions, for at most `_STARTS_S`.
+    def end_subscription(self) -> None:
+        """Leave the group, and go on with a new consumer of librdkafka, without an assignment.
 
-        If their assignment ends before, the answer about the start offset of the group may come later, and move the
-        partition away from the offset at which it is assigned next.
+        One that had a group's assignment could refuse the next one (_STATE, after a cooperative protocol), or read it from
+        the start that the group's had: it asks for that again after an outdated answer (rd_kafka_toppar_offset_retry).
         """
-        deadline = time.monotonic() + _STARTS_S
-        for each in partitions:
-            while self.watermarks(each, None)[1] < 0 and time.monotonic() < deadline:
-                time.sleep(_SEEK_PAUSE_S)
+        self.consumer.close()
+        self.inbox.forget_all()
+        self.consumer = self._make()
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""

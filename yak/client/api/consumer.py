@@ -293,7 +293,6 @@ class Consumer:
         ours = self.assignment()
         with explaining("the subscription could not be ended"):
             if self._is_subscribed:
-                self._handle.await_starts(ours)
                 self._handle.consumer.unsubscribe()
             else:
                 self._handle.assign({})
@@ -305,7 +304,7 @@ class Consumer:
 
         A mapping gives the start offsets. Otherwise reading starts at the group's committed offsets, or as
         `auto_offset_reset` says. Names are resolved now: `"latest"` includes records that are sent after this returns.
-        Raises YakError.
+        Raises YakError, and UsageError (`usage`) within a rebalance callback.
         """
         self.reading.require_open()
         partitions = partitions if isinstance(partitions, Mapping) else list(partitions)
@@ -325,16 +324,17 @@ class Consumer:
         return self
 
     def _end_subscription(self) -> None:
-        """Leave the group. A revocation that came later would take the partitions of `assign` away."""
+        if self._handle.rebalancing.is_in_callback:
+            raise bad_argument(
+                "assign() within a rebalance callback",
+                "the group cannot be left before the callback has returned",
+                "consumer.seek(partition, offset) moves where an assigned partition begins",
+            )
+        self.reading.store_given()
         with explaining("the subscription could not be ended"):
-            self._handle.await_starts(self.assignment())
-            self._handle.consumer.unsubscribe()
-        deadline = time.monotonic() + self._timeout_s
-        self.reading.fetch(0.0, 1)  # an assignment may be waiting, which is revoked then
-        while self.assignment() and time.monotonic() < deadline:
-            self.reading.fetch(SLICE_S, 1)
-        self._handle.inbox.forget_all()
+            self._handle.end_subscription()
         self._is_subscribed = False
+        self._handle.rebalancing.raise_pending()
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions, from the group or from `assign`."""

@@ -242,7 +242,7 @@ class Producer:
         return delivery
 
     def __len__(self) -> int:
-        """The number of records that are not settled yet."""
+        """The number of records that are not settled yet, and for a moment of errors that librdkafka reports."""
         return 0 if self._is_closed else len(self._handle)
 
     @property
