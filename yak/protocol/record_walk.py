@@ -20,7 +20,7 @@ from yak.protocol.record_batch import (
     Buffer,
     read_header,
 )
-from yak.protocol.varint import int64, read_zigzag
+from yak.protocol.varint import INT64_MAX, INT64_MIN, int64, read_zigzag
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 _FIRST_BUFFER_BYTES = 64 * 1024
@@ -197,7 +197,9 @@ def walk(header: BatchHeader, records: Buffer, *, with_headers: bool = False) ->
         elif header.base_timestamp == NO_TIMESTAMP:
             timestamp = NO_TIMESTAMP
         else:
-            timestamp = int64(header.base_timestamp + timestamp_delta)
+            timestamp = header.base_timestamp + timestamp_delta
+            if not INT64_MIN <= timestamp <= INT64_MAX:
+                timestamp = int64(timestamp)
         yield WalkedRecord(header.base_offset + offset_delta, timestamp, key, value, headers)
     if position != end:
         raise ProtocolViolation(f"{end - position} bytes after the last record")

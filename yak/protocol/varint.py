@@ -3,6 +3,7 @@
 from yak.errors import ProtocolViolation
 from yak.ports.disk import Buffer
 
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UVARINT_MAX = 2**32 - 1
 """Lengths and counts are 32-bit numbers plus one; five bytes could hold more, which is refused."""
 
@@ -65,6 +66,8 @@ def read_zigzag(data: Buffer, position: int) -> tuple[int, int]:
 
 def int64(value: int) -> int:
     """A sum in 64 bits, as Java's long wraps around: the delta of a record may be any number of a varint."""
+    if INT64_MIN <= value <= INT64_MAX:
+        return value
     return (value + (1 << 63) & (1 << 64) - 1) - (1 << 63)
 
 

@@ -197,6 +197,15 @@ def test_a_topic_creation_while_the_store_is_away_gets_a_retriable_error(rig):
     assert create(rig, "orders").error_code == 0
 
 
+def test_a_topic_that_exists_is_reported_at_once_while_the_store_is_away(rig):
+    create(rig, "orders")
+    rig.node.store_goes_down()
+    rig.run_for(100)
+    began_ms = rig.world.now_ms
+    assert create(rig, "orders").error_code == ErrorCode.topic_already_exists
+    assert rig.world.now_ms - began_ms < 100
+
+
 def test_topics_are_described_page_by_page(rig):
     rig.create_topic("a", partitions=3)
     rig.create_topic("b", partitions=2)
