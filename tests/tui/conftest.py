@@ -1,8 +1,9 @@
-"""A cluster of three brokers for the live tests of the terminal UI: one for each file that asks for it, whole for each test."""
+"""Clusters of three brokers and of one for the live tests of the terminal UI: for each file that asks, whole for each test."""
 
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +67,21 @@ class LiveCluster:
         return httpx.get(f"{address}/health", timeout=10, trust_env=False).json()  # type: ignore[no-any-return]
 
 
-@pytest.fixture(scope="module")
-def running_live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    """The processes."""
-    made = LiveCluster(LocalCluster(str(tmp_path_factory.mktemp("tui"))))
+@contextmanager
+def _running(folder: Path, brokers: int) -> Iterator[LiveCluster]:
+    made = LiveCluster(LocalCluster(str(folder)))
     try:
-        made.local.up(UpSettings(port=0, http_port=0, brokers=3, leaders=3, configs=CONFIGS))
+        made.local.up(UpSettings(port=0, http_port=0, brokers=brokers, leaders=brokers, configs=CONFIGS))
         yield made
     finally:
         made.local.discard()
+
+
+@pytest.fixture(scope="module")
+def running_live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """The processes."""
+    with _running(tmp_path_factory.mktemp("tui"), 3) as made:
+        yield made
 
 
 @pytest.fixture
@@ -88,12 +95,8 @@ def live(running_live: LiveCluster) -> LiveCluster:
 @pytest.fixture(scope="module")
 def lone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """A cluster of one broker, for tests that neither stop it nor look at replicas."""
-    made = LiveCluster(LocalCluster(str(tmp_path_factory.mktemp("tui"))))
-    try:
-        made.local.up(UpSettings(port=0, http_port=0, brokers=1, leaders=1, configs=CONFIGS))
+    with _running(tmp_path_factory.mktemp("tui"), 1) as made:
         yield made
-    finally:
-        made.local.discard()
 
 
 @pytest.fixture(params=["http", "kafka"])

@@ -52,8 +52,8 @@ def run(main):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_a_listener_that_takes_nothing_has_nothing_queued():
-    context = context_of(image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(asked_offset(fields))))
+def first_writes(context, positions, seconds=100):
+    """What a stream writes to a listener that takes four writes and then no more."""
     written = []
 
     async def write(data):
@@ -62,10 +62,16 @@ def test_a_listener_that_takes_nothing_has_nothing_queued():
             await trio.sleep_forever()
 
     async def main():
-        with trio.move_on_after(100):
-            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+        with trio.move_on_after(seconds):
+            await RecordStream(context, positions, "json").run(write)
 
     run(main)
+    return written
+
+
+def test_a_listener_that_takes_nothing_has_nothing_queued():
+    context = context_of(image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(asked_offset(fields))))
+    written = first_writes(context, {TopicPartition("t", 0): 0})
     # one chunk with the listener, one waiting for it, and no more was asked for
     assert len(context.broker_client.asked) == 4
     assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.asked)
@@ -248,19 +254,8 @@ def one_batch(answer):
 
 def test_ids_of_many_partitions_are_written_within_a_bound():
     context = context_of(image_of({"t": [1] * 200}), lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000)))
-    written = []
-
-    async def write(data):
-        written.append(data)
-        if len(written) == 4:
-            await trio.sleep_forever()
-
-    async def main():
-        positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
-        with trio.move_on_after(1):
-            await RecordStream(context, positions, "json").run(write)
-
-    run(main)
+    positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
+    written = first_writes(context, positions, seconds=1)
     assert len(written) == 4
     for data in written[1:]:
         assert 1 < data.count(b"data: ") <= EVENTS_MAX
@@ -275,18 +270,7 @@ def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
         return fetch_answer(batch_at(first["fetch_offset"]), first["partition"])
 
     context = context_of(image_of({"t": [1, 1, 1]}), first_with_records)
-    written = []
-
-    async def write(data):
-        written.append(data)
-        if len(written) == 4:
-            await trio.sleep_forever()
-
-    async def main():
-        with trio.move_on_after(100):
-            await RecordStream(context, {TopicPartition("t", each): 0 for each in range(3)}, "json").run(write)
-
-    run(main)
+    written = first_writes(context, {TopicPartition("t", each): 0 for each in range(3)})
     assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
     assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}
 
