@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Prebuilt
@@ -130,6 +131,9 @@ class Logins:
         """
         self._context, self._rng, self._purgatory = context, rng, purgatory
         self._close, self._secret, self._own_users, self._verifiers = close, secret, own_users, verifiers
+        self._first_of: tuple[Mapping[str, Mapping[str, str]], ...] = ({}, {})
+        """The users of which `_first` has the first ones."""
+        self._first: dict[str, Mapping[str, str]] = {}
         self.delegation_tokens: DelegationTokens | None = None
         """None when they are not enabled."""
 
@@ -370,12 +374,27 @@ class Logins:
         return mechanism, self._credential(mechanism, user)
 
     def _texts_of_any(self, mechanism_name: str = "") -> Mapping[str, str]:
-        """The credentials of the first user by name, with this mechanism: an unknown user is like that one everywhere."""
-        for users in (self._context.image.user_credentials, self._own_users):
-            names = [name for name, texts in users.items() if not mechanism_name or mechanism_name in texts]
-            if names:
-                return users[min(names)]
-        return {}
+        """The credentials of the first user by name, with this mechanism: an unknown user is like that one everywhere.
+
+        They are looked for once after each change of the users: a search in each login of an unknown user would tell it
+        from a known one by its time.
+        """
+        sources = self._context.image.user_credentials, self._own_users
+        if not all(map(is_, sources, self._first_of)):
+            self._first_of, self._first = sources, _first_texts(sources)
+        return self._first.get(mechanism_name, {})
+
+
+def _first_texts(sources: Iterable[Mapping[str, Mapping[str, str]]]) -> dict[str, Mapping[str, str]]:
+    """Mechanism, or the empty name for any -> the credentials of the first user by name that has it."""
+    first: dict[str, Mapping[str, str]] = {}
+    for users in sources:
+        of_source: dict[str, Mapping[str, str]] = {}
+        for name in sorted(users):
+            for mechanism_name in ("", *users[name]):
+                of_source.setdefault(mechanism_name, users[name])
+        first = of_source | first
+    return first
 
 
 _LOGGED_USER_MAX: Final = 100

@@ -1,5 +1,7 @@
 """Logins of users that do not exist cannot be told from wrong passwords, whatever iterations the users have."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.broker.login_client import NAMES, PASSWORD, SALT, Client, make_rig
@@ -41,3 +43,24 @@ def test_plain_password_of_an_unknown_user_takes_as_long_as_that_of_the_others(m
 def test_without_any_user_the_least_iterations_are_used():
     logins = with_users(ITERATIONS).node.broker.logins
     assert logins.password_credential("unknown")[1].iterations == 4096
+
+
+def test_logins_of_unknown_users_search_the_users_once_after_a_change():
+    class Counted(dict):
+        searched = 0
+
+        def __iter__(self):
+            Counted.searched += 1
+            return super().__iter__()
+
+        def items(self):
+            Counted.searched += 1
+            return super().items()
+
+    rig = with_users(ITERATIONS, *MECHANISMS)
+    logins, context = rig.node.broker.logins, rig.node.broker.context
+    for change in (1, 2):
+        context.image = replace(context.image, user_credentials=Counted(context.image.user_credentials))
+        for user in ("unknown", "another", "unknown"):
+            assert logins.password_credential(user)[1].iterations == ITERATIONS
+        assert Counted.searched == change
