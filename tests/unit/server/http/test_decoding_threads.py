@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 import trio
@@ -96,7 +97,9 @@ class Consumer:
 
 
 async def consumed_by_instance(context):
-    instances = SimpleNamespace(follow_pattern=lambda *_: None, matchable=lambda _: None, move=trio.to_thread.run_sync)
+    instances = SimpleNamespace(
+        follow_pattern=lambda *_: None, matchable=AsyncMock(return_value=None), move=trio.to_thread.run_sync
+    )
     made = SimpleNamespace(consumer=Consumer(), settings=Settings(data_format="json"), is_gone=False)
     request = SimpleNamespace(receive=trio.sleep_forever)
     await records.read(context, instances, made, request, 1.0, 1 << 20)

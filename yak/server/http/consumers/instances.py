@@ -78,6 +78,8 @@ TEND_SECONDS: Final = 1.0
 _CLOSE_SECONDS_MAX: Final = 5.0
 _LOOKS_MAX: Final = 8
 """Read-only calls at once, over all instances: further ones wait only for each other."""
+_TOPICS_A_SLICE: Final = 500
+"""Topics whose ACLs are read before the loop serves others: 1 or 2 ms."""
 Source: TypeAlias = Literal["nothing", "topics", "pattern", "partitions"]
 _Key: TypeAlias = tuple[str, str]
 _T = TypeVar("_T")
@@ -326,7 +328,7 @@ class Instances:
                 instance.turn.acquire_nowait()
                 idle.append(instance)
         try:
-            matchable = [self.matchable(each) for each in idle]
+            matchable = [await self.matchable(each) for each in idle]
             await trio.to_thread.run_sync(self._tend_these, idle, matchable, limiter=self._threads)
         finally:
             for instance in idle:
@@ -339,8 +341,10 @@ class Instances:
                 self.follow_pattern(instance, found)
             instance.consumer.tend()
 
-    def matchable(self, instance: Instance) -> Matchable | None:
-        """The topics for `follow_pattern`; None when the pattern was applied to them. For the event loop: it reads ACLs."""
+    async def matchable(self, instance: Instance) -> Matchable | None:
+        """The topics for `follow_pattern`; None when the pattern was applied to them. For the event loop, in slices: it reads
+        ACLs, for each topic.
+        """
         topics = self._context.broker.image.topics
         if instance.pattern is None or instance.topics_seen is topics:
             return None
@@ -348,7 +352,12 @@ class Instances:
         key = (owner.principal, owner.host) if self._context.broker.authorization.is_active else None
         found = self._matchable.get(key)
         if found is None or found.topics is not topics:
-            names = [name for name in topics if not is_internal(name) and self._may_read(owner, name)]
+            names: list[str] = []
+            for count, name in enumerate(topics, 1):
+                if not is_internal(name) and self._may_read(owner, name):
+                    names.append(name)
+                if count % _TOPICS_A_SLICE == 0:
+                    await trio.lowlevel.checkpoint()
             self._matchable = {each: held for each, held in self._matchable.items() if held.topics is topics}
             found = self._matchable[key] = Matchable(topics, names)
         return found

@@ -41,7 +41,7 @@ async def read(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.watch)
         try:
-            how = (instances.matchable(instance), wait_s, bytes_max)
+            how = (await instances.matchable(instance), wait_s, bytes_max)
             taken = await instances.move(_read_in_thread, instances, instance, *how)
             body, given, kept = await _rendered(context, instance, taken)
         except Problem as problem:  # kept out of the nursery, which would wrap it

@@ -122,7 +122,7 @@ async def subscribe(context: Context, request: Request, _media_type: str) -> Res
         instance.pattern, instance.topics_seen = wanted.pattern, None
         if wanted.pattern is not None:
             instance.source = "pattern"
-            await instances.move(instances.follow_pattern, instance, instances.matchable(instance))
+            await instances.move(instances.follow_pattern, instance, await instances.matchable(instance))
         else:
             await instances.move(instance.consumer.subscribe, wanted.topics)
             instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
