@@ -201,7 +201,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
     redis = raw["redis"]
     return ClusterState(
         data_dir=str(raw["data_dir"]),
-        redis=RedisState(str(redis["url"]), _process(redis["process"]), bool(redis["is_ours"])),
+        redis=RedisState(str(redis["url"]), _process(redis["process"]), _is_our_server(redis)),
         cluster_id=None if raw["cluster_id"] is None else str(raw["cluster_id"]),
         ephemeral=bool(raw["ephemeral"]),
         brokers=[
@@ -240,6 +240,11 @@ def _exposed(raw: dict[str, Any]) -> Exposed:
         bool(raw.get("tls", False)),
         None if users_file is None else str(users_file),
     )
+
+
+def _is_our_server(redis: dict[str, Any]) -> bool:
+    """Whether the cluster started the server; data directories of 2026-11-21 and before have its TCP port instead."""
+    return bool(redis["is_ours"]) if "is_ours" in redis else redis["port"] is not None
 
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:
