@@ -18,7 +18,7 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
@@ -367,11 +367,25 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         reading: FetchRead[ConsumerItem] = FetchRead()
         items, first = self._in_turn()
         for start in range(0, len(items), SLICE_ELEMENTS):
-            self._read_some(reading, items[start : start + SLICE_ELEMENTS])
+            some = items[start : start + SLICE_ELEMENTS]
+            self._attach(some)
+            self._read_some(reading, some)
             yield
         if first:
             reading.rotate(first)
         return reading
+
+    def _attach(self, items: Iterable[ConsumerItem]) -> None:
+        """Let the partitions mark these items of the session from now on: one may be a new object since it began."""
+        if self._session is not None:
+            for item in items:
+                self._fetches.sessions.attach(self._session, item)
+
+    def reply(self, reading: FetchRead[ConsumerItem]) -> Outcome:
+        """The answer, or a job first, during which the partitions may change."""
+        if reading.pending:
+            self._attach(self._candidates())
+        return super().reply(reading)
 
     def _candidates(self) -> list[ConsumerItem]:
         return list(self._session.dirty) if self._is_incremental and self._session is not None else self._items
@@ -379,6 +393,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
     def _in_turn(self) -> tuple[list[ConsumerItem], int]:
         """The partitions in the order in which they are read, and the index of the first one."""
         items, connection = self._candidates(), self.call.connection
+        if self._session is not None:
+            self._session.marked_since_read.clear()
         connection.fetch_rotation += 1
         first = ((connection.fetch_rotation * _GOLDEN) & _MASK) * len(items) >> 32
         return (items[first:] + items[:first] if first else items), first
@@ -614,9 +630,10 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             if must_repeat:
                 session.mark_dirty(item)
             elif item.fetch_offset >= (answer.last_stable_offset if self._is_read_committed else answer.high_watermark):
-                # only the partition marks the item from now on; it may be a new object since the session began
+                # only the partition marks the item from now on
                 self._fetches.sessions.attach(session, item)
-                session.dirty.pop(item, None)
+                if item not in session.marked_since_read:
+                    session.dirty.pop(item, None)
             if is_changed or not self._is_incremental:
                 changed.append((item, answer))
         return changed
@@ -662,8 +679,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if session is None:
             session = self._session = sessions.delay(self.call.connection, self._items)
         elif self._is_incremental:
-            for item in session.dirty:
-                sessions.attach(session, item)
+            self._attach(session.dirty)
         session.delayed_fetch = self
         self._bytes_seen = reading.bytes_count
         for partition in self._fetches.purgatory.advanced:

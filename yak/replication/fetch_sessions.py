@@ -208,7 +208,7 @@ class FetchSession(Generic[Item]):
 class ConsumerSession(FetchSession[ConsumerItem]):
     """The partitions of one consumer. Its id is 0 while a fetch without a session waits."""
 
-    __slots__ = ("last_used_ms", "uses_topic_ids")
+    __slots__ = ("last_used_ms", "marked_since_read", "uses_topic_ids")
 
     delayed_fetch: WaitingConsumerFetch | None
 
@@ -216,10 +216,12 @@ class ConsumerSession(FetchSession[ConsumerItem]):
         super().__init__(session_id, connection)
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
+        self.marked_since_read: dict[ConsumerItem, None] = {}
+        """What its last fetch read may be older than these: a job, or other slices, lie between a read and its answer."""
 
     def mark_dirty(self, item: ConsumerItem) -> None:
         """The item may have something new."""
-        self.dirty[item] = None
+        self.dirty[item] = self.marked_since_read[item] = None
 
 
 class FollowerSession(FetchSession[FollowerItem]):
@@ -422,6 +424,7 @@ class ConsumerSessions:
             if item_gone is not None:
                 self.partitions_count -= 1
                 session.dirty.pop(item_gone, None)
+                session.marked_since_read.pop(item_gone, None)
                 self._detach(session, item_gone)
 
     def throttled(self, session: ConsumerSession | None, *, keep: bool) -> int:

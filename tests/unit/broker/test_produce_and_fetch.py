@@ -3,10 +3,12 @@
 import datetime as dt
 import errno
 import struct
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
@@ -306,9 +308,15 @@ def test_flush_every_message_holds_the_ack_and_the_high_watermark_until_the_devi
 
 
 def test_cold_bytes_come_from_the_device(rig):
-    rig.produce("orders", [b"a", b"b"])
+    rig.produce("orders", [b"a"])
+    rig.produce("orders", [b"b"])  # memory has the newest batch
     rig.node.disk.cached_bytes = 0
-    assert values_of(rig.fetch("orders", 0)) == [b"a", b"b"]
+    rig.node.jobs.delays_us = {"read": 50_000}
+    waiting = rig.begin(1, 12, **fetch_fields("orders", 0))
+    rig.run_for(40)
+    assert not waiting.is_done
+    rig.run_for(40)
+    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"a", b"b"]
 
 
 def test_append_that_fails_in_one_of_two_directories_takes_that_one_offline_only():
@@ -405,3 +413,60 @@ def test_a_batch_that_is_refused_keeps_its_error_when_another_one_of_the_request
     assert refused.error_code == ErrorCode.invalid_record
     assert refused.record_errors
     assert late.error_code == ErrorCode.request_timed_out
+
+
+def session_fields(positions: dict[int, int], *, session_id: int = 0, epoch: int = 0) -> dict[str, Any]:
+    """A fetch of "orders" from these positions, in a session."""
+    fields = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": epoch}
+    (partition,) = fields["topics"][0]["partitions"]
+    fields["topics"][0]["partitions"] = [
+        {**partition, "partition": index, "fetch_offset": offset} for index, offset in positions.items()
+    ]
+    return fields
+
+
+def values_by_partition(answer: Any) -> dict[int, list[bytes]]:
+    return {each.partition_index: values_of(each) for topic in answer.responses for each in topic.partitions}
+
+
+def test_a_record_that_comes_while_a_session_waits_for_the_device_is_in_its_next_fetch():
+    rig = Rig()
+    rig.create_topic("orders", partitions=2)
+    reader = rig.new_client()
+    rig.produce("orders", [b"cold"], partition=1)
+    rig.produce("orders", [b"newest"], partition=1)
+    rig.node.disk.cached_bytes = 0
+    rig.node.jobs.delays_us = {"read": 50_000}
+    waiting = rig.begin(1, 12, client=reader, **session_fields({0: 0, 1: 0}))
+    rig.run_for(10)
+    rig.produce("orders", [b"meanwhile"], partition=0)
+    assert not waiting.is_done
+    rig.run_for(100)
+    assert values_by_partition(waiting.answer) == {0: [], 1: [b"cold", b"newest"]}
+    fields = session_fields({1: 2}, session_id=waiting.answer.session_id, epoch=1)
+    assert values_by_partition(rig.ask(1, 12, client=reader, **fields)) == {0: [b"meanwhile"]}
+
+
+def test_a_record_that_comes_between_two_slices_of_a_fetch_is_in_the_next_fetch_of_its_session(monkeypatch):
+    monkeypatch.setattr("yak.broker.broker.LARGE_REQUEST_ELEMENTS", 12)
+    monkeypatch.setattr("yak.broker.fetches.SLICE_ELEMENTS", 1)
+    rig = Rig()
+    rig.create_topic("orders", partitions=20)
+    reader, positions = rig.new_client(), dict.fromkeys(range(20), 0)
+    broker = rig.node.broker
+    read_some, seen = ConsumerFetch._read_some, []
+
+    def read_then_produce(fetch: ConsumerFetch, reading: Any, items: list[Any]) -> None:
+        read_some(fetch, reading, items)
+        seen.extend(item.index for item in items)
+        if len(seen) == 1:
+            # the records of a request that is served before the next slice
+            rig.begin(0, 9, **produce_fields("orders", record_batch([b"between"], rig.world.now_ms), partition=seen[0]))
+
+    monkeypatch.setattr(ConsumerFetch, "_read_some", read_then_produce)
+    opened = rig.ask(1, 12, client=reader, **session_fields(positions))
+    rig.run_for(50)
+    assert broker.partitions["orders", seen[0]].high_watermark == 1
+    fields = session_fields({}, session_id=opened.session_id, epoch=1)
+    found = values_by_partition(opened) | values_by_partition(rig.ask(1, 12, client=reader, **fields))
+    assert found[seen[0]] == [b"between"]
