@@ -20,8 +20,7 @@ from yak.storage.segment import Segment
 from yak.storage.transaction_filter import TransactionFilter
 from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.shard import TransactionShard
-from yak.transactions.states import PREPARE_COMMIT, PREPARED
-from yak.transactions.transaction import Transaction
+from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
 
 
 def _ignore_open_transactions(swaps: Swaps) -> None:
