@@ -10,8 +10,8 @@ from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.errors import ErrorCode
 from yak.groups.group import Group
 from yak.groups.shard import Shard
+from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
-from yak.partitions.transactional_appends import TransactionalAppends
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
