@@ -227,7 +227,6 @@ UI_MESSAGE_BYTES_MAX: Final = 4 * MIB
 STORE_CALL_PARTITIONS_MAX: Final = 200
 """Partitions in a call of the metadata store: a script blocks the store while it runs, and this many take about 2 ms."""
 
-
 assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX
 assert UNSENT_REPLY_BYTES_MAX < FETCH_BYTES_MAX, "one answer may always be sent; the bound stops the next"
