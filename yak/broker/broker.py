@@ -63,8 +63,7 @@ from yak.limits import (
     UNSENT_REPLY_BYTES_MAX,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.leader_appends import LeaderAppends
-from yak.partitions.leadership import Leadership
+from yak.partitions.leader_appends import LeaderAppends, Leadership, TransactionalAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
 from yak.partitions.log_moves import LogMoves
@@ -75,7 +74,6 @@ from yak.partitions.offline_replicas import OfflineReplicas
 from yak.partitions.record_deletions import RecordDeletions
 from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transaction_markers import TransactionMarkers
-from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Part
 from yak.ports.metadata_store import MetadataStore, TailedRecord
 from yak.protocol.codec import decode_request, encode_response, read_request_header
@@ -155,8 +153,9 @@ class Broker:
             self.context, self.coordinator_partitions, self.producer_ids, self.marker_sender
         )
         self.verification = Verification(self.context, self.peers, self.node_id, self.transaction_coordinator)
-        self.leader_appends.transactional = TransactionalAppends(self.context, self.verification)
-        self.transaction_markers.listeners.append(self.leader_appends.transactional.on_marker)
+        self.leader_appends.transactional = TransactionalAppends(
+            self.context, self.verification.verify, self.leader_appends
+        )
         self._listeners = self._partition_listeners()
         self.apis = parts.apis
         self._api_handlers = parts.apis.handlers
@@ -564,9 +563,7 @@ class Broker:
     @property
     def held_bytes(self) -> int:
         """Bytes of copied requests and of answers that wait for earlier ones, which the shell counts as memory."""
-        appends = self.leader_appends
-        in_requests = appends.held_bytes + appends.transactional.held_bytes + self.large_requests.held_bytes
-        return in_requests + self._held_answers.held_bytes
+        return self.leader_appends.held_bytes + self.large_requests.held_bytes + self._held_answers.held_bytes
 
     @property
     def image(self) -> Image:

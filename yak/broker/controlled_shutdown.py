@@ -9,7 +9,7 @@ from yak.core import events
 from yak.core.context import Context
 from yak.ids import TopicPartition
 from yak.lifecycle.metadata import Metadata
-from yak.partitions.leadership import Leadership
+from yak.partitions.leader_appends import Leadership
 from yak.partitions.store_outage import StoreOutage
 from yak.replication.partition import Partition
 from yak.storage.log_store import LogStore

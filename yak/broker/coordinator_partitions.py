@@ -9,8 +9,7 @@ from yak.coordination.runtime import KeyedRecord, Producer, Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
-from yak.partitions.leader_appends import LeaderAppends
-from yak.partitions.leadership import Leadership
+from yak.partitions.leader_appends import LeaderAppends, Leadership
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.replication.damaged_replicas import DamagedReplicas

@@ -4,7 +4,7 @@
     counters.topics["orders"].messages_in        # of a topic, while this broker has a replica of it
     counters.total().bytes_out                   # of all topics, deleted ones included: never decreases
     counters.errors[ApiKey, code]                # error codes answered
-    counters.elections                           # by this broker as the controller (`yak.cluster.leader_elections`)
+    counters.elections                           # by this broker as the controller (`yak.cluster.controller`)
 
 They only grow, so a rate is the difference of two readings divided by the time between them. Read them between turns, and
 change nothing.
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from yak.cluster.leader_elections import ElectionCounts
+from yak.cluster.election_counts import ElectionCounts
 from yak.replication.partition import Partition
 from yak.replication.traffic import Traffic
 

@@ -13,9 +13,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from yak.broker.call import Call, DelayedOperation, Outcome
-from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.limits import STORE_CALL_PARTITIONS_MAX
 from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
             if item is not None:
                 items[topic_partition] = item
         rest = iter(items.items())
-        while batch := dict(islice(rest, MAX_PARTITIONS_PER_CALL)):
+        while batch := dict(islice(rest, STORE_CALL_PARTITIONS_MAX)):
             request = StoreRequest(self._script, {"partitions": list(batch.values())})
             self._send(list(batch), (request,), partial(self._take, attempt))
 

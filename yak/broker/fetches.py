@@ -35,7 +35,7 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
-from yak.partitions.leadership import Leadership
+from yak.partitions.leader_appends import Leadership
 from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
 from yak.protocol.hot import (

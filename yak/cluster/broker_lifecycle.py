@@ -22,11 +22,11 @@ from yak.cluster import refusals
 from yak.cluster.changes import Changes
 from yak.cluster.controller import ANSWER_AFTER_MS, Controller
 from yak.cluster.controller_election import ControllerElection
+from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.cluster.image import Image
-from yak.cluster.leader_elections import ElectionCounts
 from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.registration import Identity, Registration
@@ -280,7 +280,7 @@ class BrokerLifecycle:
     def on_image(self, image: Image, now_ms: int, *, has_leaderless: bool = False) -> list[Output]:
         """Use the new image, with the admitted records applied. `has_leaderless`: some partitions in them have no live leader."""
         if has_leaderless:
-            self._controller.check_elections()
+            self._controller.elections.check_again()
         if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:
             # The new controller does not know yet that this broker is alive.
             self.heartbeats.hasten(now_ms + ANSWER_AFTER_MS)
@@ -531,7 +531,11 @@ class BrokerLifecycle:
         if self.state is LifecycleState.ACTIVE:
             if not is_in and not self._is_leaving:
                 self._move(LifecycleState.CATCHING_UP, "waiting for the controller to unfence this broker")
-        elif is_in and self._election.is_settled and (self._controller.is_settled() or not self._controller.is_active):
+        elif (
+            is_in
+            and self._election.is_settled
+            and (self._controller.elections.is_settled() or not self._controller.is_active)
+        ):
             self._move(LifecycleState.ACTIVE)
             if self.is_ready:
                 self._session.say("info", "metadata-caught-up", metadata_offset=self._session.image.offset)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.hash_chain import HashChainTail
-from yak.cluster.restore_offer import Offer, pack
+from yak.cluster.restore import Offer, pack
 from yak.cluster.store_session import StoreSession
 from yak.ports.metadata_store import StoreOutcome, TailedRecord
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
-from yak.cluster.leader_elections import MAX_PARTITIONS_PER_CALL
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import count_machines, place, shared_machine
 from yak.cluster.records import ACL, QUOTA, TOKEN, USER, BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
-from yak.limits import PARTITIONS_PER_TOPIC_MAX
+from yak.limits import PARTITIONS_PER_TOPIC_MAX, STORE_CALL_PARTITIONS_MAX
 from yak.ports.metadata_store import StoreRequest
 from yak.protocol.topic_names import refuse_collision, validate_topic_name
 
@@ -330,7 +329,9 @@ def _slices(
     items: list[dict[str, object]] = [
         {"partition": number, "replicas": format_nodes(replicas)} for number, replicas in assignments
     ]
-    slices = [items[start : start + MAX_PARTITIONS_PER_CALL] for start in range(0, len(items), MAX_PARTITIONS_PER_CALL)]
+    slices = [
+        items[start : start + STORE_CALL_PARTITIONS_MAX] for start in range(0, len(items), STORE_CALL_PARTITIONS_MAX)
+    ]
     tail = {name: head[name] for name in ("topic_id", "total", "growth_id") if name in head}
     return (
         StoreRequest(script, head | {"partitions": slices[0]}),

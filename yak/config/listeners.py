@@ -138,13 +138,11 @@ def parse_protocol_map(text: str | None, controllers: Sequence[str] = ()) -> dic
     return found
 
 
-def parse_listeners(
-    text: str, protocols: Mapping[str, SecurityProtocol], config: str = "listeners"
-) -> tuple[Listener, ...]:
+def parse_listeners(text: str, protocols: Mapping[str, SecurityProtocol]) -> tuple[Listener, ...]:
     """Parse `NAME://host:port,...` with different names and ports. Raises UsageError (`bad-listeners`)."""
-    found = _parse(text, protocols, config)
+    found = _parse(text, protocols, "listeners")
     if not found:
-        raise bad_listeners(f"{config} is empty", "a broker needs at least one listener")
+        raise bad_listeners("listeners is empty", "a broker needs at least one listener")
     by_port: dict[int, list[Listener]] = {}
     for each in found:
         if each.port:
@@ -152,7 +150,7 @@ def parse_listeners(
     for port, same in by_port.items():
         if len(same) > 1 and sorted(map(_ip_version, same)) != [_IPV4, _IPV6]:
             raise bad_listeners(
-                f"{config}={text} cannot be used",
+                f"listeners={text} cannot be used",
                 f"each listener must have a different port, and {' and '.join(each.name for each in same)} have {port}",
             )
     return found

@@ -15,9 +15,8 @@ from yak.coordination.runtime import Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.group import ClassicGroup
+from yak.groups.classic.group import ClassicGroup, Join
 from yak.groups.classic.records import StoredGroup, group_record
-from yak.groups.consumer.classic_members import ClassicJoin
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.records import decode
@@ -114,13 +113,15 @@ class ConsumerGroups:
             coordinated.shard.drop_if_void(group)
         return decision.answer
 
-    def join_classic(
-        self, coordinated: GroupsPartition, group: Group, request: ClassicJoin, then: Then
-    ) -> dict[str, Any]:
+    def join_classic(self, coordinated: GroupsPartition, group: Group, request: Join, then: Then) -> dict[str, Any]:
         """Answer a JoinGroup to a consumer group; `then` as for `heartbeat`. Raises PeerError."""
         assert group.consumer is not None
         decision = group.consumer.join_classic(
-            request, now_ms=self._context.clock.now_ms, topics=self.topics, settings=self.settings(group.group_id)
+            request,
+            self._coordinator.new_member_id(request.instance_id or request.client_id),
+            now_ms=self._context.clock.now_ms,
+            topics=self.topics,
+            settings=self.settings(group.group_id),
         )
         self._carry_out(coordinated, group, group.consumer, decision, then)
         return decision.answer

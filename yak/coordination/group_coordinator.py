@@ -16,9 +16,8 @@ from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartiti
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.group import ClassicGroup, ClassicSettings
+from yak.groups.classic.group import ClassicGroup, ClassicSettings, ClassicState
 from yak.groups.classic.records import group_record
-from yak.groups.classic.states import ClassicState
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.group import Group
 from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record

@@ -22,10 +22,12 @@ from yak.replication.partition import Partition
 from yak.transactions.marker_sender import MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
 from yak.transactions.shard import Addition, TransactionalId, TransactionShard
-from yak.transactions.states import ONGOING, PREPARE_COMMIT, PREPARED
 from yak.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARED,
     ProducerIdAndEpoch,
     ProducerIdNeededError,
     Transaction,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic import checks
-from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup
+from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicState
 from yak.groups.classic.records import group_key
-from yak.groups.classic.states import ClassicState
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.offsets import NO_EXPIRY, Committed, Offsets, offset_record
 from yak.groups.record import Record
@@ -76,7 +74,7 @@ class Group:
         """Whether a member consumes the topic, which protects its offsets from deletion."""
         if self.consumer is not None:
             return self.consumer.is_subscribed_to(topic)
-        return checks.is_subscribed(self.members, topic)
+        return self.members.is_subscribed(topic)
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, api_version: int, now_ms: int
@@ -87,7 +85,7 @@ class Group:
                 member_id, instance_id, generation, is_transactional=False, api_version=api_version
             )
         else:
-            checks.check_commit(self.members, member_id, instance_id, generation, now_ms)
+            self.members.check_commit(member_id, instance_id, generation, now_ms)
 
     def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """Raise PeerError unless a producer may commit offsets in a transaction for this member.
@@ -95,7 +93,7 @@ class Group:
         Producers do not know STALE_MEMBER_EPOCH (OffsetMetadataManager.validateTransactionalOffsetCommit).
         """
         if self.consumer is None:
-            checks.check_transactional_commit(self.members, member_id, instance_id, generation)
+            self.members.check_transactional_commit(member_id, instance_id, generation)
             return
         try:
             self.consumer.check_commit(member_id, instance_id, generation, is_transactional=True, api_version=0)
@@ -117,7 +115,7 @@ class Group:
     def check_deletion_of_offsets(self) -> None:
         """Raise NON_EMPTY_GROUP when the group has classic members that are not consumers."""
         if self.consumer is None:
-            checks.check_deletion_of_offsets(self.members)
+            self.members.check_deletion_of_offsets()
 
     def keeps_offsets(self, topic: str) -> bool:
         """Whether no offset of the topic expires, since members consume it or may (KIP-211; ClassicGroup and
@@ -127,7 +125,7 @@ class Group:
         members = self.members
         if members.protocol_type is None or members.state is ClassicState.EMPTY:
             return False
-        return members.state is not ClassicState.STABLE or checks.is_subscribed(members, topic)
+        return members.state is not ClassicState.STABLE or members.is_subscribed(topic)
 
     def is_expired(self, committed: Committed, now_ms: int, retention_ms: int) -> bool:
         """Whether a committed offset has expired, of a topic whose offsets the group does not keep."""

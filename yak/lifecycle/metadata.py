@@ -9,8 +9,8 @@ from typing import Any
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import OnChanged
+from yak.cluster.controller import has_leader
 from yak.cluster.image import Delta
-from yak.cluster.leader_elections import has_leader
 from yak.cluster.payload import BadRecord
 from yak.core import events
 from yak.core.context import Context

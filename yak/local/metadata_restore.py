@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.cluster.payload import BadRecord
-from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
-from yak.cluster.restore_offer import unpack
+from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore, unpack
 from yak.errors import YakError
 from yak.local.metadata_log import RedisSource
 from yak.metadata_store.seeding import offers_digest

@@ -1,8 +1,7 @@
-"""Scripts of the metadata store: the cluster, its brokers, producer ids, trimming."""
+"""Scripts of the metadata store: the cluster, its brokers, producer ids."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,8 @@ from yak.metadata_store.checks import (
     Value,
     change_broker,
     check_broker,
-    check_controller,
-    may_fence_fast,
-    target_broker,
 )
-from yak.metadata_store.lease import note_acted
 from yak.metadata_store.migration import check_not_frozen
-from yak.ports.metadata_store import TailedRecord
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
@@ -131,31 +125,6 @@ def _lost_something(a: Mapping[str, Any], old: dict[str, Any]) -> bool:
     return bool(missing) or a.get("last_epoch", 0) < old["acted_epoch"]
 
 
-def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Make a FENCED broker ACTIVE, once it has its own registration on disk."""
-    check_controller(state, a)
-    broker = target_broker(state, a)
-    if a["target_id"] != a["node_id"] and broker["persisted"] < broker["broker_epoch"]:
-        raise Refused("NOT_CAUGHT_UP")
-    if broker["state"] == "FENCED":
-        change_broker(state, a["target_id"], "ACTIVE", now_ms)
-    note_acted(broker)
-    return {}
-
-
-def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Fence a broker without heartbeats. On mere suspicion (`fast`) the number of recent fencings is limited."""
-    check_controller(state, a)
-    broker = target_broker(state, a)
-    if broker["state"] in ("ACTIVE", "STOPPING"):
-        if a.get("fast"):
-            if not may_fence_fast(state, a["target_id"], now_ms):
-                raise Refused("TOO_MANY_FENCED")
-            broker["fast_fenced_ms"] = now_ms
-        change_broker(state, a["target_id"], "FENCED", now_ms)
-    return {}
-
-
 def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """A broker begins or ends its controlled shutdown (STOPPING, CLOSED)."""
     broker = check_broker(state, a)
@@ -195,20 +164,3 @@ def alloc_pid(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     block = {"first": first, "next": first + PRODUCER_ID_BLOCK}
     state.append("ProducerIds", block | {"node_id": a["node_id"], "broker_epoch": a["broker_epoch"]}, now_ms)
     return block
-
-
-def trim(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Keep a snapshot, and drop records that every broker except CLOSED ones has on disk."""
-    check_controller(state, a)
-    entry = state.entry(a["snapshot_offset"])
-    if entry is None or entry.chain_hash != a["snapshot_hash"]:
-        raise Refused("BAD_REQUEST", message="the snapshot is not of this history")
-    upto = a["snapshot_offset"] - a["keep"]
-    upto = min([upto, *(b["persisted"] for b in state.brokers.values() if b["state"] != "CLOSED")])
-    first = state.log[0].offset
-    state.snapshot = TailedRecord(
-        a["snapshot_offset"], a["snapshot_hash"], "Snapshot", now_ms, json.loads(a["snapshot"])
-    )
-    trimmed = max(0, upto - first)
-    del state.log[:trimmed]
-    return {"trimmed": trimmed}

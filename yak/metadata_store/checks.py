@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
+from yak.limits import STORE_CALL_PARTITIONS_MAX
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
 
-MAX_PARTITIONS = 200
 MIN_ISR = "min.insync.replicas"
-FAST_FENCES_WINDOW_MS = 10_000
 Value = dict[str, Any]
 
 
@@ -42,7 +41,7 @@ def check_controller(state: StoreState, a: Mapping[str, Any]) -> None:
 
 def check_size(a: Mapping[str, Any]) -> None:
     """Refuses a call with no partitions, or with more than one script run should handle."""
-    if not 0 < len(a["partitions"]) <= MAX_PARTITIONS:
+    if not 0 < len(a["partitions"]) <= STORE_CALL_PARTITIONS_MAX:
         raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
 
 
@@ -59,18 +58,6 @@ def change_broker(state: StoreState, node_id: int, new: str, now_ms: int) -> Non
     broker = state.brokers[node_id]
     broker["state"] = new
     state.append("BrokerChange", {"node_id": node_id, "broker_epoch": broker["broker_epoch"], "state": new}, now_ms)
-
-
-def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
-    """Whether one more broker may be fenced on suspicion: never more than half of all within ten seconds."""
-    registered = {node_id: broker for node_id, broker in state.brokers.items() if broker["state"] != "CLOSED"}
-    lately = sum(
-        node_id != target_id
-        and broker["fast_fenced_ms"] > 0
-        and now_ms - broker["fast_fenced_ms"] < FAST_FENCES_WINDOW_MS
-        for node_id, broker in registered.items()
-    )
-    return len(registered) == 1 or (lately + 1) * 2 <= len(registered)
 
 
 def is_current(state: StoreState, member: IsrMember, *states: str) -> bool:
@@ -124,5 +111,5 @@ def change_of(topic_id: str, partition: Mapping[str, Any], *, unclean: bool = Fa
 
 def append_changes(state: StoreState, changes: list[dict[str, Any]], now_ms: int) -> None:
     """Append PartitionChange records for these changes, if any, of a bounded size each."""
-    for start in range(0, len(changes), MAX_PARTITIONS):
-        state.append("PartitionChange", {"changes": changes[start : start + MAX_PARTITIONS]}, now_ms)
+    for start in range(0, len(changes), STORE_CALL_PARTITIONS_MAX):
+        state.append("PartitionChange", {"changes": changes[start : start + STORE_CALL_PARTITIONS_MAX]}, now_ms)

@@ -1,4 +1,5 @@
-"""Scripts of the metadata store: the ISR changes as a leader proposes, or a replica that has no usable log leaves it."""
+"""Scripts of the metadata store: the ISR changes as a leader proposes, or a replica that has no usable log leaves it;
+leaders report high watermarks."""
 
 from __future__ import annotations
 
@@ -163,3 +164,18 @@ def _is_last(
 
 def _without(members: tuple[IsrMember, ...], node_id: int) -> tuple[IsrMember, ...]:
     return tuple(member for member in members if member.node_id != node_id)
+
+
+def report_hw(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
+    """Store high watermarks, which never fall, and the replicas' log ends; reports of older epochs are ignored."""
+    check_broker(state, a)
+    for topic_id, number, leader_epoch, high_watermark, log_end_offsets in a["partitions"]:
+        where = (topic_id, number)
+        if topic_id not in state.topics:
+            continue
+        epoch, held = state.high_watermarks.get(where, (0, 0))
+        if leader_epoch >= epoch and high_watermark >= held:
+            state.high_watermarks[where] = (leader_epoch, high_watermark)
+        if leader_epoch >= state.log_end_offsets.get(where, (0, {}))[0]:
+            state.log_end_offsets[where] = (leader_epoch, dict(log_end_offsets))
+    return {}

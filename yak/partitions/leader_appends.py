@@ -1,9 +1,13 @@
-"""The leader's appends: producers' sequences, the write, and the conditions of the acknowledgement.
+"""The leader's appends: what fences each, producers' sequences, the write, and the conditions of the acknowledgement.
 
 `LeaderAppends.append` takes a batch of a client (Kafka's ReplicaManager.appendRecords), `append_own_batch` one of a
-coordinator. Both pass `Leadership.check_append` and end in `append_to_leader_log`. A batch to recompress, or with many
-keys to check, needs a job first; the later batches of its partition queue behind it (`PendingAppends`), so that order
-and producer sequences hold. All batches of a partition queue while its log is handed over to another log directory.
+coordinator. Both pass `Leadership.check_append`, which has every fence except those of the batch's producer, and end in
+`append_to_leader_log`. `yak.storage.producer_state` checks the producer's epoch and sequence.
+
+A batch to recompress, or with many keys to check, needs a job first; the later batches of its partition queue behind it
+(`PendingAppends`), so that order and producer sequences hold. All batches of a partition queue while its log is handed
+over to another log directory. A transaction's first batch waits for its verification (`TransactionalAppends`). A batch
+that waited passes the fences again.
 """
 
 from __future__ import annotations
@@ -11,14 +15,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from yak.config.log_config import NEVER
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.fail_stop import changes_state
-from yak.ids import ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
     check_batch,
     check_keys,
@@ -26,13 +30,12 @@ from yak.partitions.batch_validation import (
     has_keys,
     needs_recompression,
     recompress,
+    record_errors_of,
     wanted_codec,
 )
 from yak.partitions.flusher import Flusher
-from yak.partitions.leadership import ACKS_ALL, Leadership
-from yak.partitions.pending_append import PendingAppend
-from yak.partitions.transactional_appends import TransactionalAppends
 from yak.ports.disk import Disk
+from yak.protocol.hot import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -43,11 +46,17 @@ from yak.protocol.record_batch import (
     read_header,
     with_append_time,
 )
-from yak.replication.log_append_info import LogAppendInfo
+from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
 from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.log import Log
 from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
+
+ACKS_ALL: Final = -1
+PRODUCE_ADDS_PARTITIONS: Final = 12
+"""The first version of Produce whose client leaves AddPartitionsToTxn to the leader (protocol 2)."""
+Verify: TypeAlias = Callable[[TopicPartition, str, tuple[ProducerId, int], int, Callable[[ErrorCode], None]], None]
+"""Asks the transaction coordinator (`yak.transactions.verification.Verification.verify`)."""
 
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,
@@ -55,6 +64,93 @@ _SEQUENCE_ERRORS = (
     ErrorCode.unknown_producer_id,
     ErrorCode.not_enough_replicas,
 )
+
+
+class Leadership:
+    """The partitions that this broker has and leads."""
+
+    def __init__(
+        self,
+        context: Context,
+        partitions: Mapping[TopicPartition, Partition],
+        is_isolated: Callable[[Partition], bool],
+    ) -> None:
+        self._context, self._partitions, self._is_isolated = context, partitions, is_isolated
+        self.is_stopping = False
+        """This broker leads no partition any more: it is in controlled shutdown, and others take over."""
+
+    def stop(self) -> None:
+        """Lead no partition any more, and refuse the batches that wait."""
+        self.is_stopping = True
+        for partition in self._partitions.values():
+            if partition.pending_appends is not None:
+                partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
+
+    def replica_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker has a replica of it, as leader or follower.
+
+        Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER without a replica
+        here, KAFKA_STORAGE_ERROR when its log is offline (Kafka's ReplicaManager.getPartitionOrError).
+        """
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            topic = self._context.image.topics.get(topic_partition.topic)
+            if topic is not None and 0 <= topic_partition.partition < len(topic.partitions):
+                raise PeerError(ErrorCode.not_leader_or_follower, "this broker has no replica of the partition")
+            raise PeerError(ErrorCode.unknown_topic_or_partition, f"{topic_partition} does not exist")
+        if partition.log is None:
+            raise _offline()
+        return partition
+
+    def leader_of(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, if this broker leads it. Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER."""
+        partition = self.replica_of(topic_partition)
+        if not self.leads(partition):
+            raise _led_elsewhere(partition)
+        return partition
+
+    def leads(self, partition: Partition) -> bool:
+        """Whether this broker leads the partition, has its log, and is not stopping.
+
+        `Partition.is_leader` is false for a leader of an earlier incarnation of this broker.
+        """
+        return partition.is_leader and partition.log is not None and not self.is_stopping
+
+    def check_append(self, partition: Partition, acks: int, *, may_queue: bool = False) -> Log:
+        """The log, if this broker may append to the partition now (Kafka's Partition.appendRecordsToLeader).
+
+        Raises PeerError: KAFKA_STORAGE_ERROR when the log is offline, NOT_LEADER_OR_FOLLOWER when another broker leads or may lead,
+        NOT_ENOUGH_REPLICAS with acks=all below `min.insync.replicas`, and while the log is handed over to another
+        directory, unless the batch `may_queue` until then.
+        """
+        log = partition.log
+        if log is None:
+            raise _offline()
+        if not partition.is_leader or self.is_stopping:
+            raise _led_elsewhere(partition)
+        if self._is_isolated(partition):
+            raise PeerError(
+                ErrorCode.not_leader_or_follower,
+                "this leader is isolated: it reaches neither the metadata store nor a follower; nothing was written",
+            )
+        if acks == ACKS_ALL and partition.is_under_min_isr:
+            minimum = log.config.min_insync_replicas
+            raise PeerError(
+                ErrorCode.not_enough_replicas,
+                f"the ISR has {len(partition.isr)} replicas, min.insync.replicas={minimum}; nothing was written",
+            )
+        if not may_queue and partition.is_handed_over:
+            raise PeerError(ErrorCode.not_enough_replicas, "the log moves to another directory; nothing was written")
+        return log
+
+
+def _offline() -> PeerError:
+    return PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+
+
+def _led_elsewhere(partition: Partition) -> PeerError:
+    words = f"broker {partition.leader_id} leads {partition.topic_partition}"
+    return PeerError(ErrorCode.not_leader_or_follower, words)
 
 
 class LeaderAppends:
@@ -77,7 +173,7 @@ class LeaderAppends:
         self.transactional: TransactionalAppends
         """Set by the broker, since verification needs the coordinator, which appends here."""
         self.held_bytes = 0
-        """Bytes of batches that wait for a job."""
+        """Bytes of batches that wait for a job, or for their verification."""
 
     def append(
         self,
@@ -103,15 +199,7 @@ class LeaderAppends:
         header = check_batch(records, version, config.max_message_bytes)
         assert records is not None
         if header.attributes & TRANSACTIONAL_BIT and not is_verified:
-            held = self.transactional.admit(
-                partition,
-                header,
-                records,
-                acks,
-                version,
-                transactional_id,
-                lambda kept: self._append_verified(partition, kept, version, acks),
-            )
+            held = self.transactional.admit(partition, header, records, acks, version, transactional_id)
             if held is not None:
                 return held
         if partition.deferred_sequences:
@@ -128,7 +216,7 @@ class LeaderAppends:
             return self._append_later(partition, header, bytes(records), acks)
         return self.append_to_leader_log(partition, header, records, acks, now_ms)
 
-    def _append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
+    def append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
         """Append a batch that waited for its verification; anything may have changed meanwhile. Raises PeerError."""
         now_ms = self._context.clock.now_ms
         try:
@@ -333,6 +421,61 @@ class BatchConversion:
         return recompress(self.header, self.records, self.codec)
 
 
+class PendingAppend(LogAppendInfo):
+    """A client's batch without an offset yet, since its transaction is verified first, a job works on it, or its log moves.
+
+    It has the request that waits for it.
+    """
+
+    __slots__ = ("acks", "appended", "header", "is_outdated", "keys_checked", "records", "waiting")
+
+    def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
+        super().__init__(partition, -1, -1, -1, -1)
+        self.must_wait = True
+        self.header, self.records, self.acks = header, records, acks
+        self.keys_checked = False
+        self.is_outdated = False
+        """Whether its transaction has ended: behind the marker it would open another."""
+        self.appended: LogAppendInfo | None = None
+        self.waiting: tuple[AppendWaiter, ProducePartitionAnswer] | None = None
+
+    def may_acknowledge(self) -> bool:
+        """Whether the batch was appended, and may be acknowledged."""
+        return self.appended is not None and self.appended.may_acknowledge()
+
+    def wait_with(self, waiting: AppendWaiter, answer: AppendAnswer) -> None:
+        """Keep the request until the batch is in the log."""
+        assert isinstance(answer, ProducePartitionAnswer)
+        self.waiting = waiting, answer
+
+    def go_on(self, appended: LogAppendInfo) -> None:
+        """The batch is in the log, or pending again: let the request wait for the next condition, or answer it."""
+        self.appended = appended
+        entry, self.waiting = self.waiting, None
+        if entry is None:
+            return
+        waiting, answer = entry
+        answer.base_offset = appended.base_offset
+        answer.log_append_time_ms = appended.log_append_time_ms
+        answer.log_start_offset = appended.log_start_offset
+        if appended.must_wait and (self.acks != 0 or appended.end_offset < 0):
+            appended.wait_with(waiting, answer)
+        else:
+            waiting.resolve()
+
+    def refuse(self, error: PeerError) -> None:
+        """Answer the request with an error, once: a failed directory fails queued batches, then this one again."""
+        entry, self.waiting = self.waiting, None
+        if entry is None:
+            return
+        waiting, answer = entry
+        answer.error_code = error.error_code
+        answer.error_message = error.message or None
+        answer.record_errors = record_errors_of(error)
+        answer.base_offset = -1
+        waiting.resolve()
+
+
 class PendingAppends:
     """The batches of one partition that wait for a job, and the batches behind them, in order."""
 
@@ -451,3 +594,139 @@ class PendingAppends:
         """Release the bytes of a batch that is appended or refused; a second call does nothing."""
         self._appends.held_bytes -= len(pending.records)
         pending.records = b""
+
+
+# ------------------------------------------------------------------------- batches whose transaction is verified first
+
+
+class _Question:
+    """A question to the coordinator without an answer yet, and what waits for the answer."""
+
+    __slots__ = ("epoch", "is_outdated", "leader_epoch", "transactional_id", "waiting")
+
+    def __init__(self, transactional_id: str, epoch: int, leader_epoch: LeaderEpoch) -> None:
+        self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
+        self.waiting: list[Callable[[ErrorCode], None]] = []
+        self.is_outdated = False
+        """Whether a marker of the producer was written since the coordinator was asked."""
+
+    def refusal(self, transactional_id: str, epoch: int) -> ErrorCode | None:
+        """None if the answer counts for this producer too, else its error (AddPartitionsToTxnManager.addTxnData).
+
+        The answer about one epoch says nothing about another. A producer with a higher one, or one that names another
+        transactional id, is verified by itself when it sends the batch again.
+        """
+        if (transactional_id, epoch) == (self.transactional_id, self.epoch):
+            return None
+        is_fenced = transactional_id == self.transactional_id and epoch < self.epoch
+        return ErrorCode.invalid_producer_epoch if is_fenced else ErrorCode.not_enough_replicas
+
+
+class TransactionalAppends:
+    """Batches that wait until the transaction coordinator knows of their partition, by partition and producer (KIP-890).
+
+    Only the first batch of a transaction in a partition waits, and those of the same producer behind it. A marker that
+    is written meanwhile outdates the answer (Kafka's VerificationGuard): the batch could open a transaction that has
+    ended.
+    """
+
+    def __init__(self, context: Context, verify: Verify, appends: LeaderAppends) -> None:
+        self._context, self._verify, self._appends = context, verify, appends
+        self._questions: dict[tuple[Partition, ProducerId], _Question] = {}
+
+    def admit(
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: Buffer,
+        acks: int,
+        version: int,
+        transactional_id: str | None,
+    ) -> LogAppendInfo | None:
+        """None if a transactional batch may be appended now; else it waits.
+
+        Raises PeerError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, or the verifier's error.
+        """
+        if transactional_id is None:
+            raise PeerError(
+                ErrorCode.transactional_id_authorization_failed, "a transactional batch needs a transactional id"
+            )
+        producer = header.producer_id, header.producer_epoch
+        code = self.verify(partition, producer, version, transactional_id)
+        if code == ErrorCode.none:
+            return None
+        if code is not None:
+            self._defer(partition, header, code)
+            raise _refused(code)
+        held = PendingAppend(partition, header, bytes(records), acks)
+        self._appends.held_bytes += len(held.records)
+
+        def verified(code: ErrorCode) -> None:
+            self._appends.held_bytes -= len(held.records)
+            self._defer(partition, header, code)
+            try:
+                if code != ErrorCode.none:
+                    raise _refused(code)
+                held.go_on(self._appends.append_verified(partition, held.records, version, acks))
+            except PeerError as error:
+                held.refuse(error)
+
+        self.wait(partition, header.producer_id, verified)
+        return held
+
+    def _defer(self, partition: Partition, header: BatchHeader, code: ErrorCode) -> None:
+        """Let no later batch of the producer overtake one that it sends again (VerificationStateEntry.lowestSequence)."""
+        if code == ErrorCode.not_enough_replicas:
+            partition.deferred_sequences.defer(header, self._context.clock.now_ms)
+
+    def verify(
+        self, partition: Partition, producer: tuple[ProducerId, int], version: int, transactional_id: str
+    ) -> ErrorCode | None:
+        """Whether the producer's transaction has the partition; None if the answer comes later: `wait` for it."""
+        assert partition.log is not None
+        key = partition, producer[0]
+        question = self._questions.get(key)
+        if question is not None:
+            return question.refusal(transactional_id, producer[1])
+        is_needed = version >= PRODUCE_ADDS_PARTITIONS or self._context.config.transaction_partition_verification_enable
+        if not is_needed or partition.log.producers.has_open_transaction(*producer):
+            return ErrorCode.none
+        codes: list[ErrorCode] = []
+
+        def answered(code: ErrorCode) -> None:
+            codes.append(code)
+            if key in self._questions:
+                self._go_on(key, code)
+
+        self._verify(partition.topic_partition, transactional_id, producer, version, answered)
+        if codes:
+            return codes[0]
+        self._questions[key] = _Question(transactional_id, producer[1], partition.leader_epoch)
+        return None
+
+    def wait(self, partition: Partition, producer_id: ProducerId, then: Callable[[ErrorCode], None]) -> None:
+        """Call `then` with the answer that `verify` could not give."""
+        self._questions[partition, producer_id].waiting.append(then)
+
+    def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
+        question = self._questions.pop(key)
+        partition = key[0]
+        # Another leader may have written a marker in between. What this broker no longer leads is refused as such.
+        is_led_again = partition.is_leader and partition.leader_epoch != question.leader_epoch
+        if question.is_outdated or is_led_again:
+            # retried by the client, and verified again
+            code = ErrorCode.not_enough_replicas
+        for then in question.waiting:
+            then(code)
+
+    def on_marker(self, partition: Partition, producer_id: ProducerId) -> None:
+        """A marker was written: an answer about its producer, and batches that it let pass, are outdated."""
+        question = self._questions.get((partition, producer_id))
+        if question is not None:
+            question.is_outdated = True
+        if partition.pending_appends is not None:
+            partition.pending_appends.on_marker(producer_id)
+
+
+def _refused(code: ErrorCode) -> PeerError:
+    return PeerError(code, "the transaction of this batch could not be verified; nothing was written")

@@ -61,6 +61,7 @@ class TransactionMarkers:
         except PeerError as error:
             then(error.error_code)
             return
+        self._leader_appends.transactional.on_marker(partition, marker.producer_id)
         for listener in self.listeners:
             listener(partition, marker)
         self._when_acknowledged(partition, appended, then)

@@ -124,7 +124,7 @@ class StateMachine:
         """Whether a request changes more than soft facts.
 
         The first heartbeat of an unfenced broker with its registration on disk records that this incarnation acts
-        (`yak.metadata_store.lease.note_acted`): no later one may take it for one that never did.
+        (`yak.metadata_store.controller.note_acted`): no later one may take it for one that never did.
         """
         if request.script in UNCOMMITTED:
             return False

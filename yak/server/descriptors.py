@@ -23,6 +23,7 @@ from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
 from yak.server.file_slices import CacheStat, PooledSlice
 from yak.server.write_back import WriteBack, sync_data
 
+_POOL_MAX = 4096
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -325,7 +326,7 @@ def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -
         raise
 
 
-def raise_descriptor_limit(pool_cap: int = 4096) -> tuple[int, int]:
+def raise_descriptor_limit() -> tuple[int, int]:
     """Raise the soft limit of open files to the hard limit. Returns (limit, size of the pool)."""
     import resource
 
@@ -343,4 +344,4 @@ def raise_descriptor_limit(pool_cap: int = 4096) -> tuple[int, int]:
             soft = wanted
         except (ValueError, OSError):
             pass
-    return soft, max(16, min(soft // 2, pool_cap))
+    return soft, max(16, min(soft // 2, _POOL_MAX))

@@ -17,7 +17,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -56,9 +56,9 @@ _OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
 """File handles that neither the pool nor clients use: the store, logs, the listeners, other brokers, Python."""
 
 
-def run_server(options: ServeOptions, *, stderr: TextIO | None = None) -> None:
+def run_server(options: ServeOptions) -> None:
     """Serve until a signal stops the broker. Raises YakError when it cannot start, or cannot continue."""
-    stream = log.LastingStream(stderr or sys.stderr)
+    stream = log.LastingStream(sys.stderr)
     # the brokers of one machine may have one log
     shares_log = {"node_id": options.node_id} if options.bootstrap_listeners() else None
     log.set_up(options.log_format, options.log_level, stream, shares_log)

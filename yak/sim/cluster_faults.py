@@ -204,14 +204,14 @@ class ClusterFaults:
     def _count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
-    def _for_a_while(self, heal: Callable[[], None], *, longest_us: int = LONGEST_US) -> None:
+    def _for_a_while(self, heal: Callable[[], None]) -> None:
         self._under_way += 1
 
         def end() -> None:
             self._under_way -= 1
             heal()
 
-        spans = (longest_us // 200, longest_us // 20, longest_us // 4, longest_us)
+        spans = (LONGEST_US // 200, LONGEST_US // 20, LONGEST_US // 4, LONGEST_US)
         self._cluster.world.after(self._rng.between(1_000, self._rng.choice(spans)), end)
 
     # -------------------------------------------------------------------------------------------------- the store

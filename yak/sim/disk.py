@@ -19,6 +19,7 @@ from yak.sim.disk_death import Death, Tear
 from yak.sim.disk_names import Names
 
 _NO_DEATH: Final = nullcontext(None)
+_TOTAL_BYTES: Final = 2**40
 
 
 class SimFile:
@@ -147,12 +148,11 @@ class SimDisk:
     kind raise. `reads` counts the reads of each file.
     """
 
-    def __init__(self, *, total_bytes: int = 2**40) -> None:
+    def __init__(self) -> None:
         self._names = Names()
         self._handles: dict[str, SimFile] = {}
         self._failures: dict[str, list[tuple[str, int]]] = {}
         self._garbles: list[tuple[str, RandomSource]] = []
-        self._total_bytes = total_bytes
         self.locks: dict[str, None] = {}
         self.cached_bytes: int | None = None
         self.reads: dict[str, int] = {}
@@ -398,11 +398,11 @@ class SimDisk:
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
         """Free bytes."""
-        return self._total_bytes - sum(len(content.data) for content in self._names.files.values())
+        return _TOTAL_BYTES - sum(len(content.data) for content in self._names.files.values())
 
     def total_bytes(self, path: str) -> int:  # noqa: ARG002
         """Size of the file system."""
-        return self._total_bytes
+        return _TOTAL_BYTES
 
     def lock(self, path: str) -> SimLock:
         """Take a lock file. Raises BlockingIOError if it is locked."""

@@ -74,13 +74,12 @@ class SimNode:
         role: str = "leader",
         rack: str | None = None,
         voters: VoterSet | None = None,
-        disk: SimDisk | None = None,
     ) -> None:
         self.world = world
         self.node_id = node_id
         self.party = f"n{node_id}"
         self.host, self.port = f"node{node_id}", PORT
-        self.directories, self.disk = directories, disk or SimDisk()
+        self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
         self.jobs = Jobs(self.disk, rng, self._later, self._post)
         self.skew_ms = 0

@@ -8,8 +8,7 @@ import copy
 from dataclasses import dataclass
 from itertools import takewhile
 
-from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
-from yak.cluster.restore_offer import unpack
+from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore, unpack
 from yak.metadata_store.scripts import execute
 from yak.metadata_store.seeding import offers_digest
 from yak.metadata_store.state import StoreState

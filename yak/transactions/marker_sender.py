@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from yak.core.broker_channel import ChannelEvents
 from yak.core.broker_requests import BrokerRequests
@@ -17,7 +17,7 @@ from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
-from yak.partitions.transaction_markers import TxnMarker
+from yak.partitions.transaction_markers import TransactionMarkers, TxnMarker
 
 RETRY_MS: Final = 100
 _REQUESTS_IN_FLIGHT_MAX: Final = 2
@@ -26,13 +26,6 @@ _PARTITIONS_A_REQUEST_MAX: Final = 500
 _WRITE_TXN_MARKERS: Final = (27, 2)
 _EVENTS: Final = ChannelEvents("marker-connection-lost", "marker-leader-unresponsive", "marker-response-invalid")
 _FENCED: Final = (ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch)
-
-
-class MarkerLog(Protocol):
-    """Where markers are written for partitions that this broker leads (`TransactionMarkers`)."""
-
-    def write(self, topic_partition: TopicPartition, marker: TxnMarker, then: Callable[[ErrorCode], None]) -> None:
-        """Append a marker, and call `then` when it is committed, or with the error."""
 
 
 class PendingMarkers:
@@ -56,7 +49,7 @@ class PendingMarkers:
 class MarkerSender:
     """The markers under way, by leader."""
 
-    def __init__(self, context: Context, peers: Peers, node_id: NodeId, markers: MarkerLog) -> None:
+    def __init__(self, context: Context, peers: Peers, node_id: NodeId, markers: TransactionMarkers) -> None:
         self._context, self._peers, self._node_id, self._markers = context, peers, node_id, markers
         self._leaders: dict[NodeId, BrokerRequests] = {}
         self._queued: dict[NodeId, list[tuple[PendingMarkers, TopicPartition]]] = {}

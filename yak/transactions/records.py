@@ -14,8 +14,7 @@ from typing import Final, TypeVar
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
 from yak.protocol.varint import append_uvarint, read_uvarint
-from yak.transactions.states import EMPTY, TransactionState
-from yak.transactions.transaction import NO_PRODUCER_ID, PROTOCOL_1, Transaction
+from yak.transactions.transaction import EMPTY, NO_PRODUCER_ID, PROTOCOL_1, Transaction, TransactionState
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
 _KEY_VERSION, _VALUE_VERSION = 0, 1

@@ -18,7 +18,7 @@ from yak.core.peers import Peers
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.ids import NodeId, ProducerId, TopicPartition
-from yak.partitions.transactional_appends import PRODUCE_ADDS_PARTITIONS
+from yak.partitions.leader_appends import PRODUCE_ADDS_PARTITIONS
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from yak.groups.classic.assignment import assigned_partitions
-from yak.groups.classic.subscription import subscribed_topics
+from yak.groups.classic.members import assigned_partitions, subscribed_topics
 from yak.ids import NodeId, TopicPartition
 from yak.view.groups import Group, Member
 

@@ -7,8 +7,7 @@ from support.stores import Caller, brokers
 
 from yak.cluster.image import Image
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.cluster.restore import JUMP, RestorePlan, StoreBefore, plan_restore
-from yak.cluster.restore_offer import Offer, pack
+from yak.cluster.restore import JUMP, Offer, RestorePlan, StoreBefore, pack, plan_restore
 from yak.cluster.snapshot import write_snapshot
 from yak.metadata_store.seeding import offers_digest
 from yak.ports.metadata_store import StoreOutcome

@@ -212,7 +212,7 @@ def test_join_that_raises_in_the_groups_state_stops_the_broker(monkeypatch: pyte
     seen = Watched(rig)
     monkeypatch.setattr(ClassicGroup, "prepare_rebalance", fail)
     rig.begin_join(version=3)
-    stops(rig, seen, "join")
+    stops(rig, seen, "ClassicGroup.join")
 
 
 def test_offset_commit_that_raises_after_its_record_was_written_stops_the_broker(

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore
-from yak.cluster.restore_offer import Offer
+from yak.cluster.restore import Offer, RestorePlan, StoreBefore, plan_restore
 from yak.ids import NodeId
 from yak.ports.metadata_store import TailedRecord
 

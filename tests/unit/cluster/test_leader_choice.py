@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from yak.cluster.controller import Cause, needed_elections, preferred_elections, preferred_leader
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
-from yak.cluster.leader_elections import Cause, needed_elections, preferred_elections, preferred_leader
 from yak.cluster.records import BrokerState
 
 ACTIVE, FENCED, STOPPING, CLOSED = BrokerState.ACTIVE, BrokerState.FENCED, BrokerState.STOPPING, BrokerState.CLOSED

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from yak.cluster.controller import EXAMINED_PER_ELECTION, LeaderElections
+from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
-from yak.cluster.leader_elections import EXAMINED_PER_ELECTION, ElectionCounts, LeaderElections
 from yak.cluster.records import BrokerState
 from yak.ports.metadata_store import StoreOutcome
 

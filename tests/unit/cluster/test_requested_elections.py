@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from yak.broker.apis.elect_leaders import plan_requested_election
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
-from yak.cluster.leader_elections import plan_requested_election
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 

@@ -12,8 +12,7 @@ from yak.cluster.hash_chain import TAIL_RECORDS, HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, RemovedTopic, TopicInfo
 from yak.cluster.payload import BadRecord
 from yak.cluster.records import NO_LEADER, BrokerState
-from yak.cluster.restore import JUMP, LOST_EPOCH_JUMP, StoreBefore, plan_restore
-from yak.cluster.restore_offer import Offer, pack, unpack
+from yak.cluster.restore import JUMP, LOST_EPOCH_JUMP, Offer, StoreBefore, pack, plan_restore, unpack
 from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.ports.metadata_store import TailedRecord
 

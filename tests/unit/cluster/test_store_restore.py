@@ -5,8 +5,7 @@ import uuid
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.cluster.restore import JUMP, StoreBefore, plan_restore
-from yak.cluster.restore_offer import unpack
+from yak.cluster.restore import JUMP, StoreBefore, plan_restore, unpack
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
 from yak.metadata_store.seeding import offers_digest
 from yak.ports.metadata_store import StoreRequest

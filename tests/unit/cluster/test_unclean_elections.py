@@ -4,8 +4,8 @@ import uuid
 
 import pytest
 
+from yak.cluster.controller import needed_elections
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
-from yak.cluster.leader_elections import needed_elections
 from yak.cluster.records import NO_LEADER, BrokerState
 
 NAME = "unclean.leader.election.enable"

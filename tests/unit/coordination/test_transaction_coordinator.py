@@ -13,8 +13,14 @@ from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
 from yak.sim.rig import Rig, fetch_fields
 from yak.transactions.records import TRANSACTION_TOPIC
-from yak.transactions.states import COMPLETE_ABORT, COMPLETE_COMMIT, EMPTY, ONGOING, PREPARE_COMMIT
-from yak.transactions.transaction import ProducerIdAndEpoch
+from yak.transactions.transaction import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    ONGOING,
+    PREPARE_COMMIT,
+    ProducerIdAndEpoch,
+)
 
 TX = "payments"
 ORDERS = TopicPartition("orders", 0)

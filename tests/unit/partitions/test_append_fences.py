@@ -8,7 +8,7 @@ import pytest
 
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.partitions.leadership import ACKS_ALL
+from yak.partitions.leader_appends import ACKS_ALL
 from yak.replication.partition import Partition
 from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
@@ -64,7 +64,7 @@ def test_append_of_a_fenced_leader_is_refused_on_each_path(
     with pytest.raises(PeerError) as client:
         broker.leader_appends.append("orders", 0, batch, 9, ACKS_ALL, rig.world.now_ms)
     with pytest.raises(PeerError) as verified:
-        broker.leader_appends._append_verified(partition, batch, 9, ACKS_ALL)
+        broker.leader_appends.append_verified(partition, batch, 9, ACKS_ALL)
     with pytest.raises(PeerError) as own:
         broker.leader_appends.append_own_batch(partition, batch)
     assert (client.value.error_code, verified.value.error_code, own.value.error_code) == (code, code, code)

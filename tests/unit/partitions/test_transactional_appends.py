@@ -38,7 +38,7 @@ def rig() -> Rig:
 @pytest.fixture
 def coordinator(rig) -> Coordinator:
     found = Coordinator()
-    rig.node.broker.leader_appends.transactional._verifier = found
+    rig.node.broker.leader_appends.transactional._verify = found.verify
     return found
 
 
@@ -158,7 +158,7 @@ def test_verification_can_be_switched_off_for_protocol_1_only(version, asks):
     rig = Rig(settings={"transaction.partition.verification.enable": "false"})
     rig.create_topic("orders")
     found = Coordinator()
-    rig.node.broker.leader_appends.transactional._verifier = found
+    rig.node.broker.leader_appends.transactional._verify = found.verify
     produce(rig, 0, version=version)
     assert len(found.asked) == asks
 
@@ -198,7 +198,7 @@ def test_no_later_batch_overtakes_one_whose_verification_has_to_be_repeated(rig,
         if not is_late:
             then(next(codes))
 
-    coordinator.verify = verify
+    rig.node.broker.leader_appends.transactional._verify = verify
 
     def send(sequence: int) -> tuple[ErrorCode, int]:
         pending = produce(rig, sequence)

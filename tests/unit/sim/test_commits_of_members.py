@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.groups.classic.rig import Rig
 from yak.cluster.settings import ClusterSettings
-from yak.groups.classic.member import Member
+from yak.groups.classic.members import Member
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.ids import TopicPartition

@@ -13,8 +13,7 @@ from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
 from yak.sim.history import Chain, Copy, History, Key
 from yak.sim.originals import Originals
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
-from yak.transactions.states import ONGOING, PREPARE_ABORT, PREPARE_COMMIT
-from yak.transactions.transaction import Transaction
+from yak.transactions.transaction import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, Transaction
 
 STATE, DATA = Key(uuid.UUID(int=1), 0), Key(uuid.UUID(int=2), 0)
 PRODUCER, EPOCH = 7, 3

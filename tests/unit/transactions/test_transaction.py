@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.transactions.states import (
+from yak.transactions.transaction import (
     AT_REST,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -16,14 +16,12 @@ from yak.transactions.states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARED,
-    TransactionState,
-)
-from yak.transactions.transaction import (
     PROTOCOL_1,
     PROTOCOL_2,
     ProducerIdAndEpoch,
     ProducerIdNeededError,
     Transaction,
+    TransactionState,
 )
 
 NEW = Transaction("payments", 7)

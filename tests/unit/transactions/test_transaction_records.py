@@ -14,8 +14,7 @@ from yak.transactions.records import (
     transaction_value,
 )
 from yak.transactions.shard import TransactionShard
-from yak.transactions.states import DEAD, EMPTY, ONGOING, PREPARE_COMMIT, TransactionState
-from yak.transactions.transaction import Transaction
+from yak.transactions.transaction import DEAD, EMPTY, ONGOING, PREPARE_COMMIT, Transaction, TransactionState
 
 ONE = Transaction(
     "tx",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.states import ClassicState
+from yak.groups.classic.group import ClassicState
 from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Now, Outcome
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.syncing import heartbeat
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -36,8 +35,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             raise PeerError(ErrorCode.unknown_member_id)
         if group.consumer is not None:
             return Now({"error_code": broker.group_coordinator.consumers.heartbeat_classic(group, request)})
-        heartbeat(
-            group.members,
+        group.members.heartbeat(
             request.member_id,
             getattr(request, "group_instance_id", None),
             request.generation_id,

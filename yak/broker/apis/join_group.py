@@ -13,13 +13,12 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.answers import refused_join
-from yak.groups.classic.joining import Join, check_timeouts, join
-from yak.groups.consumer.classic_members import ClassicJoin
+from yak.groups.classic.group import Join, refused_join
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.config.broker_configs import BrokerConfig
     from yak.coordination.group_coordinator import GroupsPartition
     from yak.coordination.runtime import Then
     from yak.groups.group import Group
@@ -40,10 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         asked = _join_of(call)
         coordinated = broker.group_coordinator.of(request.group_id)
-        config = broker.config
-        check_timeouts(
-            config.group_min_session_timeout_ms, config.group_max_session_timeout_ms, asked.session_timeout_ms
-        )
+        _check_session_timeout(broker.config, asked.session_timeout_ms)
         group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             if asked.member_id:
@@ -62,7 +58,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         lambda fields: _shape(call, fields),
         refused_join(request.member_id, ErrorCode.rebalance_in_progress),
     )
-    join(group.members, asked, waiting, broker.now_ms)
+    group.members.join(asked, waiting, broker.now_ms)
     coordinated.shard.drop_if_void(group)
     return Later(waiting)
 
@@ -94,27 +90,24 @@ def _join_consumer_group(
     broker: Broker, call: Call, coordinated: GroupsPartition, group: Group, asked: Join
 ) -> Outcome:
     """A member of the classic protocol joins a consumer group; the answer does not wait for other members."""
-    request = ClassicJoin(
-        asked.member_id,
-        asked.instance_id,
-        asked.client_id,
-        asked.client_host,
-        asked.rebalance_timeout_ms,
-        asked.session_timeout_ms,
-        asked.protocol_type,
-        asked.protocols,
-        broker.group_coordinator.new_member_id(asked.instance_id or asked.client_id),
-        needs_known_id=asked.must_ask_twice,
-    )
 
     def refused(error_code: ErrorCode) -> Fields:
         return _shape(call, refused_join(asked.member_id, error_code))
 
     def operation(then: Then) -> Fields:
-        answer = broker.group_coordinator.consumers.join_classic(coordinated, group, request, then)
+        answer = broker.group_coordinator.consumers.join_classic(coordinated, group, asked, then)
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
     return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused)
+
+
+def _check_session_timeout(config: BrokerConfig, session_timeout_ms: int) -> None:
+    least_ms, most_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not least_ms <= session_timeout_ms <= most_ms:
+        raise PeerError(
+            ErrorCode.invalid_session_timeout,
+            f"session timeout {session_timeout_ms} ms is not in [{least_ms}, {most_ms}]",
+        )
 
 
 def client_host(call: Call) -> str:

@@ -11,7 +11,6 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.syncing import leave_all
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -46,7 +45,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     elif group.consumer is not None:
         return _leave_consumer_group(broker, call, coordinated, group, leaving)
     else:
-        answers = leave_all(group.members, leaving, broker.now_ms)
+        answers = group.members.leave_all(leaving, broker.now_ms)
         coordinated.shard.drop_if_void(group)
     return Now(_answer(call, answers))
 

@@ -12,8 +12,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.answers import refused_sync
-from yak.groups.classic.syncing import Sync, sync
+from yak.groups.classic.group import Sync, refused_sync
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -64,5 +63,5 @@ def handle(broker: Broker, call: Call) -> Outcome:
         getattr(request, "protocol_name", None),
         {each.member_id: bytes(each.assignment) for each in request.assignments},
     )
-    sync(group.members, asked, waiting, broker.now_ms)
+    group.members.sync(asked, waiting, broker.now_ms)
     return Later(waiting)

@@ -21,8 +21,7 @@ from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
-from yak.transactions.states import BY_LABEL, DEAD
-from yak.transactions.transaction import PROTOCOL_1, PROTOCOL_2, ProducerIdAndEpoch, Transaction
+from yak.transactions.transaction import BY_LABEL, DEAD, PROTOCOL_1, PROTOCOL_2, ProducerIdAndEpoch, Transaction
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

@@ -1,27 +1,25 @@
-"""A classic group: its state, its members, and the rebalance that every membership change starts.
+"""A classic group: its states, what each request of a member may do in them, and the rebalance that a change starts.
 
-The methods here keep the group consistent; `joining`, `syncing` and `checks` define what each request may do. Pending
-requests are `Ticket`s of members and are answered here. The log stores only the outcome of a rebalance. Members that
-are joining are not stored; they rejoin when the coordinator moves (ClassicGroup.java, GroupMetadataManager.java).
+Pending requests are `Ticket`s of members and are answered here. The log stores only the outcome of a rebalance. Members
+that are joining are not stored; they rejoin when the coordinator moves (ClassicGroup.java, GroupMetadataManager.java).
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
-from yak.errors import ErrorCode
+from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.answers import joined, refused_join, refused_sync, synced
-from yak.groups.classic.member import Member, Protocols, Ticket
+from yak.groups.classic.members import Member, Protocols, Roster, Ticket, bytes_of, subscribed_topics
 from yak.groups.classic.records import StoredGroup
-from yak.groups.classic.roster import Roster
-from yak.groups.classic.states import MOVES, ClassicState
-from yak.groups.classic.subscription import subscribed_topics
 from yak.groups.fields import INT32_MAX
+from yak.limits import GROUP_METADATA_BYTES_MAX
 
 CONSUMER_PROTOCOL = "consumer"
+NO_GENERATION = -1
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a member waits for its first JoinGroup response: it cannot heartbeat yet (Kafka's constant of this name)."""
 ALL_AWAY_MS_MIN = 1_000
@@ -30,12 +28,72 @@ MEMBERS_A_MS = 100
 """Expired sessions are searched at most once per (members / 100) ms: with ten thousand members, every 100 ms."""
 
 
+class ClassicState(enum.Enum):
+    """The state of a classic group; the values are the names that clients see."""
+
+    EMPTY = "Empty"
+    """No members; the group lives while it has committed offsets."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """The group waits for all members to rejoin."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """All members have joined; the group waits for the leader's assignment."""
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """The group is removed, or coordinated elsewhere."""
+
+
+MOVES: Final[Mapping[ClassicState, frozenset[ClassicState]]] = {
+    ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+    ClassicState.PREPARING_REBALANCE: frozenset(
+        {ClassicState.COMPLETING_REBALANCE, ClassicState.EMPTY, ClassicState.DEAD}
+    ),
+    ClassicState.COMPLETING_REBALANCE: frozenset(
+        {ClassicState.STABLE, ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}
+    ),
+    ClassicState.STABLE: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),
+    ClassicState.DEAD: frozenset(),
+}
+"""The allowed next states of each state."""
+
+
 @dataclass(slots=True, frozen=True)
 class ClassicSettings:
     """Kafka's configs `group.initial.rebalance.delay.ms` and so on."""
 
     initial_rebalance_delay_ms: int = 500
     max_size: int = 2**31 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Join:
+    """A JoinGroup of any version. `instance_id` is None for a dynamic member.
+
+    `must_ask_twice`: from v4 on, the first response to a new member only gives it an id. `skips_assignment`: from v9
+    on, a response can tell the leader that its assignment still holds.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    must_ask_twice: bool = True
+    skips_assignment: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Sync:
+    """A SyncGroup. `protocol_type` and `protocol` are None before v5; only the leader sends `assignments`."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignments: dict[str, bytes] = field(default_factory=dict)
 
 
 class Port(Protocol):
@@ -109,6 +167,196 @@ class ClassicGroup(Roster):
         self.looked_ms = 0
         """When `on_time` last scanned the members."""
 
+    # ------------------------------------------------------------------------------------------------- JoinGroup
+
+    @changes_state
+    def join(self, request: Join, ticket: Ticket, now_ms: int) -> None:
+        """Handle a JoinGroup: the response is sent at once, or at the end of its rebalance."""
+        try:
+            if not self._has_room(request.member_id):
+                held = self.members.get(request.member_id)
+                if held is not None:
+                    self.remove(held, ErrorCode.group_max_size_reached)
+                    self.try_complete_join(now_ms)
+                raise PeerError(ErrorCode.group_max_size_reached)
+            self._check_words(request)
+            if not self._takes_protocols(request.protocol_type, request.protocols):
+                raise PeerError(ErrorCode.inconsistent_group_protocol)
+            if not request.member_id:
+                self._join_unknown(request, ticket, now_ms)
+            else:
+                self._join_known(request, ticket, now_ms)
+        except PeerError as refusal:
+            ticket.reply(refused_join(request.member_id, refusal.error_code))
+
+    def _has_room(self, member_id: str) -> bool:
+        """Whether `group.max.size` admits this member (acceptJoiningMember)."""
+        limit = self.settings.max_size
+        known = self.members.get(member_id)
+        if self.state is ClassicState.EMPTY:
+            return True
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            # during a rebalance only members with a pending JoinGroup count
+            if known is not None and known.joining is not None:
+                return True
+            return self.joining_count < limit
+        return known is not None or len(self.members) < limit
+
+    def _check_words(self, request: Join) -> None:
+        """Raise GROUP_MAX_SIZE_REACHED when the group's metadata, without the member's old one, would exceed its bound."""
+        before = self.members.get(request.member_id)
+        if before is None and request.instance_id is not None:
+            before = self.static_member(request.instance_id)
+        present = self.said_bytes - (0 if before is None else bytes_of(before.protocols))
+        if present + bytes_of(request.protocols) > GROUP_METADATA_BYTES_MAX:
+            raise PeerError(ErrorCode.group_max_size_reached, "the metadata of this group is too large")
+
+    # ------------------------------------------------------------------------------------------------------ new members
+
+    def _join_unknown(self, request: Join, ticket: Ticket, now_ms: int) -> None:
+        if request.instance_id is not None:
+            held = self.static_member(request.instance_id)
+            member_id = self.port.new_member_id(request.instance_id)
+            if held is None:
+                self._add(request, member_id, ticket, now_ms, knows_id=False)
+            else:
+                self._replace(held, request, member_id, ticket, now_ms)
+            return
+        member_id = self.port.new_member_id(request.client_id)
+        if request.must_ask_twice:
+            self.expect(member_id, now_ms + request.session_timeout_ms)
+            self.port.schedule(self, now_ms + request.session_timeout_ms)
+            ticket.reply(refused_join(member_id, ErrorCode.member_id_required))
+        else:
+            self._add(request, member_id, ticket, now_ms, knows_id=False)
+
+    def _add(self, request: Join, member_id: str, ticket: Ticket, now_ms: int, *, knows_id: bool) -> None:
+        member = Member(
+            member_id,
+            request.instance_id,
+            request.client_id,
+            request.client_host,
+            request.rebalance_timeout_ms,
+            request.session_timeout_ms,
+            request.protocols,
+        )
+        member.is_new = True
+        member.knows_id = knows_id
+        member.deadline_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+        self.port.schedule(self, member.deadline_ms)
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        self.add(member)
+        self.hold_join(member, ticket)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            self.must_wait_longer = True
+            self.try_complete_join(now_ms)
+        else:
+            self.prepare_rebalance(f"new member {member_id}", now_ms)
+
+    def _replace(self, member: Member, request: Join, member_id: str, ticket: Ticket, now_ms: int) -> None:
+        """A static member returns without its id and takes its old place under a new one.
+
+        A stable group does not rebalance if the member still wants the same topics under the same protocol. The new id is
+        written, and the member gets the current generation (KIP-345, KIP-814).
+        """
+        old_id, before = member.member_id, (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        wanted = subscribed_topics((member.metadata_of(self.protocol),))
+        self._replace_static(member, member_id)
+        self._update(member, request)
+        is_same = (
+            self.state is ClassicState.STABLE
+            and self.select_protocol() == self.protocol
+            and subscribed_topics((member.metadata_of(self.protocol),)) == wanted
+        )
+        if not is_same:
+            self._rejoin(member, ticket, f"static member {request.instance_id} rejoins", now_ms)
+            return
+        self.heard_of(member, now_ms)
+        generation = self.generation
+
+        def written(error_code: ErrorCode) -> None:
+            if self.members.get(member_id) is not member or self.generation != generation:
+                ticket.reply(refused_join("", ErrorCode.unknown_member_id))
+            elif error_code != ErrorCode.none:
+                self._replace_static(member, old_id)
+                self.change_protocols(member, before[0])
+                member.rebalance_timeout_ms, member.session_timeout_ms = before[1:]
+                ticket.reply(refused_join("", error_code))
+            elif request.skips_assignment:
+                ticket.reply(self._joined(member, skip_assignment=self.leader_id == member_id))
+            else:
+                # before v9 the response cannot say "keep the assignment", so it must not name the member as leader
+                leader_id = old_id if self.leader_id == member_id else None
+                ticket.reply(self._joined(member, leader_id=leader_id))
+
+        self.port.write(self, None, written)
+
+    # ---------------------------------------------------------------------------------------------------- known members
+
+    def _join_known(self, request: Join, ticket: Ticket, now_ms: int) -> None:
+        member_id = request.member_id
+        if member_id in self.pending:
+            if request.instance_id is not None:
+                raise PeerError(ErrorCode.unknown_member_id, "a static member cannot use a pending member id")
+            self._add(request, member_id, ticket, now_ms, knows_id=True)
+            return
+        member = self._known_member(member_id, request.instance_id)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            self._update(member, request)
+            self._rejoin(member, ticket, "", now_ms)
+        elif self.state is ClassicState.COMPLETING_REBALANCE:
+            if member.protocols == request.protocols:
+                # its response was lost, so it is sent again
+                self.heard_of(member, now_ms)
+                ticket.reply(self._joined(member))
+            else:
+                self._update(member, request)
+                self._rejoin(member, ticket, f"member {member_id} changed its protocols during the rebalance", now_ms)
+        elif self.state is ClassicState.STABLE:
+            is_leader = self.leader_id == member_id
+            if is_leader or member.protocols != request.protocols:
+                self._update(member, request)
+                self._rejoin(
+                    member,
+                    ticket,
+                    f"leader {member_id} rejoins" if is_leader else f"member {member_id} changed its protocols",
+                    now_ms,
+                )
+            else:
+                self.heard_of(member, now_ms)
+                ticket.reply(self._joined(member))
+        else:
+            raise PeerError(ErrorCode.unknown_member_id)
+
+    def _known_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member with this id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance id was taken over."""
+        if instance_id is not None:
+            static = self.static_member(instance_id)
+            if static is None:
+                raise PeerError(ErrorCode.unknown_member_id)
+            if static.member_id != member_id:
+                raise PeerError(ErrorCode.fenced_instance_id)
+        member = self.members.get(member_id)
+        if member is None:
+            raise PeerError(ErrorCode.unknown_member_id)
+        return member
+
+    def _update(self, member: Member, request: Join) -> None:
+        self.change_protocols(member, request.protocols)
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.session_timeout_ms = request.session_timeout_ms
+
+    def _rejoin(self, member: Member, ticket: Ticket, reason: str, now_ms: int) -> None:
+        # A second JoinGroup answers both requests: the first connection may be gone.
+        self.answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
+        self.hold_join(member, ticket)
+        self.heard_of(member, now_ms)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            self.try_complete_join(now_ms)
+        else:
+            self.prepare_rebalance(reason, now_ms)
+
     # --------------------------------------------------------------------------------------------------- members
 
     def remove(self, member: Member, error_code: ErrorCode = ErrorCode.unknown_member_id) -> None:
@@ -118,7 +366,7 @@ class ClassicGroup(Roster):
         self.unsynced.pop(member.member_id, None)
         self.discard(member)
 
-    def replace_static(self, member: Member, member_id: str) -> None:
+    def _replace_static(self, member: Member, member_id: str) -> None:
         """Give a returning static member a new id; requests with the old id are fenced."""
         self.answer_join(member, refused_join(member.member_id, ErrorCode.fenced_instance_id))
         self.answer_sync(member, refused_sync(ErrorCode.fenced_instance_id))
@@ -131,13 +379,35 @@ class ClassicGroup(Roster):
         member.deadline_ms = now_ms + member.session_timeout_ms
         self.port.schedule(self, member.deadline_ms)
 
-    def takes_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
+    def _takes_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether these protocols are compatible with those of the present members."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
         return self.knows_one_of(protocols)
+
+    def _joined(self, member: Member, *, skip_assignment: bool = False, leader_id: str | None = None) -> dict[str, Any]:
+        """The JoinGroup response to a member of this generation; the leader's response lists all members."""
+        leader = self.leader_id if leader_id is None else leader_id
+        everybody = self.members.values() if leader == member.member_id else ()
+        return {
+            "error_code": ErrorCode.none,
+            "generation_id": self.generation,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "leader": leader or "",
+            "skip_assignment": skip_assignment,
+            "member_id": member.member_id,
+            "members": [
+                {
+                    "member_id": each.member_id,
+                    "group_instance_id": each.instance_id,
+                    "metadata": each.metadata_of(self.protocol),
+                }
+                for each in everybody
+            ],
+        }
 
     # ---------------------------------------------------------------------------------------------------- states
 
@@ -215,7 +485,7 @@ class ClassicGroup(Roster):
         for member in self.members.values():
             self.unsynced[member.member_id] = None
             self.heard_of(member, now_ms)
-            self.answer_join(member, joined(self, member))
+            self.answer_join(member, self._joined(member))
             member.is_new = False
             member.knows_id = True
 
@@ -233,13 +503,13 @@ class ClassicGroup(Roster):
             return None
         return subscribed_topics(member.metadata_of(self.protocol) for member in self.members.values())
 
-    def assigned(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
+    def _assigned(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
         """The leader's assignment is committed: answer every pending SyncGroup."""
         self.move(ClassicState.STABLE)
         self.port.say("group-stable", group=self.group_id, generation=self.generation, members=len(self.members))
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-            if self.answer_sync(member, synced(self, member)):
+            if self.answer_sync(member, self._synced(member)):
                 self.heard_of(member, now_ms)
 
     def member_left(self, reason: str, now_ms: int) -> None:
@@ -248,6 +518,145 @@ class ClassicGroup(Roster):
             self.prepare_rebalance(reason, now_ms)
         else:
             self.try_complete_join(now_ms)
+
+    # --------------------------------------------------------------------------- SyncGroup, Heartbeat, LeaveGroup
+
+    def _synced(self, member: Member) -> dict[str, Any]:
+        """The SyncGroup response: the member's assignment."""
+        return {
+            "error_code": ErrorCode.none,
+            "protocol_type": self.protocol_type,
+            "protocol_name": self.protocol,
+            "assignment": member.assignment,
+        }
+
+    @changes_state
+    def sync(self, request: Sync, ticket: Ticket, now_ms: int) -> None:
+        """Handle a SyncGroup: the response with the assignment is sent as soon as the assignment is committed."""
+        try:
+            member = self._known_member(request.member_id, request.instance_id)
+            if request.generation != self.generation:
+                raise PeerError(ErrorCode.illegal_generation)
+            if request.protocol_type not in (None, self.protocol_type) or request.protocol not in (None, self.protocol):
+                raise PeerError(ErrorCode.inconsistent_group_protocol)
+            if self.state is ClassicState.PREPARING_REBALANCE:
+                raise PeerError(ErrorCode.rebalance_in_progress)
+            if self.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
+                raise PeerError(ErrorCode.unknown_member_id)
+        except PeerError as refusal:
+            ticket.reply(refused_sync(refusal.error_code))
+            return
+        self.unsynced.pop(member.member_id, None)
+        self.heard_of(member, now_ms)
+        if self.state is ClassicState.STABLE:
+            ticket.reply(self._synced(member))
+            return
+        self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress))
+        self.hold_sync(member, ticket)
+        if self.leader_id == member.member_id:
+            self._take_assignments(request.assignments)
+
+    def _take_assignments(self, assignments: dict[str, bytes]) -> None:
+        """Write the leader's assignment; it takes effect when committed, unless a new rebalance has started."""
+        generation = self.generation
+
+        def written(error_code: ErrorCode) -> None:
+            if self.state is not ClassicState.COMPLETING_REBALANCE or self.generation != generation:
+                return
+            if error_code == ErrorCode.none:
+                self._assigned(assignments, self.port.now_ms)
+                return
+            for member in self.members.values():
+                if self.answer_sync(member, refused_sync(error_code)):
+                    self.heard_of(member, self.port.now_ms)
+            self.prepare_rebalance(f"the assignment could not be written: {error_code.name}", self.port.now_ms)
+
+        self.port.write(self, assignments, written)
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
+        """Renew a member's session. Raises PeerError; REBALANCE_IN_PROGRESS tells the member to rejoin."""
+        member = self._known_member(member_id, instance_id)
+        if self.state is ClassicState.EMPTY:
+            raise PeerError(ErrorCode.unknown_member_id)
+        if generation != self.generation:
+            raise PeerError(ErrorCode.illegal_generation)
+        self.heard_of(member, now_ms)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            raise PeerError(ErrorCode.rebalance_in_progress)
+
+    def _leave(self, member_id: str, instance_id: str | None, reason: str | None) -> ErrorCode:
+        """Remove one member; the caller then calls `ClassicGroup.member_left`, once for all removed members.
+
+        An administrator removes a static member by its instance id alone.
+        """
+        if instance_id is None and member_id in self.pending:
+            del self.pending[member_id]
+            return ErrorCode.none
+        try:
+            if instance_id is not None and not member_id:
+                member = self.static_member(instance_id)
+                if member is None:
+                    return ErrorCode.unknown_member_id
+            else:
+                member = self._known_member(member_id, instance_id)
+        except PeerError as refusal:
+            return refusal.error_code
+        self.port.say("group-member-left", group=self.group_id, member=member.member_id, reason=reason or "")
+        self.remove(member)
+        return ErrorCode.none
+
+    @changes_state
+    def leave_all(self, leaving: list[tuple[str, str | None, str | None]], now_ms: int) -> list[dict[str, Any]]:
+        """Remove these (member id, instance id, reason); returns a response for each."""
+        before = len(self.members)
+        answers = []
+        for member_id, instance_id, reason in leaving:
+            code = self._leave(member_id, instance_id, reason)
+            answers.append({"member_id": member_id, "group_instance_id": instance_id, "error_code": code})
+        if len(self.members) < before:
+            self.member_left("members left", now_ms)
+        else:
+            # Kafka would start a rebalance here even if only an unused pending id was removed.
+            self.try_complete_join(now_ms)
+        return answers
+
+    # ---------------------------------------------------------------------------------------------------- offsets
+
+    def check_commit(self, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
+        """Raise PeerError unless the client may commit: a member of this generation, or any client of an empty group.
+
+        A member's commit also counts as a heartbeat.
+        """
+        if generation < 0 and self.state is ClassicState.EMPTY:
+            return
+        if generation < 0 and not member_id and instance_id is None:
+            raise PeerError(ErrorCode.unknown_member_id, "the group has members; only members may commit")
+        member = self._known_member(member_id, instance_id)
+        if generation != self.generation:
+            raise PeerError(ErrorCode.illegal_generation)
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            raise PeerError(ErrorCode.rebalance_in_progress)
+        self.heard_of(member, now_ms)
+
+    def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """Raise PeerError unless a producer may commit offsets in a transaction: in any state of the group.
+
+        TxnOffsetCommit before v3 names no member (KIP-447). A member that is named must be one of this generation.
+        """
+        if generation < 0 and (self.state is ClassicState.EMPTY or (not member_id and instance_id is None)):
+            return
+        self._known_member(member_id, instance_id)
+        if generation != self.generation:
+            raise PeerError(ErrorCode.illegal_generation)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member consumes the topic, which protects its offsets; True when the subscriptions are unknown."""
+        return bool(self.members) and (self.topics is None or topic in self.topics)
+
+    def check_deletion_of_offsets(self) -> None:
+        """Raise NON_EMPTY_GROUP when the group has members that are not consumers (validateOffsetDelete)."""
+        if self.members and self.protocol_type != CONSUMER_PROTOCOL:
+            raise PeerError(ErrorCode.non_empty_group)
 
     # ------------------------------------------------------------------------------------------------------ time
 
@@ -345,3 +754,22 @@ class ClassicGroup(Roster):
 
 def _ignore(_error_code: ErrorCode) -> None:
     """Ignore a failed write of an empty group: the next coordinator empties it when the stored sessions expire."""
+
+
+def refused_join(member_id: str, error_code: ErrorCode) -> dict[str, Any]:
+    """The response to a failed JoinGroup."""
+    return {
+        "error_code": error_code,
+        "generation_id": NO_GENERATION,
+        "protocol_type": None,
+        "protocol_name": None,
+        "leader": "",
+        "skip_assignment": False,
+        "member_id": member_id,
+        "members": [],
+    }
+
+
+def refused_sync(error_code: ErrorCode) -> dict[str, Any]:
+    """The response to a failed SyncGroup."""
+    return {"error_code": error_code, "protocol_type": None, "protocol_name": None, "assignment": b""}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from yak.groups.classic.member import Member
+from yak.groups.classic.members import Member
 from yak.groups.fields import BadGroupRecord, Reader, Writer
 from yak.groups.record import Record
 

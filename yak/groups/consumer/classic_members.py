@@ -8,10 +8,11 @@ the member has to rejoin for its next step: GroupMetadataManager.classicGroup*To
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import Join
 from yak.groups.consumer.checks import known_member
 from yak.groups.consumer.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -30,35 +31,15 @@ from yak.groups.consumer.topics import TopicsView
 from yak.groups.consumer.wire import UnreadableRecord
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicJoin:
-    """A JoinGroup request. A new member has an empty `member_id` and gets `new_member_id`.
-
-    `needs_known_id`: from version 4 on, the first response to a dynamic member without an id only gives it one
-    (KIP-394).
-    """
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocol_type: str
-    protocols: tuple[tuple[str, bytes], ...]
-    new_member_id: str
-    needs_known_id: bool = False
-
-
-def join(draft: Draft, request: ClassicJoin, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
-    """The JoinGroup response, and the new `Seen`.
+def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
+    """The JoinGroup response, and the new `Seen`. A new member has an empty `member_id` and gets `new_member_id`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
-    member_id = request.member_id or request.new_member_id
+    member_id = request.member_id or new_member_id
     check_room(draft.state, member_id, request.instance_id, world.settings.max_size)
     subscription = _subscription(draft.state, member_id, request)
-    if request.needs_known_id and not request.member_id and request.instance_id is None:
+    if request.must_ask_twice and not request.member_id and request.instance_id is None:
         return {"error_code": ErrorCode.member_id_required, "member_id": member_id}, seen
     before = _joining(draft, member_id, request)
     member = updated(before, request, subscription)
@@ -82,7 +63,7 @@ def joined(member: Member) -> dict[str, Any]:
     }
 
 
-def updated(member: Member, request: ClassicJoin, subscription: Subscription) -> Member:
+def updated(member: Member, request: Join, subscription: Subscription) -> Member:
     """The member with the fields of its JoinGroup. It has topic names only: the classic protocol has no regular
     expressions that a broker resolves."""
     said = replace(
@@ -186,7 +167,7 @@ def _classic_of(member: Member, generation_id: int) -> ClassicMetadata:
     return member.classic
 
 
-def _joining(draft: Draft, member_id: str, request: ClassicJoin) -> Member:
+def _joining(draft: Draft, member_id: str, request: Join) -> Member:
     state = draft.state
     if request.instance_id is None:
         return state.members.get(member_id) or Member(member_id)
@@ -198,7 +179,7 @@ def _joining(draft: Draft, member_id: str, request: ClassicJoin) -> Member:
     return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
-def _subscription(state: GroupState, member_id: str, request: ClassicJoin) -> Subscription:
+def _subscription(state: GroupState, member_id: str, request: Join) -> Subscription:
     """The subscription of the first protocol; all protocols of a member have the same one.
 
     Raises PeerError(INCONSISTENT_GROUP_PROTOCOL) unless the member shares a protocol with all other classic members,

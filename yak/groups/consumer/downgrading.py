@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from yak.groups.classic.member import Member as ClassicMember
+from yak.groups.classic.members import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, assignment_bytes, subscription_version
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.settings import ConsumerGroupSettings

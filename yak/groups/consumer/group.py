@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import read_beat
-from yak.groups.consumer.classic_members import ClassicJoin
 from yak.groups.consumer.deadlines import Deadlines, Due
 from yak.groups.consumer.describing import described
 from yak.groups.consumer.downgrading import downgraded, must_downgrade
@@ -105,11 +105,11 @@ class ConsumerGroup:
         return self._without([member.member_id], topics, settings, farewell(beat))
 
     def join_classic(
-        self, request: ClassicJoin, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings
+        self, request: Join, new_member_id: str, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings
     ) -> Decision:
         """Handle a JoinGroup, which is answered at once. Raises PeerError: see `classic_members.join`."""
         draft = Draft(self.state)
-        answer, seen = classic_members.join(draft, request, self.seen, World(topics, settings, now_ms))
+        answer, seen = classic_members.join(draft, request, new_member_id, self.seen, World(topics, settings, now_ms))
         if not draft.changes or not must_downgrade(draft.state, (), settings) or self._is_all_classic():
             return self._decision(draft, answer, answer["member_id"], seen)
         # A static member returned with the classic protocol, and was the last consumer protocol member.

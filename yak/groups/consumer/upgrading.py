@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.member import Member as ClassicMember
+from yak.groups.classic.members import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription, with_ids
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from yak.sim.books import Violation
 from yak.sim.history import Appended, Copy, History, Watcher
 from yak.transactions.records import TRANSACTION_TOPIC, read_transaction
-from yak.transactions.states import PREPARE_COMMIT, PREPARED
+from yak.transactions.transaction import PREPARE_COMMIT, PREPARED
 
 if TYPE_CHECKING:
     from yak.sim.node import SimNode

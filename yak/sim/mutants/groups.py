@@ -7,7 +7,7 @@ from typing import Any
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.errors import ErrorCode
-from yak.groups.classic import checks
+from yak.groups.classic.group import ClassicGroup
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
 
@@ -19,7 +19,7 @@ def _ack_commits_at_once(swaps: Swaps) -> None:
 
 
 def _take_commits_of_anybody(swaps: Swaps) -> None:
-    swaps.put(checks, "check_commit", lambda *_arguments: None)
+    swaps.put(ClassicGroup, "check_commit", lambda *_arguments: None)
 
 
 def _serve_before_loading(swaps: Swaps) -> None:

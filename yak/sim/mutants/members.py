@@ -12,7 +12,7 @@ from yak.cluster.image import Image
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
 from yak.core.events import StoreLost
-from yak.metadata_store import brokers, isr, partitions
+from yak.metadata_store import brokers, controller, isr
 from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
@@ -67,7 +67,7 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
         broker = state.brokers.get(member.node_id)
         return broker is not None and broker["state"] in states
 
-    for scripts in (isr, partitions):
+    for scripts in (isr, controller):
         swaps.put(scripts, "is_current", is_current)
 
 

@@ -10,8 +10,8 @@ from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.errors import ErrorCode
 from yak.groups.group import Group
 from yak.groups.shard import Shard
+from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
-from yak.partitions.transactional_appends import TransactionalAppends
 from yak.replication.partition import Partition
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
@@ -20,8 +20,7 @@ from yak.storage.segment import Segment
 from yak.storage.transaction_filter import TransactionFilter
 from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.shard import TransactionShard
-from yak.transactions.states import PREPARE_COMMIT, PREPARED
-from yak.transactions.transaction import Transaction
+from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
 
 
 def _ignore_open_transactions(swaps: Swaps) -> None:

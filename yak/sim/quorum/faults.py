@@ -244,8 +244,8 @@ class Faults:
 
         def strike() -> None:
             for other in self._nodes:
-                self._network.reset_some((node.node_id, other), 60)
-                self._network.reset_some((other, node.node_id), 60)
+                self._network.reset_some((node.node_id, other))
+                self._network.reset_some((other, node.node_id))
 
         for number in range(times):
             self._world.after(number * rng.between(1_000, 200_000), strike)

@@ -216,12 +216,12 @@ class QuorumNetwork:
         for link in list(self.cuts):
             self.mend(link)
 
-    def reset_some(self, link: tuple[NodeId, NodeId], percent: int) -> None:
-        """Reset some connections from one node to another."""
+    def reset_some(self, link: tuple[NodeId, NodeId]) -> None:
+        """Reset six in ten connections from one node to another."""
         for connection in list(self._connections.values()):
             if (connection.client.node_id, connection.server_id) != link or not connection.is_open:
                 continue
-            if self._rng.chance(percent):
+            if self._rng.chance(60):
                 self.counts["connections reset"] += 1
                 # the server's end is closed as well: what arrives later is refused
                 connection.server_incarnation = -1

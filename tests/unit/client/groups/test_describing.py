@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from yak.client.groups.describing import active_group, unknown_group
 from yak.client.metadata import Broker
-from yak.groups.classic.assignment import assigned_partitions
+from yak.groups.classic.members import assigned_partitions
 from yak.ids import TopicPartition
 from yak.view.groups import Member
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import ClassicGroup, ClassicSettings
-from yak.groups.classic.joining import Join, join
+from yak.groups.classic.group import ClassicGroup, ClassicSettings, Join, Sync
 from yak.groups.classic.records import group_record, read_group_value
-from yak.groups.classic.syncing import Sync, heartbeat, leave_all, sync
 
 NONE = ErrorCode.none
 
@@ -112,7 +110,7 @@ class Rig:
     ) -> Held:
         held = Held()
         request = Join(member_id, instance, client, "/h", rebalance_ms, session_ms, kind, protocols, twice, skips)
-        join(self.group, request, held, self.now_ms)
+        self.group.join(request, held, self.now_ms)
         return held
 
     def sync(self, joined: Held, assignments: dict[str, bytes] | None = None, **changes: Any) -> Held:
@@ -125,18 +123,18 @@ class Rig:
             "protocol": joined["protocol_name"],
             "assignments": assignments or {},
         }
-        sync(self.group, Sync(**(fields | changes)), held, self.now_ms)
+        self.group.sync(Sync(**(fields | changes)), held, self.now_ms)
         return held
 
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> ErrorCode:
         try:
-            heartbeat(self.group, member_id, instance, generation, self.now_ms)
+            self.group.heartbeat(member_id, instance, generation, self.now_ms)
         except PeerError as refusal:
             return refusal.error_code
         return NONE
 
     def leave(self, member_id: str, instance: str | None = None) -> ErrorCode:
-        answers = leave_all(self.group, [(member_id, instance, None)], self.now_ms)
+        answers = self.group.leave_all([(member_id, instance, None)], self.now_ms)
         return ErrorCode(answers[0]["error_code"])
 
     # short ways

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.groups.classic.rig import NONE, Held, Rig
 from yak.errors import ErrorCode
-from yak.groups.classic.states import ClassicState
+from yak.groups.classic.group import ClassicState
 
 SESSION_MS, REBALANCE_MS = 6_000, 20_000
 CLIENTS = st.integers(0, 4)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.groups.classic.rig import NONE, Held, Rig
 from yak.errors import ErrorCode
-from yak.groups.classic.member import Member
-from yak.groups.classic.states import ClassicState
+from yak.groups.classic.group import ClassicState
+from yak.groups.classic.members import Member
 from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_PENDING_MEMBERS_MAX
 
 MANY = 10_000

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.groups.classic.rig import NONE, Rig
 from yak.errors import ErrorCode
-from yak.groups.classic.states import MOVES, ClassicState
+from yak.groups.classic.group import MOVES, ClassicState
 
 
 def state(rig: Rig) -> str:

@@ -13,8 +13,8 @@ from kio.serial import entity_reader, entity_writer
 
 from tests.unit.groups.consumer.group_model import Coordinator, Topics, check_owners
 from yak.errors import ErrorCode
-from yak.groups.classic.member import Member as ClassicMember
-from yak.groups.consumer.classic_members import ClassicJoin
+from yak.groups.classic.group import Join
+from yak.groups.classic.members import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import assignment_bytes
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.partitions import Partitions
@@ -85,8 +85,15 @@ class Migrating(Coordinator):
             assert self.group.is_deleted
             self.classic = decision
 
-    def join_classic(self, member_id: str, *topics: str, owned: dict[str, list[int]] | None = None, **said: Any) -> Any:
-        request = ClassicJoin(
+    def join_classic(
+        self,
+        member_id: str,
+        *topics: str,
+        owned: dict[str, list[int]] | None = None,
+        new_member_id: str = "made",
+        **said: Any,
+    ) -> Any:
+        request = Join(
             **{
                 "member_id": member_id,
                 "instance_id": None,
@@ -96,12 +103,14 @@ class Migrating(Coordinator):
                 "session_timeout_ms": 10_000,
                 "protocol_type": "consumer",
                 "protocols": (("range", subscription(*topics, owned=owned)),),
-                "new_member_id": "made",
+                "must_ask_twice": False,
                 **said,
             }
         )
         before = self.group.state.copy()
-        decision = self.group.join_classic(request, now_ms=self.now_ms, topics=self.topics, settings=self.settings)
+        decision = self.group.join_classic(
+            request, "made", now_ms=self.now_ms, topics=self.topics, settings=self.settings
+        )
         assert self.group.state == before
         self.take(decision)
         return decision.answer

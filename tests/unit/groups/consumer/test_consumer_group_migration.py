@@ -272,10 +272,10 @@ def test_the_protocol_is_one_that_all_have() -> None:
 
 def test_a_classic_member_joins_a_consumer_group(one: Migrating) -> None:
     one.join("c", "t")
-    answer = one.join_classic("", "t", needs_known_id=True)
+    answer = one.join_classic("", "t", must_ask_twice=True)
     assert (answer["error_code"], answer["member_id"]) == (ErrorCode.member_id_required, "made")
     assert "made" not in one.group.state.members
-    answer = one.join_classic("made", "t", needs_known_id=True)
+    answer = one.join_classic("made", "t", must_ask_twice=True)
     assert (answer["generation_id"], answer["protocol_name"], answer["leader"]) == (2, "range", "")
     assert one.sync_classic("made", 2) == {}
     assert one.beat_classic("made", 2) is ErrorCode.none, "what it waits for is held"

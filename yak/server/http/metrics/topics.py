@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from yak.cluster.leader_elections import BOUNDS_MS, Cause
+from yak.cluster.controller import Cause
+from yak.cluster.election_counts import BOUNDS_MS
 from yak.replication.traffic import Traffic
 from yak.server.http.metrics.text import Samples, counter, escaped, gauge, histogram
 

@@ -1,0 +1,34 @@
+"""What the leader elections of this broker as controller came to."""
+
+from bisect import bisect_left
+from typing import Final
+
+BOUNDS_MS: Final = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
+"""Upper bounds of the histogram's buckets; one more bucket counts longer rounds."""
+
+
+class ElectionCounts:
+    """Totals since this broker's start.
+
+    A round is all elections that one event, such as the loss of a broker, made necessary.
+    """
+
+    __slots__ = ("by_cause", "offices_taken", "rounds_by_duration", "rounds_ms", "unclean", "without_leader")
+
+    def __init__(self) -> None:
+        self.by_cause: dict[str, int] = {}
+        """Partitions that got a leader, by `Cause`."""
+        self.without_leader = 0
+        """Partitions that were left without a leader."""
+        self.unclean = 0
+        """Elected leaders that may lack committed records."""
+        self.offices_taken = 0
+        """Times this broker became the controller."""
+        self.rounds_by_duration = [0] * (len(BOUNDS_MS) + 1)
+        self.rounds_ms = 0
+        """Sum of the durations, in ms."""
+
+    def round_took(self, took_ms: int) -> None:
+        """Record a finished round."""
+        self.rounds_by_duration[bisect_left(BOUNDS_MS, took_ms)] += 1
+        self.rounds_ms += took_ms
