@@ -51,7 +51,8 @@ class ChaosCluster:
         self.disks = "no fault fills them"
         """A description of how disks are filled."""
         self.can_fill = False
-        replicas = min(_REPLICAS_MAX, settings.brokers)
+        self.replicas = replicas = min(_REPLICAS_MAX, settings.brokers)
+        """Of each partition."""
         arguments = ["--lease-time", f"{settings.lease_s}s"]
         for config in (
             f"replica.lag.time.max.ms={settings.lag_ms}",
