@@ -99,6 +99,24 @@ def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> No
     assert "error[history-unreadable]" in yak("chaos", "check", str(tmp_path / "none")).err
 
 
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (lambda _line: False, "no record was acknowledged"),
+        (lambda line: not line.startswith('["final"'), "to its end, so a lost end is not noticed"),
+    ],
+    ids=["empty", "without its last line"],
+)
+def test_history_that_proves_nothing_is_void(yak: Any, tmp_path: Path, kept: Any, why: str) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("\n".join(filter(kept, to_lines(generated.make(SeededRandom(5))))))
+    ran = yak("chaos", "check", str(path))
+    assert ran.code == 4
+    assert "VOID  it proves nothing: " in ran.err
+    assert why in ran.err
+    assert json.loads(yak("chaos", "check", str(path), "-o", "json").out)["ok"] is False
+
+
 def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
     recorder = Recorder()
     recorder.sending("w", "t-0", 1)

@@ -103,7 +103,7 @@ class ChaosRun:
         folder = Path(base or tempfile.mkdtemp(prefix="yak-chaos-"))
         with self._cluster(folder) as cluster:
             report = self._with_cluster(cluster)
-            if self.settings.keep or not report.holds:
+            if self.settings.keep or not report.holds or (report.is_void and not self.is_cut_short()):
                 report.folder = str(folder)
                 cluster.keep_data()
         if report.folder is None:
@@ -151,6 +151,7 @@ class ChaosRun:
         self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
 
         self.watcher.phase("compare the replicas")
+        found = reached(cluster)  # the stop elects leaders and shrinks each ISR, which is no activity of the run
         self._notes += [f"{name} did not stop in order and was killed" for name in cluster.stop()]
         different, compared = different_replicas(cluster, partitions) if not settled.violations else ([], 0)
         self._violations += [*settled.violations, *different, *logged_bugs(cluster)]
@@ -158,7 +159,7 @@ class ChaosRun:
         if nemesis.operator is not None:
             self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
         report = self._report(nemesis.struck, settled)
-        report.compared_bytes, report.reached = compared, reached(cluster)
+        report.compared_bytes, report.reached = compared, found
         return report
 
     # ----------------------------------------------------------------------------------------------- external cluster
