@@ -1,7 +1,6 @@
 """`yak chaos`."""
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,7 +107,7 @@ class LiveRun:
 def new_watcher(g: Globals, settings: "ChaosSettings") -> "Iterator[Watcher]":
     """A live screen on a terminal, otherwise printed lines."""
     g.out.note(f"seed {settings.seed}")
-    if not g.out.stderr.isatty() or g.quiet or os.environ.get("CI"):
+    if not g.out.is_live:
         yield PrintedRun(g)
         return
     from rich.console import Console

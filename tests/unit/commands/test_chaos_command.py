@@ -11,7 +11,16 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from yak.commands.chaos import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
+from yak.commands.chaos import (
+    LiveRun,
+    counts_line,
+    fault_line,
+    new_watcher,
+    partition_lines,
+    progress_line,
+    transaction_lines,
+)
+from yak.commands.output import Output
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
@@ -147,6 +156,20 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
         "a note",
     ):
         assert words in shown, words
+
+
+def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("CI", raising=False)
+    stream = Terminal()
+    g: Any = SimpleNamespace(out=Output(stderr=stream), quiet=0)
+    with new_watcher(g, ChaosSettings(7, 60.0, KINDS)) as watcher:
+        watcher.phase("load and faults", 60.0)
+    assert "load and faults for 60 s\n" in stream.getvalue()
 
 
 def test_lines_of_the_live_screen() -> None:

@@ -112,15 +112,22 @@ class ChaosRun:
 
     @contextlib.contextmanager
     def _cluster(self, folder: Path) -> Iterator[ChaosCluster]:
+        """A cluster until the end of the `with` block. After an error its folder stays if a broker's log may say why."""
         disk_bytes = None
         if any(kind.name == "disk" for kind in self.settings.faults):
             disk_bytes = _DISK_BYTES + int(self.settings.duration_s * self.settings.rate * _BYTES_A_RECORD)
         settings = ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes, metadata=self.settings.metadata)
-        cluster = ChaosCluster(folder, settings)
+        cluster, is_kept = ChaosCluster(folder, settings), False
         try:
             yield cluster
+            is_kept = True
+        except Exception:
+            is_kept = any(node.log() for node in cluster.nodes.values())
+            raise
         finally:
             cluster.close()
+            if not is_kept:
+                cluster.discard()
 
     # ----------------------------------------------------------------------------------------------- own cluster
 
@@ -269,7 +276,7 @@ class ChaosRun:
         ]
 
     def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
-        self.watcher.phase("judge the history")
+        self.watcher.phase("check the history")
         self.history = self.recorder.history()
         found = check_history(self.history)
         rows, quiet = unavailability(self.history, struck)
