@@ -120,7 +120,7 @@ def receive(
     seconds: float,
     last_seconds: float,
 ) -> None:
-    """Receive for so long, then what is left in the slices' partitions, for at most `last_seconds`.
+    """Receive for so long, then what is left in the slices' partitions, for at most `last_seconds`; more is an error.
 
     `result.ended_s` is the time of the last record. With a rate, records of the warm-up, which have no due time, are not
     counted.
@@ -128,7 +128,7 @@ def receive(
     result.ended_s = time.monotonic()
     end_s = result.ended_s + seconds
     while True:
-        messages = without_errors(consumer.consume(BATCH_RECORDS, 0.05), result)
+        messages = without_errors(consumer.consume(BATCH_RECORDS, 0.05), result, {})
         now_ns = time.monotonic_ns()
         values = [value for message in messages if len(value := message.value() or b"") >= produce.DUE.size]
         if load.rate is not None:
@@ -143,7 +143,11 @@ def receive(
             result.bytes += sum(map(len, values))
         over_s = now_ns / 1e9 - end_s
         is_quiet = over_s > 0 and now_ns / 1e9 - result.ended_s >= QUIET_SECONDS
-        if over_s >= last_seconds or (is_quiet and is_at_end(consumer, load.topic, slices)):
+        if is_quiet and is_at_end(consumer, load.topic, slices):
+            return
+        if over_s >= last_seconds:
+            if slices and not is_at_end(consumer, load.topic, slices):
+                result.failed(f"partitions are not at their end {last_seconds:.0f} s after the load")
             return
 
 
