@@ -136,16 +136,16 @@ class LocalCluster:
             known.ephemeral = known.ephemeral and not keep
             for broker in known.brokers:
                 broker.wanted = False
-            state.save_if_room(known)
+            state.save_if_possible(known)
             for role in ("follower", "leader"):
                 killed += self._stop_all([broker for broker in known.brokers if broker.role == role])
-                state.save_if_room(known)
+                state.save_if_possible(known)
             if known.redis.process and not redis_child.stop(known.redis.process):
                 killed.append("redis")
             if known.redis.is_ours:
                 redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
             known.redis.process, known.supervisor = None, None
-            state.save_if_room(known)
+            state.save_if_possible(known)
             if purge or known.ephemeral:
                 layout.purge(known)
         return tuple(killed)

@@ -168,12 +168,12 @@ def save(state: ClusterState) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def save_if_room(state: ClusterState) -> None:
-    """Write the state of a stopping cluster. On a full disk the old file stays; its processes have ended anyway."""
+def save_if_possible(state: ClusterState) -> None:
+    """Write the state of a stopping cluster. On a full or read-only disk the old file stays; its processes have ended."""
     try:
         save(state)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
 
 
@@ -181,7 +181,12 @@ def save_if_room(state: ClusterState) -> None:
 def locked(data_dir: str) -> Iterator[None]:
     """Hold the cluster's lock. Raises YakError at once when another command holds it."""
     path = Path(data_dir) / LOCK_FILE
-    descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
+    try:
+        descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        descriptor = open_file(str(path), os.O_RDONLY)  # what runs on it can still be stopped
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -35,7 +35,7 @@ class Log:
         self.unassigned += [each.partition for each in partitions]
 
     def consume(self, _count: int, seconds: float) -> Sequence[Message]:
-        assert seconds < 0.05, "librdkafka waits so long for records where there are markers"
+        assert seconds <= 0.05, "librdkafka waits so long for records where there are markers"
         found = self._batches.pop(0) if self._batches else []
         for message in found:
             if message.error() is None:
