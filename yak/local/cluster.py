@@ -19,7 +19,7 @@ from yak.errors import UsageError, YakError
 from yak.local import layout, machines, planning, processes, quorum, redis_child, state
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
-from yak.local.starting import start_missing, take_in_ready
+from yak.local.starting import end_strays, start_missing, take_in_ready
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
 
@@ -104,6 +104,7 @@ class LocalCluster:
         layout.prepare(self.data_dir)
         with state.locked(self.data_dir):
             known = self._known() or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
+            end_strays(known)
             had = len(known.brokers)
             taken_ports = planning.plan(known, settings)
             redis_before = known.redis.process
@@ -432,4 +433,6 @@ class LocalCluster:
         """Hold the cluster's lock, and yield the state as read under it."""
         self._require_known()
         with state.locked(self.data_dir):
-            yield self._require_known()
+            known = self._require_known()
+            end_strays(known)
+            yield known
