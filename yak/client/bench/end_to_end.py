@@ -10,22 +10,20 @@ import time
 import uuid
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from yak.client.bench.consume import connected
 from yak.client.bench.load import (
-    CONNECT_SECONDS,
     STAMP_BYTES,
     ClientResult,
     Load,
     Session,
     Slice,
     Stop,
-    consumer_properties,
     payloads,
     producer_properties,
 )
 from yak.client.bench.produce import lateness_s
-from yak.client.errors import from_exception
 
 STAMP = struct.Struct(">16sq")
 LAST_RECORDS_SECONDS = 10.0
@@ -37,27 +35,20 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
 
     `slices` gives the partition and its present end. Raises YakError when the brokers do not answer or refuse.
     """
-    assert len(slices) == 1
     assert load.rate is not None
-    producer = Producer(producer_properties(load))
-    consumer = Consumer(consumer_properties(load))
-    try:
-        producer.list_topics(load.topic, timeout=CONNECT_SECONDS)
-        consumer.assign([TopicPartition(load.topic, slices[0].partition, slices[0].end)])
+    producer, (partition,) = Producer(producer_properties(load)), slices
+    with connected(load) as consumer:
+        consumer.assign([TopicPartition(load.topic, partition.partition, partition.end)])
         if load.warm_up_s > 0:
-            warm_up = RoundTrips(load, slices[0].partition, ClientResult(client))
+            warm_up = RoundTrips(load, partition.partition, ClientResult(client))
             warm_up.run(producer, consumer, Stop(None, load.warm_up_s), session)
         result = ClientResult(client)
         session.start()
         session.measuring(result.latency)
-        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        result.begin()
         stop = Stop(load.share(client), load.duration_s)
-        RoundTrips(load, slices[0].partition, result).run(producer, consumer, stop, session)
-        result.ended_s, result.cpu_s = time.monotonic(), time.process_time() - cpu_s
-    except KafkaException as error:
-        raise from_exception(error, f"topic {load.topic} cannot be used") from None
-    finally:
-        consumer.close()
+        RoundTrips(load, partition.partition, result).run(producer, consumer, stop, session)
+        result.end()
     return result
 
 

@@ -9,12 +9,11 @@ import time
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from yak.client.bench import produce
-from yak.client.bench.consume import without_errors
-from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice, consumer_properties
-from yak.client.errors import from_exception
+from yak.client.bench.consume import connected, without_errors
+from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice
 from yak.errors import UsageError
 
 RATE = 50_000
@@ -94,21 +93,15 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
     """
     if client < load.clients - load.readers:
         return produce.run_client(load, client, slices, session)
-    consumer = Consumer(consumer_properties(load))
-    try:
-        consumer.list_topics(load.topic, timeout=CONNECT_SECONDS)
+    with connected(load) as consumer:
         consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
         receive(consumer, load, (), ClientResult(client), load.warm_up_s, 0.0)
         result = ClientResult(client)
         session.start()
-        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        result.begin()
         assert load.duration_s is not None
         receive(consumer, load, slices, result, load.duration_s, LAST_SECONDS)
-        result.cpu_s = time.process_time() - cpu_s
-    except KafkaException as error:
-        raise from_exception(error, f"topic {load.topic} cannot be used") from None
-    finally:
-        consumer.close()
+        result.end(result.ended_s)
     return result
 
 
