@@ -14,7 +14,7 @@ from yak.client.admin import Admin
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.local.chaos import settling
-from yak.local.chaos.clients import GROUP, Clients, ClientSettings
+from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.members import Library, librdkafka
 from yak.local.chaos.nemesis import Nemesis, Operator, Struck
@@ -208,9 +208,8 @@ class ChaosRun:
     ) -> Clients:
         self.recorder = Recorder()
         group = f"{GROUP}-{self.settings.seed}-{os.getpid()}"
-        settings = ClientSettings(rate=self.settings.rate)
         return Clients(
-            bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group,
+            bootstrap, partitions, self.recorder, rate=self.settings.rate, seed=self.settings.seed, group=group,
             source=partitions[0].topic, target=partitions[-1].topic, log=log,
             library=self.library,
         )  # fmt: skip
