@@ -245,7 +245,9 @@ def processes_of(folder: str) -> list[int]:
 def brokers_on(data_dirs: Sequence[str]) -> list[ProcessId]:
     """This user's brokers with one of these data directories."""
     pids = [
-        process.pid for process, words in _others_of_this_user() if "serve" in words and not set(words).isdisjoint(data_dirs)
+        process.pid
+        for process, words in _others_of_this_user()
+        if "serve" in words and not set(words).isdisjoint(data_dirs)
     ]
     return [process for process in map(identify, pids) if process is not None]
 

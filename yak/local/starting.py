@@ -54,7 +54,8 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
                 missing.append(broker)
         state.save(known)  # by this the next command knows what to look for if this one is killed before it notes all
         for broker in missing:
-            starting.append((broker, _spawn(known, broker, shared, is_alone=only is not None)))
+            child = _spawn(known, broker, shared, is_alone=only is not None)
+            starting.append((broker, child))
         state.save(known)
         if redis_missing:
             folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")

@@ -52,7 +52,9 @@ def test_small_file_system_ends_with_a_run_that_is_killed(tmp_path: Path) -> Non
         "import os, sys, pathlib\nfrom yak.local.chaos.node import OwnDisk\n"
         "disk = OwnDisk(pathlib.Path(sys.argv[1]), 1 << 20)\nprint(disk._holder.pid, flush=True)\nos.kill(os.getpid(), 9)"
     )
-    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path / "disk")], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "disk")], capture_output=True, text=True, check=False
+    )
     holder = Path(f"/proc/{int(ran.stdout)}/stat")
     for _ in range(500):
         if not holder.exists() or holder.read_text().rpartition(")")[2].split()[0] == "Z":

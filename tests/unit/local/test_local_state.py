@@ -144,7 +144,7 @@ def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Pat
 
 def test_cluster_on_a_read_only_file_system_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that the kernel made read-only after an error."""
-    child = subprocess.Popen(["sleep", "60"], start_new_session=True)  # noqa: S607 - as PATH has it
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     state.save(example(tmp_path, identify(child.pid)))
     (tmp_path / state.LOCK_FILE).touch()
     usual = state.open_file
