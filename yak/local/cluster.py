@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
@@ -171,7 +172,10 @@ class LocalCluster:
                     "cluster-not-running",
                     f"the cluster in {self.data_dir} does not run",
                     why="a broker is added to brokers that run",
-                    try_=(f"yak up -d --data-dir {self.data_dir}", "yak up -d --brokers N          start it with more"),
+                    try_=(
+                        f"yak up -d --data-dir {quote(self.data_dir)}",
+                        "yak up -d --brokers N          start it with more",
+                    ),
                 )
             had = len(known.brokers)
             added = planning.add_broker(known, role, configs)
@@ -195,7 +199,7 @@ class LocalCluster:
                 f"node {node_id} cannot be removed while the metadata move to {known.moving_to}",
                 why="the move needs all brokers, and was interrupted",
                 try_=(
-                    f"yak cluster migrate --to {known.moving_to} --data-dir {self.data_dir}          finish it first",
+                    f"yak cluster migrate --to {known.moving_to} --data-dir {quote(self.data_dir)}          finish it first",
                 ),
             )
         if len(known.brokers) == 1 or (known.voters == (node_id,) and known.metadata == quorum.REDIS):
@@ -206,7 +210,10 @@ class LocalCluster:
                 why="it is the only broker of the cluster"
                 if alone
                 else "it is the only voter of the quorum that had the metadata before, by which the brokers know it",
-                try_=("yak node add", f"yak down --purge --data-dir {self.data_dir}          delete the cluster"),
+                try_=(
+                    "yak node add",
+                    f"yak down --purge --data-dir {quote(self.data_dir)}          delete the cluster",
+                ),
             )
 
     def remove(self, removal: "Removal") -> None:
@@ -288,7 +295,7 @@ class LocalCluster:
                 "node-paused",
                 f"node {node_id} is paused already",
                 why=f"its process {process.pid} was stopped before",
-                try_=(f"yak node resume {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node resume {node_id} --data-dir {quote(self.data_dir)}",),
             )
         processes.pause(process)
         return process
@@ -301,7 +308,7 @@ class LocalCluster:
                 "node-not-paused",
                 f"node {node_id} is not paused",
                 why=f"its process {process.pid} runs",
-                try_=(f"yak up --status --data-dir {self.data_dir}",),
+                try_=(f"yak up --status --data-dir {quote(self.data_dir)}",),
             )
         processes.resume(process)
         return process
@@ -351,7 +358,7 @@ class LocalCluster:
             "redis-not-running",
             f"the Redis server of the cluster in {self.data_dir} does not run",
             why="it was stopped, or ended by itself",
-            try_=(f"yak up -d --data-dir {self.data_dir}          start what does not run",),
+            try_=(f"yak up -d --data-dir {quote(self.data_dir)}          start what does not run",),
         )
 
     # -------------------------------------------------------------------------------------------------- internal
@@ -363,7 +370,7 @@ class LocalCluster:
                 "node-not-running",
                 f"node {node_id} does not run",
                 why=why,
-                try_=(f"yak node restart {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node restart {node_id} --data-dir {quote(self.data_dir)}",),
             )
         return broker.process
 
@@ -425,7 +432,7 @@ class LocalCluster:
             "unknown-node",
             f"the cluster in {self.data_dir} has no node {node_id}",
             why=f"its nodes: {nodes}",
-            try_=(f"yak up --status --data-dir {self.data_dir}",),
+            try_=(f"yak up --status --data-dir {quote(self.data_dir)}",),
         )
 
     @contextlib.contextmanager

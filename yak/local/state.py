@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, TypeVar
 
 from yak.errors import StartRefused, YakError
@@ -196,7 +197,7 @@ def locked(data_dir: str) -> Iterator[None]:
                 BUSY,
                 f"another yak command is changing the cluster in {data_dir}",
                 why=f"it holds {path}",
-                try_=(f"yak up --status --data-dir {data_dir}          look without changing",),
+                try_=(f"yak up --status --data-dir {quote(data_dir)}          look without changing",),
             ) from error
         yield
     finally:

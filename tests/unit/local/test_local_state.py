@@ -159,3 +159,11 @@ def test_cluster_on_a_read_only_file_system_is_stopped(tmp_path: Path, monkeypat
     monkeypatch.setattr(state, "open_file", open_file)
     assert LocalCluster(str(tmp_path)).down() == ()
     assert identify(child.pid) is None
+
+
+def test_command_of_a_hint_can_be_typed_for_a_directory_with_blanks(tmp_path: Path) -> None:
+    folder = tmp_path / "my data"
+    folder.mkdir()
+    with state.locked(str(folder)), pytest.raises(YakError) as busy, state.locked(str(folder)):
+        pass
+    assert busy.value.try_ == (f"yak up --status --data-dir '{folder}'          look without changing",)
