@@ -222,14 +222,9 @@ class ChaosCluster:
 
     def routes(self, node_id: int, peers: str) -> Iterator[Route]:
         """The routes between a broker and `others`, `clients`, the `store`, one `node-N`, or `all`; `+` joins two."""
-        return (proxy.route(source) for proxy, source in self._ends(node_id, peers))
+        return (proxy.route(source) for proxy, source in self.ends(node_id, peers))
 
-    def reset(self, node_id: int, peers: str) -> None:
-        """Reset the existing connections between a broker and these peers."""
-        for proxy, source in self._ends(node_id, peers):
-            proxy.reset(source)
-
-    def _ends(self, node_id: int, peers: str) -> Iterator[tuple[Proxy, str]]:
+    def ends(self, node_id: int, peers: str) -> Iterator[tuple[Proxy, str]]:
         """The proxies between a broker and its peers, and what each calls the other end."""
         node = self.nodes[node_id]
         for part in ("others+clients+store" if peers == "all" else peers).split("+"):
