@@ -173,13 +173,13 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
     for line in report_lines(report):
         out.note(line)
     out.note("")
-    out.note(_verdict(g, report.history_report, holds=report.holds, ok="every promise was kept", fail="see above"))
+    out.note(_conclusion(g, report.history_report, holds=report.holds, ok="every promise was kept", fail="see above"))
     for label, value in (("again", again), ("history", history), ("timeline", timeline), ("kept", report.folder)):
         if value is not None:
             out.note(f"{label:<9} {value}")
 
 
-def _verdict(g: Globals, found: "HistoryReport", *, holds: bool, ok: str, fail: str) -> str:
+def _conclusion(g: Globals, found: "HistoryReport", *, holds: bool, ok: str, fail: str) -> str:
     """The last line for people: what was checked holds, proves nothing, or fails."""
     if not holds:
         return g.out.paint(f"FAIL  {fail}", "1;31")
@@ -289,7 +289,7 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
         for line in around(history, found.anomalies[0]):
             g.out.note(line)
     words = {"ok": "the history contradicts nothing", "fail": "it cannot be explained"}
-    g.out.note(_verdict(g, found, holds=found.holds, **words))
+    g.out.note(_conclusion(g, found, holds=found.holds, **words))
 
 
 _SECONDS = (5.0, 86_400.0)
