@@ -1,7 +1,6 @@
 """`yak chaos`."""
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -108,7 +107,7 @@ class LiveRun:
 def new_watcher(g: Globals, settings: "ChaosSettings") -> "Iterator[Watcher]":
     """A live screen on a terminal, otherwise printed lines."""
     g.out.note(f"seed {settings.seed}")
-    if not g.out.stderr.isatty() or g.quiet or os.environ.get("CI"):
+    if not g.out.is_live:
         yield PrintedRun(g)
         return
     from rich.console import Console
@@ -174,12 +173,19 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
     for line in report_lines(report):
         out.note(line)
     out.note("")
-    out.note(
-        out.paint("OK    every promise was kept", "1;32") if report.holds else out.paint("FAIL  see above", "1;31")
-    )
+    out.note(_conclusion(g, report.history_report, holds=report.holds, ok="every promise was kept", fail="see above"))
     for label, value in (("again", again), ("history", history), ("timeline", timeline), ("kept", report.folder)):
         if value is not None:
             out.note(f"{label:<9} {value}")
+
+
+def _conclusion(g: Globals, found: "HistoryReport", *, holds: bool, ok: str, fail: str) -> str:
+    """The last line for people: what was checked holds, proves nothing, or fails."""
+    if not holds:
+        return g.out.paint(f"FAIL  {fail}", "1;31")
+    if found.why_void is not None:
+        return g.out.paint(f"VOID  it proves nothing: {found.why_void}", "1;33")
+    return g.out.paint(f"OK    {ok}", "1;32")
 
 
 def _totals(report: "ChaosReport") -> dict[str, Any]:
@@ -267,7 +273,7 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
     from yak.sim.history_checker.report import around
 
     if g.out.format in {"json", "yaml"}:
-        g.out.object({"ok": found.holds, **found.as_json()})
+        g.out.object({"ok": found.holds and found.why_void is None, **found.as_json()})
         return
     document = found.as_json(0)
     names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
@@ -282,7 +288,8 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
         g.out.note("Around the first one:")
         for line in around(history, found.anomalies[0]):
             g.out.note(line)
-    g.out.note("OK    the history contradicts nothing" if found.holds else "FAIL  it cannot be explained")
+    words = {"ok": "the history contradicts nothing", "fail": "it cannot be explained"}
+    g.out.note(_conclusion(g, found, holds=found.holds, **words))
 
 
 _SECONDS = (5.0, 86_400.0)
@@ -369,8 +376,8 @@ def run(
 
     Producers are idempotent with acks=all, or transactional. Consumers assign partitions or join a group; workers
     read, process and write in transactions. All connect through fault proxies. At the end, or after Ctrl+C, all faults are removed, and all records are
-    read and compared between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, or any other promise was broken; then logs,
-    data and the history are kept.
+    read and compared between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, any other promise was broken, or so
+    little was acknowledged that the run proves nothing; then logs, data and the history are kept.
     """
     from yak.commands import interrupts
     from yak.local.chaos.report import draw
@@ -398,7 +405,7 @@ def run(
     with interrupts.held() as held, new_watcher(g, settings) as watcher:
         work = ChaosRun(settings, watcher, lambda: held.signal is not None)
         report = work.run()
-    if history is None and not report.holds and report.folder is not None:
+    if history is None and report.folder is not None and (report.is_void or not report.holds):
         history = f"{report.folder}/history.jsonl"
     if history is not None:
         _write_history(history, work.history)
@@ -412,7 +419,9 @@ def run(
         history=history,
         timeline=timeline,
     )
-    return _exit_code(g, report) or held.exit_code or None
+    if not report.holds:
+        return 4
+    return held.exit_code or (4 if report.is_void else None)
 
 
 @chaos.command("check", examples=("yak chaos check history.jsonl", "yak chaos check history.jsonl -o json"))
@@ -422,7 +431,8 @@ def check(
 ) -> int | None:
     """Check a recorded history.
 
-    Returns 4 if the history has a violation. Shows each violation with the operations around it.
+    Returns 4 if the history has a violation, or proves nothing: no consumer read it to its end. Shows each violation
+    with the operations around it.
     """
     from yak.sim.history_checker.json_lines import from_lines
     from yak.sim.history_checker.report import check_history
@@ -434,7 +444,7 @@ def check(
         raise UsageError("history-unreadable", f"{file} cannot be read", why=str(error)) from None
     found = check_history(history)
     show_history_report(g, found, history)
-    return None if found.holds else 4
+    return None if found.holds and found.why_void is None else 4
 
 
 @chaos.command(
@@ -562,14 +572,6 @@ def prove_(
     good = sum(each.is_found for each in found)
     g.out.note(f"{good} of {len(found)} found; {accepted} of {clean} clean histories accepted")
     return None if good == len(found) and accepted == clean else 4
-
-
-def _exit_code(g: Globals, report: "ChaosReport") -> int | None:
-    if not report.holds:
-        return 4
-    if report.is_void:
-        g.out.warn("so little was acknowledged that this run proves nothing")
-    return None
 
 
 def _seconds(duration: str) -> float:

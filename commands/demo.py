@@ -23,7 +23,7 @@ class Terminal(Reporter):
 
     def __init__(self, g: Globals) -> None:
         self._out = g.out
-        self._live = g.out.stderr.isatty() and not g.quiet and not os.environ.get("CI")
+        self._live = g.out.is_live
         self._counting = False
 
     def __enter__(self) -> Self:

@@ -41,6 +41,7 @@ EXIT_CODES = (
     (5, "the time-out passed with nothing to show"),
     (6, "the broker halted on a bug of its own (broker-halted in its log); start it again"),
     (7, "the broker halted since its last log directory failed (log-directories-lost in its log)"),
+    (129, "SIGHUP: the terminal was closed"),
     (130, "Ctrl+C"),
     (143, "SIGTERM; yak serve stops in order and returns 0"),
 )

@@ -1,6 +1,6 @@
-"""Ctrl+C and SIGTERM in client commands.
+"""Ctrl+C, SIGTERM, and the SIGHUP of a closed terminal in client commands.
 
-Both raise, so that `finally` blocks run. librdkafka's Python binding drops an exception that is raised while it calls a
+Each raises, so that `finally` blocks run. librdkafka's Python binding drops an exception that is raised while it calls a
 delivery callback, and raises SystemError instead; `seen()` distinguishes that case from a bug.
 """
 
@@ -16,9 +16,15 @@ _seen: list[int] = []
 
 
 def install() -> None:
-    """Raise KeyboardInterrupt for SIGINT and SystemExit(143) for SIGTERM. `serve` replaces these handlers."""
-    signal.signal(signal.SIGINT, _interrupt)
-    signal.signal(signal.SIGTERM, _terminate)
+    """Raise KeyboardInterrupt for SIGINT, SystemExit for SIGTERM and SIGHUP. `serve` replaces these handlers."""
+    for number in _handled():
+        signal.signal(number, _interrupt if number == signal.SIGINT else _terminate)
+
+
+def _handled() -> tuple[signal.Signals, ...]:
+    """The signals that end a command; nohup ignores SIGHUP, which then stays ignored."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGINT, signal.SIGTERM, *hang_up)
 
 
 def seen() -> bool:
@@ -40,7 +46,7 @@ class Held:
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """Defer the first SIGINT or SIGTERM in the body, so that work in progress can end gracefully.
+    """Defer the first SIGINT, SIGTERM or SIGHUP in the body, so that work in progress can end gracefully.
 
     A second one raises as usual, for a command that hangs.
     """
@@ -51,7 +57,7 @@ def held() -> Iterator[Held]:
             (_interrupt if number == signal.SIGINT else _terminate)(number, frame)
         found.signal = number
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in _handled()}
     try:
         yield found
     finally:
@@ -64,5 +70,5 @@ def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(143)
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)

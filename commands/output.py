@@ -68,6 +68,12 @@ class Output:
         return self._stderr or sys.stderr
 
     @property
+    def is_live(self) -> bool:
+        """Whether stderr is a terminal on which a line can be drawn again, and no option silences it."""
+        is_dumb = os.environ.get("TERM") == "dumb"
+        return self.stderr.isatty() and not is_dumb and not self.quiet and not os.environ.get("CI")
+
+    @property
     def for_people(self) -> bool:
         """Whether the format is `table` or `wide`."""
         return self.format in ("table", "wide")
@@ -184,7 +190,7 @@ class Output:
 
     def progress(self, label: str, total: int | None = None) -> "Progress":
         """A progress line on stderr, only on a terminal, without -q, and not in CI."""
-        shown = self.stderr.isatty() and not self.quiet and not os.environ.get("CI")
+        shown = self.is_live
         return Progress(self.stderr, label, total, shown=shown)
 
     def error(self, error: YakError) -> None:

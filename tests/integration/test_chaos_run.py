@@ -82,6 +82,8 @@ def test_a_kept_run_has_what_brokers_and_writers_said(yak: Any) -> None:
     assert ran.json["folder"] == str(kept)
     assert {"node-1.log", "node-2.log", "node-3.log", "redis.log"} < {each.name for each in kept.iterdir()}
     assert "Acquired" in (kept / "writers.log").read_text()
+    logged = sum(path.read_text().count(" isr-changed ") for path in kept.glob("node-*.log"))
+    assert ran.json["reached"]["ISR changes"] < logged, "the brokers' stop at the end is no activity of the run"
 
 
 @pytest.fixture(scope="module")

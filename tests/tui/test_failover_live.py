@@ -51,7 +51,7 @@ def drive(live: Any, topic: str, scenario: Any) -> None:
     try:
         asyncio.run(run())
     finally:
-        probe.stop()
+        probe.end()
 
 
 def test_a_leader_is_killed_another_one_elected_and_the_dead_one_brought_back(live, new_topic):

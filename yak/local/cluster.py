@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
 from yak.local import layout, machines, planning, processes, quorum, redis_child, state
 from yak.local.planning import UpSettings
 from yak.local.processes import ProcessId
-from yak.local.starting import start_missing, take_in_ready
+from yak.local.starting import end_strays, start_missing, take_in_ready
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
 
@@ -104,6 +105,7 @@ class LocalCluster:
         layout.prepare(self.data_dir)
         with state.locked(self.data_dir):
             known = self._known() or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
+            end_strays(known)
             had = len(known.brokers)
             taken_ports = planning.plan(known, settings)
             redis_before = known.redis.process
@@ -136,16 +138,16 @@ class LocalCluster:
             known.ephemeral = known.ephemeral and not keep
             for broker in known.brokers:
                 broker.wanted = False
-            state.save_if_room(known)
+            state.save_if_possible(known)
             for role in ("follower", "leader"):
                 killed += self._stop_all([broker for broker in known.brokers if broker.role == role])
-                state.save_if_room(known)
+                state.save_if_possible(known)
             if known.redis.process and not redis_child.stop(known.redis.process):
                 killed.append("redis")
             if known.redis.is_ours:
                 redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
             known.redis.process, known.supervisor = None, None
-            state.save_if_room(known)
+            state.save_if_possible(known)
             if purge or known.ephemeral:
                 layout.purge(known)
         return tuple(killed)
@@ -170,7 +172,10 @@ class LocalCluster:
                     "cluster-not-running",
                     f"the cluster in {self.data_dir} does not run",
                     why="a broker is added to brokers that run",
-                    try_=(f"yak up -d --data-dir {self.data_dir}", "yak up -d --brokers N          start it with more"),
+                    try_=(
+                        f"yak up -d --data-dir {quote(self.data_dir)}",
+                        "yak up -d --brokers N          start it with more",
+                    ),
                 )
             had = len(known.brokers)
             added = planning.add_broker(known, role, configs)
@@ -194,7 +199,7 @@ class LocalCluster:
                 f"node {node_id} cannot be removed while the metadata move to {known.moving_to}",
                 why="the move needs all brokers, and was interrupted",
                 try_=(
-                    f"yak cluster migrate --to {known.moving_to} --data-dir {self.data_dir}          finish it first",
+                    f"yak cluster migrate --to {known.moving_to} --data-dir {quote(self.data_dir)}          finish it first",
                 ),
             )
         if len(known.brokers) == 1 or (known.voters == (node_id,) and known.metadata == quorum.REDIS):
@@ -205,7 +210,10 @@ class LocalCluster:
                 why="it is the only broker of the cluster"
                 if alone
                 else "it is the only voter of the quorum that had the metadata before, by which the brokers know it",
-                try_=("yak node add", f"yak down --purge --data-dir {self.data_dir}          delete the cluster"),
+                try_=(
+                    "yak node add",
+                    f"yak down --purge --data-dir {quote(self.data_dir)}          delete the cluster",
+                ),
             )
 
     def remove(self, removal: "Removal") -> None:
@@ -287,7 +295,7 @@ class LocalCluster:
                 "node-paused",
                 f"node {node_id} is paused already",
                 why=f"its process {process.pid} was stopped before",
-                try_=(f"yak node resume {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node resume {node_id} --data-dir {quote(self.data_dir)}",),
             )
         processes.pause(process)
         return process
@@ -300,7 +308,7 @@ class LocalCluster:
                 "node-not-paused",
                 f"node {node_id} is not paused",
                 why=f"its process {process.pid} runs",
-                try_=(f"yak up --status --data-dir {self.data_dir}",),
+                try_=(f"yak up --status --data-dir {quote(self.data_dir)}",),
             )
         processes.resume(process)
         return process
@@ -350,7 +358,7 @@ class LocalCluster:
             "redis-not-running",
             f"the Redis server of the cluster in {self.data_dir} does not run",
             why="it was stopped, or ended by itself",
-            try_=(f"yak up -d --data-dir {self.data_dir}          start what does not run",),
+            try_=(f"yak up -d --data-dir {quote(self.data_dir)}          start what does not run",),
         )
 
     # -------------------------------------------------------------------------------------------------- internal
@@ -362,7 +370,7 @@ class LocalCluster:
                 "node-not-running",
                 f"node {node_id} does not run",
                 why=why,
-                try_=(f"yak node restart {node_id} --data-dir {self.data_dir}",),
+                try_=(f"yak node restart {node_id} --data-dir {quote(self.data_dir)}",),
             )
         return broker.process
 
@@ -424,7 +432,7 @@ class LocalCluster:
             "unknown-node",
             f"the cluster in {self.data_dir} has no node {node_id}",
             why=f"its nodes: {nodes}",
-            try_=(f"yak up --status --data-dir {self.data_dir}",),
+            try_=(f"yak up --status --data-dir {quote(self.data_dir)}",),
         )
 
     @contextlib.contextmanager
@@ -432,4 +440,6 @@ class LocalCluster:
         """Hold the cluster's lock, and yield the state as read under it."""
         self._require_known()
         with state.locked(self.data_dir):
-            yield self._require_known()
+            known = self._require_known()
+            end_strays(known)
+            yield known

@@ -5,7 +5,6 @@ The metadata records and the brokers' logs give the cluster's view; a write prob
 
 import math
 import re
-import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
-from yak.client.connection import IMPATIENT, base_config
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
 from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
@@ -24,6 +22,7 @@ from yak.ids import NodeId, TopicPartition
 from yak.local import layout
 from yak.local.bench.ledger_load import longest_pause
 from yak.local.cluster import LocalCluster
+from yak.local.load import LibrdkafkaLoad
 from yak.local.metadata_log import LOG_KEY, CopySource, RedisSource, fold, newest_copy
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
@@ -35,28 +34,21 @@ EVERY_SECONDS: Final = 0.01
 READY_SECONDS: Final = 10.0
 
 
-class WriteProbe:
-    """Writes from `start` to `stop`. Times are `time.monotonic()`."""
+class WriteProbe(LibrdkafkaLoad):
+    """Writes from `start` to `end`. Times are `time.monotonic()`."""
 
     def __init__(self, bootstrap: str, partition: TopicPartition) -> None:
-        import confluent_kafka
-
+        super().__init__(bootstrap, "yak-failover-probe", 1 / EVERY_SECONDS, **{"linger.ms": 0})
         self._partition = partition
-        self._enough = threading.Event()
         self._sent_and_acked: list[tuple[float, float]] = []
         self.errors: list[str] = []
         """Errors of writes that failed after all of librdkafka's retries."""
-        self._producer = confluent_kafka.Producer(
-            base_config(bootstrap)
-            | {"client.id": "yak-failover-probe", "enable.idempotence": True, "linger.ms": 0, **IMPATIENT}
-        )
-        self._thread = threading.Thread(target=self._run, name="write-probe", daemon=True)
 
     def start(self) -> None:
         """Start, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
-        self._thread.start()
+        super().start()
         if self.wait_ack_after(0.0, READY_SECONDS) is None:
-            self.stop()
+            self.end()
             raise NothingInTime(
                 "no-acknowledgement",
                 f"no write to {self._partition} was acknowledged in {READY_SECONDS:.0f} s",
@@ -75,27 +67,19 @@ class WriteProbe:
                 return None
             time.sleep(EVERY_SECONDS / 2)
 
-    def longest_pause(self, moment: float) -> float | None:
-        """The longest wait for an acknowledgement that ended after `moment`, in seconds."""
-        return longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), moment, math.inf)
+    def longest_pause_ms(self, moment: float) -> float | None:
+        """The longest wait for an acknowledgement that ended after `moment`, once some more have come."""
+        time.sleep(STEADY_SECONDS)
+        pause = longest_pause(sorted(acked for _, acked in list(self._sent_and_acked)), moment, math.inf)
+        return None if pause is None else pause * 1000.0
 
-    def stop(self) -> int:
+    def end(self) -> int:
         """Stop, wait for writes in flight, and return the number of acknowledged writes."""
-        self._enough.set()
-        self._thread.join(READY_SECONDS)
-        self._producer.flush(READY_SECONDS)
+        self.finish(READY_SECONDS)
         return len(self._sent_and_acked)
 
-    def _run(self) -> None:
-        number = 0
-        began = time.monotonic()
-        while not self._enough.is_set():
-            number += 1
-            self._send(number)
-            while (left := began + number * EVERY_SECONDS - time.monotonic()) > 0 and not self._enough.is_set():
-                self._producer.poll(left)
-
-    def _send(self, number: int) -> None:
+    def send(self, number: int) -> None:
+        """Send one record."""
         sent_at = time.monotonic()
 
         def delivered(error: Any, _message: Any) -> None:
@@ -105,8 +89,7 @@ class WriteProbe:
                 self.errors.append(str(error.str()))
 
         topic, partition = self._partition
-        value = b"%d" % number
-        self._producer.produce(topic, key=KEY, value=value, partition=partition, on_delivery=delivered)
+        self.produce(topic, b"%d" % number, delivered, key=KEY, partition=partition)
 
 
 DETECTED_EVENTS: Final = ("broker-dead",)
@@ -443,8 +426,8 @@ def end_and_watch(
     return result
 
 
-def _stop(result: Failover, probe: WriteProbe) -> None:
-    result.acknowledged, result.errors = probe.stop(), tuple(probe.errors)
+def _stop(result: "Failover | Moved", probe: WriteProbe) -> None:
+    result.acknowledged, result.errors = probe.end(), tuple(probe.errors)
 
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
@@ -473,9 +456,7 @@ def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None
     if first is None:
         return
     result.timeline.first_ack_ms = (first - result.began_s) * 1000.0
-    time.sleep(STEADY_SECONDS)
-    pause = probe.longest_pause(result.began_s)
-    result.pause_ms = None if pause is None else pause * 1000.0
+    result.pause_ms = probe.longest_pause_ms(result.began_s)
 
 
 def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> Moved:
@@ -502,12 +483,10 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus 
         if writes is not None:
             first_ack = writes.wait_ack_after(began + result.took_ms / 1000.0, WATCH_SECONDS)
             result.timeline.first_ack_ms = None if first_ack is None else (first_ack - began) * 1000.0
-            time.sleep(STEADY_SECONDS)
-            pause = writes.longest_pause(began)
-            result.pause_ms = None if pause is None else pause * 1000.0
+            result.pause_ms = writes.longest_pause_ms(began)
     finally:
         if writes is not None:
-            result.acknowledged, result.errors = writes.stop(), tuple(writes.errors)
+            _stop(result, writes)
         if watch is not None:
             watch.close()
     return result

@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from yak.errors import StartRefused
@@ -63,7 +64,7 @@ def prepare(data_dir: str) -> None:
             "data-dir-of-a-broker",
             f"{data_dir} is the data directory of one broker, not of a local cluster",
             why="it holds meta.properties, as yak serve and Apache Kafka write it",
-            try_=("yak up --data-dir ./yak-cluster", f"yak serve --data-dir {data_dir}"),
+            try_=("yak up --data-dir ./yak-cluster", f"yak serve --data-dir {quote(data_dir)}"),
         )
     try:
         make_directory(data_dir, is_ours=_are_ours)

@@ -3,6 +3,7 @@
 Node K is on machine (K - 1) // N + 1. So `yak up --brokers 3 --cores 2` has three machines of two brokers each.
 """
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from yak.cluster.placement import MACHINE
@@ -27,7 +28,10 @@ def check_cores(known: "ClusterState", wanted: int | None) -> None:
             "cluster-cores",
             f"the cluster in {known.data_dir} has {known.cores} broker(s) a machine and cannot have {wanted}",
             why="its partitions are placed so that none has two replicas on a machine",
-            try_=(f"yak up --cores {known.cores} --data-dir {known.data_dir}", "yak up --cores N --data-dir OTHER"),
+            try_=(
+                f"yak up --cores {known.cores} --data-dir {quote(known.data_dir)}",
+                "yak up --cores N --data-dir OTHER",
+            ),
         )
 
 

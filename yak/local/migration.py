@@ -11,6 +11,7 @@ Each step looks at what is done already, so the command can be repeated after it
 
 import time
 from collections.abc import Callable
+from shlex import quote
 from typing import Final
 
 from yak.client.admin import Admin
@@ -48,7 +49,7 @@ class Migration:
                 "cluster-not-running",
                 f"the cluster in {known.data_dir} does not run",
                 why="its brokers move the metadata",
-                try_=(f"yak up -d --data-dir {known.data_dir}", f"yak cluster migrate --to {to}"),
+                try_=(f"yak up -d --data-dir {quote(known.data_dir)}", f"yak cluster migrate --to {to}"),
             )
         if known.moving_to != to:
             self._begin(to, redis_url)
@@ -57,7 +58,7 @@ class Migration:
                 "cluster-running",
                 f"the move to Redis at {known.redis.url} has begun",
                 why="it goes on with the Redis that it began with",
-                try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
+                try_=(f"yak cluster migrate --to redis --data-dir {quote(known.data_dir)}",),
             )
         if not known.has_moved:
             self._move(to)
@@ -76,7 +77,7 @@ class Migration:
                 "cluster-running",
                 f"the brokers are connected to Redis at {without_password(known.redis.url)}",
                 why="a move to a quorum was interrupted; the way back leads to the Redis where it began",
-                try_=(f"yak cluster migrate --to redis --data-dir {known.data_dir}",),
+                try_=(f"yak cluster migrate --to redis --data-dir {quote(known.data_dir)}",),
             )
         if not known.voters:
             known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])

@@ -9,6 +9,7 @@ own ports follow. `brokers` and `leaders` of the settings then count machines.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final
 
 from yak.config.broker_configs import is_sensitive
@@ -209,7 +210,7 @@ def _running(known: ClusterState, why: str) -> UsageError:
         "cluster-running",
         f"the cluster in {known.data_dir} already runs",
         why=why,
-        try_=(f"yak down --data-dir {known.data_dir}          stop it first",),
+        try_=(f"yak down --data-dir {quote(known.data_dir)}          stop it first",),
     )
 
 
@@ -226,8 +227,8 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
             f"the cluster in {known.data_dir} has {has} brokers and cannot have {wanted}",
             why="the one that is left out might hold the only copy of something",
             try_=(
-                f"yak up --brokers {has} --data-dir {known.data_dir}",
-                f"yak down --purge --data-dir {known.data_dir}          delete all of it, then start again",
+                f"yak up --brokers {has} --data-dir {quote(known.data_dir)}",
+                f"yak down --purge --data-dir {quote(known.data_dir)}          delete all of it, then start again",
             ),
         )
     leaders = None if settings.leaders is None else settings.leaders * known.cores
@@ -318,7 +319,7 @@ def _quorum_port_taken(known: ClusterState, broker: BrokerState) -> UsageError:
         "quorum-port",
         f"node {broker.node_id} cannot listen on {broker.address}, its address in the metadata quorum",
         why=f"{who or 'another program'} listens there, and a voter keeps its address",
-        try_=("stop the other program", f"yak up --status --data-dir {known.data_dir}"),
+        try_=("stop the other program", f"yak up --status --data-dir {quote(known.data_dir)}"),
     )
 
 
@@ -335,7 +336,7 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
             "quorum-port",
             f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
             why="the voters of the metadata quorum are named by their addresses",
-            try_=(f"yak up --data-dir {known.data_dir}",),
+            try_=(f"yak up --data-dir {quote(known.data_dir)}",),
         )
     taken: list[int] = []
     mine = {broker.port for broker in known.brokers} | listeners.taken_ports(known) | {known.shared_port}

@@ -11,10 +11,13 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import psutil
 
 _POLL_SECONDS = 0.005
 _SIGNAL_SECONDS = 2.0
@@ -231,14 +234,29 @@ def processes_of(folder: str) -> list[int]:
 
     below = folder + os.sep
     found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.uids().real != os.getuid():
-                continue
-            arguments = process.cmdline()
+    for process, arguments in _others_of_this_user():
+        with contextlib.suppress(psutil.Error, OSError):
             is_broker = "serve" in arguments and any(each.startswith(below) for each in arguments)
             if is_broker or (process.terminal() is None and f"{process.cwd()}{os.sep}".startswith(below)):
                 found.append(process.pid)
-        except (psutil.Error, OSError):
-            continue
     return found
+
+
+def brokers_on(data_dirs: Sequence[str]) -> list[ProcessId]:
+    """This user's brokers with one of these data directories."""
+    pids = [
+        process.pid
+        for process, words in _others_of_this_user()
+        if "serve" in words and not set(words).isdisjoint(data_dirs)
+    ]
+    return [process for process in map(identify, pids) if process is not None]
+
+
+def _others_of_this_user() -> Iterator[tuple["psutil.Process", list[str]]]:
+    """The user's processes without this one, and their arguments."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.uids().real == os.getuid():
+                yield process, process.cmdline()

@@ -10,6 +10,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import StartRefused, UsageError
@@ -88,7 +89,7 @@ def prepare(known: "ClusterState") -> QuorumSpec | None:
                 "cluster-secret",
                 f"the secret of the cluster in {known.data_dir} is gone",
                 why=f"{path} is missing, and no broker's directory has it; the brokers know each other by it",
-                try_=("restore the file from a backup", f"yak down --purge --data-dir {known.data_dir}"),
+                try_=("restore the file from a backup", f"yak down --purge --data-dir {quote(known.data_dir)}"),
             )
         replace_file(path, f"{line or new_secret()}\n".encode())
     brokers = {broker.node_id: broker for broker in known.brokers}
@@ -120,8 +121,8 @@ def metadata_elsewhere(known: "ClusterState") -> UsageError:
         f"the metadata of the cluster in {known.data_dir} are in {has}, not {other}",
         why="yak up does not move them; nothing was changed",
         try_=(
-            f"yak up --metadata {known.metadata} --data-dir {known.data_dir}",
-            f"yak cluster migrate --to {RAFT if known.metadata == REDIS else REDIS} --data-dir {known.data_dir}",
+            f"yak up --metadata {known.metadata} --data-dir {quote(known.data_dir)}",
+            f"yak cluster migrate --to {RAFT if known.metadata == REDIS else REDIS} --data-dir {quote(known.data_dir)}",
             "yak up --data-dir OTHER          make another cluster",
         ),
     )

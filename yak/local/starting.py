@@ -46,11 +46,16 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
 
     try:
         _stop_unready(known, only)
+        missing = []
         for broker in known.brokers:
             broker.wanted = broker.wanted or only is None
-            missing = broker_status(broker).state == "dead"
-            if missing and only in {None, broker.node_id}:
-                starting.append((broker, _spawn(known, broker, shared, is_alone=only is not None)))
+            if broker_status(broker).state == "dead" and only in {None, broker.node_id}:
+                broker.process, broker.is_ready = None, False
+                missing.append(broker)
+        state.save(known)  # by this the next command knows what to look for if this one is killed before it notes all
+        for broker in missing:
+            child = _spawn(known, broker, shared, is_alone=only is not None)
+            starting.append((broker, child))
         state.save(known)
         if redis_missing:
             folder, log_path = layout.redis_dir(known.data_dir), layout.log_path(known.data_dir, "redis")
@@ -82,6 +87,13 @@ def _take_in(broker: BrokerState, found: ReadyBroker) -> None:
     broker.process, broker.is_ready, broker.epoch = found.process, True, found.broker_epoch
     broker.port = int(found.address.rpartition(":")[2])
     broker.http_port, broker.http_tls = found.http_port, found.http_tls
+
+
+def end_strays(known: ClusterState) -> None:
+    """End brokers of a start that was killed before it noted them; they would wait for the data of those that follow."""
+    missing = [each.data_dir for each in known.brokers if each.wanted and not each.is_ready and not is_alive(each)]
+    if missing:
+        processes.stop_all(processes.brokers_on(missing), patience_seconds=_UNREADY_PATIENCE_SECONDS)
 
 
 def _stop_unready(known: ClusterState, only: int | None) -> None:

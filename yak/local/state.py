@@ -10,9 +10,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from shlex import quote
+from typing import Any, Final, TypeVar
 
 from yak.errors import StartRefused, YakError
 from yak.local.exposed import Exposed
@@ -24,6 +25,7 @@ LOCK_FILE: Final = "cluster.lock"
 BUSY: Final = "cluster-busy"
 """The error of a command while another one changes the cluster."""
 _VERSION: Final = 1
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -168,12 +170,12 @@ def save(state: ClusterState) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def save_if_room(state: ClusterState) -> None:
-    """Write the state of a stopping cluster. On a full disk the old file stays; its processes have ended anyway."""
+def save_if_possible(state: ClusterState) -> None:
+    """Write the state of a stopping cluster. On a full or read-only disk the old file stays; its processes have ended."""
     try:
         save(state)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             raise
 
 
@@ -181,7 +183,12 @@ def save_if_room(state: ClusterState) -> None:
 def locked(data_dir: str) -> Iterator[None]:
     """Hold the cluster's lock. Raises YakError at once when another command holds it."""
     path = Path(data_dir) / LOCK_FILE
-    descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
+    try:
+        descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        descriptor = open_file(str(path), os.O_RDONLY)  # what runs on it can still be stopped
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,7 +197,7 @@ def locked(data_dir: str) -> Iterator[None]:
                 BUSY,
                 f"another yak command is changing the cluster in {data_dir}",
                 why=f"it holds {path}",
-                try_=(f"yak up --status --data-dir {data_dir}          look without changing",),
+                try_=(f"yak up --status --data-dir {quote(data_dir)}          look without changing",),
             ) from error
         yield
     finally:
@@ -198,48 +205,27 @@ def locked(data_dir: str) -> Iterator[None]:
 
 
 def _decode(raw: dict[str, Any]) -> ClusterState:
-    redis = raw["redis"]
-    return ClusterState(
-        data_dir=str(raw["data_dir"]),
-        redis=RedisState(str(redis["url"]), _process(redis["process"]), _is_our_server(redis)),
-        cluster_id=None if raw["cluster_id"] is None else str(raw["cluster_id"]),
-        ephemeral=bool(raw["ephemeral"]),
+    redis, exposed = raw["redis"], raw.get("exposed", {})
+    return _made(
+        ClusterState,
+        raw,
+        redis=_made(RedisState, redis, process=_process(redis["process"]), is_ours=_is_our_server(redis)),
         brokers=[
-            BrokerState(
-                node_id=int(broker["node_id"]),
-                role=str(broker["role"]),
-                host=str(broker["host"]),
-                port=int(broker["port"]),
-                data_dir=str(broker["data_dir"]),
-                configs=tuple(str(config) for config in broker["configs"]),
-                process=_process(broker["process"]),
-                epoch=_optional_int(broker["epoch"]),
-                is_ready=bool(broker["is_ready"]),
-                wanted=bool(broker["wanted"]),
-                http_port=_optional_int(broker.get("http_port", 0)),
-                http_tls=bool(broker.get("http_tls", False)),
-            )
-            for broker in raw["brokers"]
+            _made(BrokerState, each, configs=tuple(each["configs"]), process=_process(each["process"]))
+            for each in raw["brokers"]
         ],
         supervisor=_process(raw["supervisor"]),
-        metadata=str(raw.get("metadata", "redis")),
-        voters=tuple(int(node_id) for node_id in raw.get("voters", ())),
-        moving_to=None if raw.get("moving_to") is None else str(raw["moving_to"]),
-        has_moved=bool(raw.get("has_moved", False)),
-        exposed=_exposed(raw.get("exposed", {})),
-        cores=int(raw.get("cores", 1)),
-        shared_port=int(raw.get("shared_port", 0)),
+        voters=tuple(raw.get("voters", ())),
+        exposed=_made(
+            Exposed, exposed, listen=tuple(exposed.get("listen", ())), advertise=tuple(exposed.get("advertise", ()))
+        ),
     )
 
 
-def _exposed(raw: dict[str, Any]) -> Exposed:
-    users_file = raw.get("users_file")
-    return Exposed(
-        tuple(map(str, raw.get("listen", ()))),
-        tuple(map(str, raw.get("advertise", ()))),
-        bool(raw.get("tls", False)),
-        None if users_file is None else str(users_file),
-    )
+def _made(kind: type[T], raw: dict[str, Any], **decoded: Any) -> T:
+    """A dataclass from its JSON; fields that a file of an earlier version lacks have their defaults."""
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in raw.items() if name in names} | decoded)
 
 
 def _is_our_server(redis: dict[str, Any]) -> bool:
@@ -249,7 +235,3 @@ def _is_our_server(redis: dict[str, Any]) -> bool:
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:
     return None if raw is None else ProcessId(int(raw["pid"]), str(raw["mark"]))
-
-
-def _optional_int(raw: object) -> int | None:
-    return int(raw) if isinstance(raw, (int, str)) else None

@@ -4,7 +4,7 @@
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from yak.local import layout, listeners, machines
@@ -86,19 +86,7 @@ class ClusterStatus:
             "listeners": list(self.listeners),
             "security_protocol": self.security_protocol,
             "ca_file": self.ca_file,
-            "brokers": [
-                {
-                    "node_id": broker.node_id,
-                    "role": broker.role,
-                    "pid": broker.pid,
-                    "address": broker.address,
-                    "http_address": broker.http_address,
-                    "state": broker.state,
-                    "epoch": broker.epoch,
-                    "machine": broker.machine,
-                }
-                for broker in self.brokers
-            ],
+            "brokers": [asdict(broker) for broker in self.brokers],
         }
 
 

@@ -11,7 +11,16 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from yak.commands.chaos import LiveRun, counts_line, fault_line, partition_lines, progress_line, transaction_lines
+from yak.commands.chaos import (
+    LiveRun,
+    counts_line,
+    fault_line,
+    new_watcher,
+    partition_lines,
+    progress_line,
+    transaction_lines,
+)
+from yak.commands.output import Output
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
@@ -99,6 +108,24 @@ def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> No
     assert "error[history-unreadable]" in yak("chaos", "check", str(tmp_path / "none")).err
 
 
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (lambda _line: False, "no record was acknowledged"),
+        (lambda line: not line.startswith('["final"'), "to its end, so a lost end is not noticed"),
+    ],
+    ids=["empty", "without its last line"],
+)
+def test_history_that_proves_nothing_is_void(yak: Any, tmp_path: Path, kept: Any, why: str) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text("\n".join(filter(kept, to_lines(generated.make(SeededRandom(5))))))
+    ran = yak("chaos", "check", str(path))
+    assert ran.code == 4
+    assert "VOID  it proves nothing: " in ran.err
+    assert why in ran.err
+    assert json.loads(yak("chaos", "check", str(path), "-o", "json").out)["ok"] is False
+
+
 def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
     recorder = Recorder()
     recorder.sending("w", "t-0", 1)
@@ -129,6 +156,20 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
         "a note",
     ):
         assert words in shown, words
+
+
+def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("CI", raising=False)
+    stream = Terminal()
+    g: Any = SimpleNamespace(out=Output(stderr=stream), quiet=0)
+    with new_watcher(g, ChaosSettings(7, 60.0, KINDS)) as watcher:
+        watcher.phase("load and faults", 60.0)
+    assert "load and faults for 60 s\n" in stream.getvalue()
 
 
 def test_lines_of_the_live_screen() -> None:

@@ -14,7 +14,7 @@ class Out:
     """Keeps the lines that are printed, and their colours."""
 
     def __init__(self):
-        self.stderr = io.StringIO()
+        self.stderr, self.is_live = io.StringIO(), False
         self.notes = []
 
     def note(self, text):

@@ -21,7 +21,7 @@ from yak.local.chaos.report import ChaosReport, draw, store_alone_costs_nothing,
 from yak.local.chaos.schedule import BY_NAME, KINDS, PlannedFault, names, parse_faults, plan
 from yak.local.chaos.settling import Settled, Violation
 from yak.sim.history_checker.anomalies import Anomaly, Kind
-from yak.sim.history_checker.history import UNREADABLE, History, Outcome, Poll, Send, Txn
+from yak.sim.history_checker.history import UNREADABLE, Final, History, Outcome, Poll, Send, Txn, run
 from yak.sim.history_checker.report import check_history
 
 NODES = (1, 2, 3)
@@ -133,11 +133,19 @@ def test_a_store_that_was_away_alone_must_cost_no_send() -> None:
     assert store_alone_costs_nothing(check_history(acked(1.0)), ["redis-kill"]) == []
 
 
+def read_to_the_end(history: History) -> History:
+    records = [(send.offset, send.value) for send in history.sends if send.offset is not None]
+    history.add(Poll("final", 3.0, 3.0, (run("t-0", records),)))
+    history.add(Final("final", {"t-0": len(records)}))
+    return history
+
+
 def test_a_run_holds_only_when_nothing_was_violated() -> None:
-    report = ChaosReport(1, 5.0, 3, ("kill",), check_history(acked(1.0, 2.0)))
+    report = ChaosReport(1, 5.0, 3, ("kill",), check_history(read_to_the_end(acked(1.0, 2.0))))
     assert report.holds
     assert not report.is_void
     assert report.as_json()["ok"] is True
+    assert report.as_json()["void"] is None
     assert not replace(report, violations=(Violation("L1", "x"),)).holds
     history = acked(1.0, 2.0)
     history.add(Poll("r", 3.0, 3.0, ()))
@@ -145,10 +153,25 @@ def test_a_run_holds_only_when_nothing_was_violated() -> None:
     broken = ChaosReport(1, 5.0, 3, ("kill",), check_history(history))
     assert not broken.holds
     assert broken.as_json()["by_kind"]["inconsistent-offsets"] == 1
-    assert ChaosReport(1, 5.0, 3, (), check_history(History())).is_void
-    history = acked(1.0, 2.0)
-    history.add(Txn(1, "w", 1.0, 2.0, Outcome.INFO))
-    assert ChaosReport(1, 5.0, 3, (), check_history(history)).is_void, "no transaction was committed"
+
+
+def test_a_run_that_proves_nothing_is_not_ok() -> None:
+    def void(history: History) -> str:
+        report = ChaosReport(1, 5.0, 3, (), check_history(history))
+        assert report.holds
+        assert report.is_void
+        assert report.as_json()["ok"] is False
+        return str(report.as_json()["void"])
+
+    assert void(History()) == "no record was acknowledged"
+    little = acked(1.0)
+    for value in range(10, 13):
+        little.add(Send("w", "t-0", value, 1.0, 2.0, Outcome.INFO))
+    assert void(read_to_the_end(little)) == "only 1 of 4 records was acknowledged"
+    undecided = read_to_the_end(acked(1.0, 2.0))
+    undecided.add(Txn(1, "w", 1.0, 2.0, Outcome.INFO))
+    assert void(undecided) == "no transaction was committed"
+    assert void(acked(1.0, 2.0)) == "no consumer read t-0 to its end, so a lost end is not noticed"
 
 
 def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:

@@ -66,6 +66,13 @@ def test_verdict_follows_the_p99_and_the_records_of_the_healthy_client(found: Re
     assert reason in row.reason
 
 
+def test_attack_that_made_no_request_proves_nothing() -> None:
+    row = judge("regex", "words", result([1.0]), "", 0, (1, 2), 50.0)
+    assert not row.holds
+    assert row.reason == "the attacker made no request, or did not end in time"
+    assert judge("none", "no attack", result([1.0]), "", 0, (1, 2), 50.0).holds
+
+
 @pytest.mark.parametrize("address", ["kafka.example:9092", "10.0.0.1:9092", "127.0.0.1:9092,10.0.0.1:9092"])
 def test_attack_on_another_machine_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="not an address of this machine"):

@@ -68,7 +68,7 @@ def error(code: int, **kind: bool) -> KafkaError:
 
 def test_writer_commits_three_transactions_and_aborts_the_fourth(library: Librdkafka) -> None:
     recorder = Recorder()
-    writer = TransactionalWriter(1, "h:1", "id", PARTITIONS, recorder, every_s=1.0)
+    writer = TransactionalWriter(producer(recorder), PARTITIONS, every_s=1.0)
     for number in range(4):
         writer.send(number)
     history = recorder.history()
@@ -223,7 +223,7 @@ def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_ag
 ) -> None:
     monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
     recorder = Recorder()
-    worker = Worker(1, "h:1", "id", "in", PARTITIONS, "g", recorder)
+    worker = Worker(producer(recorder), "h:1", "in", PARTITIONS, "g", recorder)
     if is_fenced:
         library.errors["send_offsets_to_transaction"] = [error(KafkaError.ILLEGAL_GENERATION, txn_requires_abort=True)]
     worker._step()
@@ -241,7 +241,7 @@ def test_worker_that_dies_leaves_no_consumer_in_its_group(library: Librdkafka, m
     """A consumer that is not polled would keep its membership, and hold up each rebalance for five minutes."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
     recorder = Recorder()
-    worker = Worker(1, "h:1", "id", "in", PARTITIONS, "g", recorder)
+    worker = Worker(producer(recorder), "h:1", "in", PARTITIONS, "g", recorder)
     consumer = weakref.ref(worker._consumer)
     worker.start()
     while not recorder.polled:

@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from yak.errors import NothingInTime, StartRefused, UsageError, YakError
+from yak.local import starting
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
@@ -322,3 +324,26 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     other.join()
     assert restarts == [None]
     assert cluster.status().brokers[0].state == "running"
+
+
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_broker_of_a_start_that_was_killed_before_it_noted_it_is_ended(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, starts_again: bool
+) -> None:
+    spawn = starting._spawn
+
+    def spawn_and_die(*arguments: Any, **more: Any) -> Any:
+        spawn(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        monkeypatch.setattr(starting, "_spawn", spawn_and_die)
+        cluster.up(UpSettings(port=0))
+    os.waitpid(child, 0)
+    (stray,) = processes_of(cluster.data_dir)
+    if starts_again:
+        cluster.up(UpSettings(port=0))
+        assert identify(stray) is None
+    cluster.down()
+    assert processes_of(cluster.data_dir) == []

@@ -1,5 +1,6 @@
 """A cluster's state survives a write and a read, and a broken file is refused with words."""
 
+import errno
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from yak.errors import StartRefused, YakError
 from yak.local import state
+from yak.local.cluster import LocalCluster
 from yak.local.processes import ProcessId, identify
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import look
@@ -138,3 +140,30 @@ def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Pat
         "brokers": [],
     }
     assert not status.all_running
+
+
+def test_cluster_on_a_read_only_file_system_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that the kernel made read-only after an error."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    state.save(example(tmp_path, identify(child.pid)))
+    (tmp_path / state.LOCK_FILE).touch()
+    usual = state.open_file
+
+    def refuse(path: str, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    def open_file(path: str, flags: int) -> int:
+        return usual(path, flags) if flags & os.O_ACCMODE == os.O_RDONLY else refuse(path)  # type: ignore[return-value]
+
+    monkeypatch.setattr(state, "replace_file", refuse)
+    monkeypatch.setattr(state, "open_file", open_file)
+    assert LocalCluster(str(tmp_path)).down() == ()
+    assert identify(child.pid) is None
+
+
+def test_command_of_a_hint_can_be_typed_for_a_directory_with_blanks(tmp_path: Path) -> None:
+    folder = tmp_path / "my data"
+    folder.mkdir()
+    with state.locked(str(folder)), pytest.raises(YakError) as busy, state.locked(str(folder)):
+        pass
+    assert busy.value.try_ == (f"yak up --status --data-dir '{folder}'          look without changing",)

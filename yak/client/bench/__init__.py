@@ -8,9 +8,7 @@
     end_to_end.py  one client that produces and reads its own records
     workload.py    the OpenMessaging Benchmark's workloads, and their consumers
     clients.py     the clients as processes, started together
-    result.py      all clients' results as one, in JSON and CSV
-    measured.py    a load with the CPU that the brokers used
-    checks.py      `--assert` and `--baseline`
+    result.py      all clients' results as one, in JSON and CSV; `--assert` and `--baseline`
 
 A client is a process: librdkafka's own threads share one interpreter lock with the Python that feeds them, so one
 Python process feeds about 1.5 million records of 100 B a second on a core of 2024, and reads about 2 million.

@@ -1,7 +1,6 @@
 """The clients of a load as processes, started together, and their collected results."""
 
 import gc
-import math
 import multiprocessing
 import signal
 import sys
@@ -62,23 +61,10 @@ class RecentLatency:
             self._shared[self._place + at] = value
 
 
-def recent_ms(counts: dict[int, int]) -> tuple[float, float, float]:
+def recent_ms(counts: dict[int, int]) -> tuple[float, ...]:
     """Median, p99 and maximum of the buckets in milliseconds; zeros without values."""
-    if not counts:
-        return (0.0, 0.0, 0.0)
-    ordered = sorted(counts)
-    total = sum(counts.values())
-    found = [_at(ordered, counts, math.ceil(total * share)) for share in (0.5, 0.99)]
-    return (found[0] / 1e6, found[1] / 1e6, bucket_top(ordered[-1]) / 1e6)
-
-
-def _at(ordered: Sequence[int], counts: dict[int, int], wanted: int) -> int:
-    seen = 0
-    for bucket in ordered:
-        seen += counts[bucket]
-        if seen >= wanted:
-            return bucket_top(bucket)
-    return bucket_top(ordered[-1])
+    recent = Histogram(counts, sum(counts.values()), max=bucket_top(max(counts, default=0)))
+    return tuple(recent.percentile(percent) / 1e6 for percent in (50, 99, 100))
 
 
 def worst(shared: Sequence[float]) -> tuple[float, float, float]:

@@ -8,23 +8,22 @@ import struct
 import threading
 import time
 import uuid
+from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from yak.client.bench.consume import connected
 from yak.client.bench.load import (
-    CONNECT_SECONDS,
     STAMP_BYTES,
     ClientResult,
     Load,
     Session,
     Slice,
     Stop,
-    consumer_properties,
     payloads,
     producer_properties,
 )
 from yak.client.bench.produce import lateness_s
-from yak.client.errors import from_exception
 
 STAMP = struct.Struct(">16sq")
 LAST_RECORDS_SECONDS = 10.0
@@ -36,27 +35,20 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
 
     `slices` gives the partition and its present end. Raises YakError when the brokers do not answer or refuse.
     """
-    assert len(slices) == 1
     assert load.rate is not None
-    producer = Producer(producer_properties(load))
-    consumer = Consumer(consumer_properties(load))
-    try:
-        producer.list_topics(load.topic, timeout=CONNECT_SECONDS)
-        consumer.assign([TopicPartition(load.topic, slices[0].partition, slices[0].end)])
+    producer, (partition,) = Producer(producer_properties(load)), slices
+    with connected(load) as consumer:
+        consumer.assign([TopicPartition(load.topic, partition.partition, partition.end)])
         if load.warm_up_s > 0:
-            warm_up = RoundTrips(load, slices[0].partition, ClientResult(client))
+            warm_up = RoundTrips(load, partition.partition, ClientResult(client))
             warm_up.run(producer, consumer, Stop(None, load.warm_up_s), session)
         result = ClientResult(client)
         session.start()
         session.measuring(result.latency)
-        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        result.begin()
         stop = Stop(load.share(client), load.duration_s)
-        RoundTrips(load, slices[0].partition, result).run(producer, consumer, stop, session)
-        result.ended_s, result.cpu_s = time.monotonic(), time.process_time() - cpu_s
-    except KafkaException as error:
-        raise from_exception(error, f"topic {load.topic} cannot be used") from None
-    finally:
-        consumer.close()
+        RoundTrips(load, partition.partition, result).run(producer, consumer, stop, session)
+        result.end()
     return result
 
 
@@ -70,6 +62,8 @@ class RoundTrips:
         self._name = uuid.uuid4().bytes
         self._filler = payloads(load.size_bytes - STAMP_BYTES, 1)[0]
         self._sent = 0
+        self._under_way: set[int] = set()
+        """The stamps of records that were neither received nor failed."""
         self._all_sent = threading.Event()
 
     def run(self, producer: Producer, consumer: Consumer, stop: Stop, session: Session) -> None:
@@ -81,8 +75,7 @@ class RoundTrips:
         finally:
             self._all_sent.set()
             receiver.join()
-        lost = self._sent - self._result.records - self._result.errors
-        if lost > 0:
+        if lost := len(self._under_way):
             self._result.failed(f"{lost} records did not come back in {LAST_RECORDS_SECONDS:.0f} s", lost)
 
     def _send(self, producer: Producer, stop: Stop) -> None:
@@ -96,18 +89,29 @@ class RoundTrips:
                 time.sleep(min(ahead_s, 0.1))
                 continue
             sent_s = time.monotonic()
-            stamp = STAMP.pack(self._name, int((sent_s - lateness_s(due_s, sent_s)) * 1e9))  # see `send_at_rate`
+            stamp_ns = int((sent_s - lateness_s(due_s, sent_s)) * 1e9)  # see `send_at_rate`
+            value, delivered = STAMP.pack(self._name, stamp_ns) + self._filler, partial(self._delivered, stamp_ns)
+            self._under_way.add(stamp_ns)
             try:
-                producer.produce(self._load.topic, stamp + self._filler, None, self._partition, self._delivered)
+                producer.produce(self._load.topic, value, None, self._partition, delivered)
                 self._sent += 1
             except BufferError:
+                self._under_way.discard(stamp_ns)
                 producer.poll(0.001)
             producer.poll(0)
         producer.flush(LAST_RECORDS_SECONDS)
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
+    def _delivered(self, stamp_ns: int, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and self._is_first(stamp_ns):
             self._result.failed(error.str())
+
+    def _is_first(self, stamp_ns: int) -> bool:
+        """Whether this is the first outcome of a record: a producer that is not idempotent may store one twice."""
+        try:
+            self._under_way.remove(stamp_ns)
+        except KeyError:
+            return False
+        return True
 
     def _receive(self, consumer: Consumer, session: Session) -> None:
         result = self._result
@@ -115,16 +119,16 @@ class RoundTrips:
         while time.monotonic() < deadline_s:
             message = consumer.poll(0.05)
             if self._all_sent.is_set():
-                if result.records + result.errors >= self._sent:
+                if not self._under_way:
                     return
                 deadline_s = min(deadline_s, time.monotonic() + LAST_RECORDS_SECONDS)
             value = None if message is None or message.error() else message.value()
             if value is None or value[:16] != self._name:
                 continue
-            _name, sent_ns = STAMP.unpack_from(value)
-            result.latency.record(time.monotonic_ns() - sent_ns)
+            _name, stamp_ns = STAMP.unpack_from(value)
+            if not self._is_first(stamp_ns):
+                continue
+            result.latency.record(time.monotonic_ns() - stamp_ns)
             result.records += 1
             result.bytes += len(value)
             session.progress(result.records)
-            if self._all_sent.is_set() and result.records + result.errors >= self._sent:
-                return

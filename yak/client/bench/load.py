@@ -92,6 +92,15 @@ class ClientResult:
         """Cores that the client's process used."""
         return self.cpu_s / self.seconds
 
+    def begin(self) -> None:
+        """Note the start, when all clients are ready."""
+        self.started_s, self.cpu_s = time.monotonic(), -time.process_time()
+
+    def end(self, ended_s: float | None = None) -> None:
+        """Note the end: now, or at `ended_s`."""
+        self.ended_s = time.monotonic() if ended_s is None else ended_s
+        self.cpu_s += time.process_time()
+
     def failed(self, reason: str, count: int = 1) -> None:
         """Count errors; the first reason is kept."""
         self.errors += count

@@ -65,9 +65,8 @@ def run_client(load: Load, client: int, _slices: tuple[Slice, ...], session: Ses
     result = ClientResult(client, warm_up_records=warm_up.records)
     session.start()
     session.measuring(result.latency)
-    result.started_s, cpu_s = time.monotonic(), time.process_time()
+    result.begin()
     produce(producer, load, result, Stop(load.share(client), load.duration_s), session.progress)
-    result.cpu_s = time.process_time() - cpu_s
     return result
 
 
@@ -179,6 +178,6 @@ def finish(producer: Producer, load: Load, result: ClientResult, sent: int) -> N
     unanswered = producer.flush(FLUSH_SECONDS)
     if unanswered:
         result.failed(f"{unanswered} records had no answer after {FLUSH_SECONDS:.0f} s", unanswered)
-    result.ended_s = time.monotonic()
+    result.end()
     result.records = sent - result.errors
     result.bytes = result.records * load.size_bytes

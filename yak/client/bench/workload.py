@@ -9,12 +9,11 @@ import time
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from yak.client.bench import produce
-from yak.client.bench.consume import without_errors
-from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice, consumer_properties
-from yak.client.errors import from_exception
+from yak.client.bench.consume import connected, without_errors
+from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice
 from yak.errors import UsageError
 
 RATE = 50_000
@@ -94,21 +93,15 @@ def run_client(load: Load, client: int, slices: tuple[Slice, ...], session: Sess
     """
     if client < load.clients - load.readers:
         return produce.run_client(load, client, slices, session)
-    consumer = Consumer(consumer_properties(load))
-    try:
-        consumer.list_topics(load.topic, timeout=CONNECT_SECONDS)
+    with connected(load) as consumer:
         consumer.assign([TopicPartition(load.topic, each.partition, each.begin) for each in slices])
         receive(consumer, load, (), ClientResult(client), load.warm_up_s, 0.0)
         result = ClientResult(client)
         session.start()
-        result.started_s, cpu_s = time.monotonic(), time.process_time()
+        result.begin()
         assert load.duration_s is not None
         receive(consumer, load, slices, result, load.duration_s, LAST_SECONDS)
-        result.cpu_s = time.process_time() - cpu_s
-    except KafkaException as error:
-        raise from_exception(error, f"topic {load.topic} cannot be used") from None
-    finally:
-        consumer.close()
+        result.end(result.ended_s)
     return result
 
 
@@ -120,7 +113,7 @@ def receive(
     seconds: float,
     last_seconds: float,
 ) -> None:
-    """Receive for so long, then what is left in the slices' partitions, for at most `last_seconds`.
+    """Receive for so long, then what is left in the slices' partitions, for at most `last_seconds`; more is an error.
 
     `result.ended_s` is the time of the last record. With a rate, records of the warm-up, which have no due time, are not
     counted.
@@ -128,7 +121,7 @@ def receive(
     result.ended_s = time.monotonic()
     end_s = result.ended_s + seconds
     while True:
-        messages = without_errors(consumer.consume(BATCH_RECORDS, 0.05), result)
+        messages = without_errors(consumer.consume(BATCH_RECORDS, 0.05), result, {})
         now_ns = time.monotonic_ns()
         values = [value for message in messages if len(value := message.value() or b"") >= produce.DUE.size]
         if load.rate is not None:
@@ -143,7 +136,11 @@ def receive(
             result.bytes += sum(map(len, values))
         over_s = now_ns / 1e9 - end_s
         is_quiet = over_s > 0 and now_ns / 1e9 - result.ended_s >= QUIET_SECONDS
-        if over_s >= last_seconds or (is_quiet and is_at_end(consumer, load.topic, slices)):
+        if is_quiet and is_at_end(consumer, load.topic, slices):
+            return
+        if over_s >= last_seconds:
+            if slices and not is_at_end(consumer, load.topic, slices):
+                result.failed(f"partitions are not at their end {last_seconds:.0f} s after the load")
             return
 
 

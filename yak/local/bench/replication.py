@@ -3,8 +3,8 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from yak.client.admin import Admin
@@ -98,22 +98,11 @@ class CatchUp:
         return self.meanwhile_per_s / self.before_per_s if self.before_per_s else 0.0
 
 
-@dataclass(slots=True)
-class Progress:
-    """Samples of a load's progress: (time, records so far)."""
-
-    samples: list[tuple[float, int]] = field(default_factory=list)
-
-    def note(self, records: int) -> None:
-        """Add a sample."""
-        self.samples.append((time.monotonic(), records))
-
-    def per_s(self, from_s: float, until_s: float) -> float:
-        """Records per second between two moments; 0 with fewer than two samples between them."""
-        return rate_between(self.samples, from_s, until_s)
+Samples = list[tuple[float, int]]
+"""A load's progress: (time, records so far)."""
 
 
-def rate_between(samples: Sequence[tuple[float, int]], from_s: float, until_s: float) -> float:
+def rate_between(samples: Samples, from_s: float, until_s: float) -> float:
     """Records per second from (time, records so far) samples between two moments; 0 with fewer than two of them."""
     inside = [sample for sample in samples if from_s <= sample[0] <= until_s]
     if len(inside) < 2:
@@ -169,12 +158,13 @@ def _come_back(
     before_per_s: float,
 ) -> CatchUp:
     """Start the clients, then the follower, and measure both."""
-    progress, enough = Progress(), threading.Event()
+    samples: Samples = []
+    enough = threading.Event()
     load = _live(fleet, live, RECOVERY_SECONDS)
-    thread = threading.Thread(target=_live_load, args=(load, progress, enough), daemon=True)
+    thread = threading.Thread(target=_live_load, args=(load, samples, enough), daemon=True)
     thread.start()
     try:
-        _wait_for_samples(progress, thread)
+        _wait_for_samples(samples, thread)
         started_s = time.monotonic()
         fleet.restart(follower)
         ready_s = time.monotonic()
@@ -184,7 +174,7 @@ def _come_back(
     finally:
         enough.set()
         thread.join(30.0)
-    meanwhile_per_s = progress.per_s(ready_s, max(whole_s, ready_s + SAMPLE_SECONDS_MIN))
+    meanwhile_per_s = rate_between(samples, ready_s, max(whole_s, ready_s + SAMPLE_SECONDS_MIN))
     seconds = max(whole_s - ready_s, 1e-3)
     return CatchUp(away_bytes, ready_s - started_s, seconds, before_per_s, meanwhile_per_s)
 
@@ -193,11 +183,11 @@ class _Enough(Exception):
     """Ends the load."""
 
 
-def _live_load(load: Load, progress: Progress, enough: threading.Event) -> None:
+def _live_load(load: Load, samples: Samples, enough: threading.Event) -> None:
     """Run the load until `enough` is set: its progress call-back ends it."""
 
     def note(records: int) -> None:
-        progress.note(records)
+        samples.append((time.monotonic(), records))
         if enough.is_set():
             raise _Enough
 
@@ -207,9 +197,9 @@ def _live_load(load: Load, progress: Progress, enough: threading.Event) -> None:
         return
 
 
-def _wait_for_samples(progress: Progress, thread: threading.Thread) -> None:
+def _wait_for_samples(samples: Samples, thread: threading.Thread) -> None:
     deadline_s = time.monotonic() + 30.0
-    while not any(records for _, records in progress.samples):
+    while not any(records for _, records in samples):
         if time.monotonic() > deadline_s or not thread.is_alive():
             raise YakError("bench-client", "the clients of the catch-up benchmark did not start")
         time.sleep(0.05)

@@ -4,20 +4,21 @@ The healthy client is `yak bench e2e` with one client: each record is timed from
 The guarantee bounds the 99th percentile, and requires that each record arrives.
 """
 
-import ipaddress
 import json
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from yak.client.admin import Admin
 from yak.client.bench.clients import run_benchmark
+from yak.client.bench.histogram import Histogram
 from yak.client.bench.load import Load
 from yak.client.bench.result import Result
 from yak.client.bench.topics import ensure_topic
 from yak.client.reach import split_address
+from yak.config.listeners import is_loopback
 from yak.errors import UsageError, YakError
 from yak.local.chaos.attacks import Attack, Target
 from yak.local.cluster import LocalCluster, UpSettings
@@ -73,7 +74,7 @@ class AbuseRow:
 
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 class AbuseRun:
@@ -157,27 +158,21 @@ def judge(
     p99_ms_max: float,
 ) -> AbuseRow:
     """One row, with the result of its check."""
-    if result is None or not result.records:
+    found = result if result is not None and result.records else None
+    latency, records, errors = (Histogram(), 0, 1) if found is None else (found.latency, found.records, found.errors)
+    p50_ms, p99_ms, max_ms = (round(latency.percentile(percent) / 1e6, 2) for percent in (50, 99, 100))
+    reason = ""
+    if found is None:
         reason = failure or "no record came back"
-        return AbuseRow(name, words, rounds, 0, 1, 0.0, 0.0, 0.0, *rss, holds=False, reason=reason)
-    p50_ms, p99_ms = (round(result.latency.percentile(percent) / 1e6, 2) for percent in (50, 99))
-    reason = result.first_error if result.errors else ""
-    if not reason and p99_ms > p99_ms_max:
+    elif errors:
+        reason = found.first_error
+    elif name != _QUIET and not rounds:
+        reason = "the attacker made no request, or did not end in time"
+    elif p99_ms > p99_ms_max:
         reason = f"p99 is {p99_ms:g} ms, promised are {p99_ms_max:g}"
-    max_ms = round(result.latency.max / 1e6, 2)
     return AbuseRow(
-        name,
-        words,
-        rounds,
-        result.records,
-        result.errors,
-        p50_ms,
-        p99_ms,
-        max_ms,
-        *rss,
-        holds=not reason,
-        reason=reason,
-    )
+        name, words, rounds, records, errors, p50_ms, p99_ms, max_ms, *rss, holds=not reason, reason=reason
+    )  # fmt: skip
 
 
 def start_attacker(name: str, target: Target, settings: AbuseSettings) -> subprocess.Popen[bytes]:
@@ -221,17 +216,10 @@ def refuse_remote(*addresses: str) -> None:
     for address in addresses:
         for each in filter(None, address.split(",")):
             host, _port = split_address(each)
-            if host != "localhost" and not _is_loopback(host):
+            if not is_loopback(host):
                 raise UsageError(
                     "abuse-remote",
                     f"{each} is not an address of this machine",
                     why="an attack on a broker that others use takes it away from them",
                     try_=("yak chaos abuse", "yak chaos abuse --bootstrap localhost:9092"),
                 )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

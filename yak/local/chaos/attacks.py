@@ -159,25 +159,20 @@ def _fetch_session(partitions: int) -> bytes:
     return frame(FETCH, 12, fields)
 
 
+def _topics(names: list[str], partitions: int = 1) -> bytes:
+    """A request to create these topics."""
+    topics = [
+        {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
+        for name in names
+    ]
+    return frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 5000, "validate_only": False})
+
+
 def _create_topics(_target: Target) -> Round:
     """Create and delete as many partitions as one request may create; and one request for far more, which is
     refused."""
     names = [f"abuse-{number}" for number in range(100)]
-    made, refused = (
-        frame(
-            CREATE_TOPICS,
-            5,
-            {
-                "topics": [
-                    {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
-                    for name in names
-                ],
-                "timeout": 5000,
-                "validate_only": False,
-            },
-        )
-        for count in (PARTITIONS_PER_REQUEST_MAX // len(names), 10_000)
-    )
+    made, refused = _topics(names, PARTITIONS_PER_REQUEST_MAX // len(names)), _topics(names, 10_000)
     deleted = frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000})
 
     def act(link: Link) -> None:
@@ -282,11 +277,8 @@ def _json_keys(target: Target) -> Round:
 def _regex(target: Target) -> Round:
     """A subscription whose pattern backtracks heavily on names that nearly match."""
     names = [f"{'a' * 120}{number:02d}" for number in range(20)]
-    topics = [
-        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} for name in names
-    ]
     with contextlib.suppress(OSError), contextlib.closing(Link(target)) as link:
-        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 5000, "validate_only": False}))
+        link.send(_topics(names))
         link.receive()
     numbers = iter(range(1 << 30))
 
@@ -309,11 +301,7 @@ def _deletions(_target: Target) -> Round:
 
     def act(link: Link) -> None:
         names = [f"gone-{next(numbers)}" for _ in range(1000)]
-        topics = [
-            {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-            for name in names
-        ]
-        link.send(frame(CREATE_TOPICS, 5, {"topics": topics, "timeout": 5000, "validate_only": False}))
+        link.send(_topics(names))
         link.receive()
         link.send(frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000}))
         link.receive()

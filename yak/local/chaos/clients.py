@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -11,7 +10,7 @@ from yak.ids import TopicPartition
 from yak.local.chaos.members import Library, Member, librdkafka
 from yak.local.chaos.readers import Reader
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.transactions import RECORDS, TransactionalWriter, Worker
+from yak.local.chaos.transactions import RECORDS, TransactionalProducer, TransactionalWriter, Worker
 from yak.local.chaos.writers import Writer, close_log, refused_writer
 from yak.sim.seeded_random import SeededRandom
 
@@ -20,26 +19,19 @@ _FLUSH_SECONDS: Final = 130.0
 """For all writers together."""
 _TRANSACTIONAL_SHARE: Final = 0.25
 """Of the records, those in transactions of writers."""
+_WRITERS: Final = 3
+_TRANSACTIONAL_WRITERS: Final = 2
+_READERS: Final = 2
+_MEMBERS: Final = 2
+_WORKERS: Final = 2
 _Client = Writer | TransactionalWriter | Reader | Member
-
-
-@dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """The numbers of clients, and their total write rate in records per second, without what the workers copy."""
-
-    writers: int = 3
-    transactional_writers: int = 2
-    readers: int = 2
-    members: int = 2
-    workers: int = 2
-    rate: float = 150.0
 
 
 class Clients:
     """The clients run from `start` until `stop_writing`, `stop_processing` and `stop_reading`.
 
-    The workers copy the topic `source` to the topic `target`. One of the readers reads uncommitted records too.
-    `library` makes a library for each transactional client.
+    `rate` is of all writers in records per second, without what the workers copy from the topic `source` to the topic
+    `target`. One of the readers reads uncommitted records too. `library` makes a library for each transactional client.
     """
 
     def __init__(
@@ -47,8 +39,8 @@ class Clients:
         bootstrap: str,
         partitions: Sequence[TopicPartition],
         recorder: Recorder,
-        settings: ClientSettings,
         *,
+        rate: float,
         seed: int,
         group: str,
         source: str,
@@ -59,7 +51,7 @@ class Clients:
         self._bootstrap = bootstrap
         self._partitions = partitions
         self._recorder = recorder
-        self._settings = settings
+        self._rate = rate
         self._rng = SeededRandom(f"chaos-clients:{seed}")
         self.group = group
         self.worker_group = f"{group}-workers"
@@ -70,14 +62,11 @@ class Clients:
         self._numbers = 0
         self._makers: dict[str, list[Callable[[], _Client]]] = {
             "writer": [
-                *[self._writer] * settings.writers,
-                *(partial(self._transactional_writer, index) for index in range(settings.transactional_writers)),
+                *[self._writer] * _WRITERS,
+                *(partial(self._transactional_writer, index) for index in range(_TRANSACTIONAL_WRITERS)),
             ],
-            "reader": [partial(self._reader, index) for index in range(settings.readers)],
-            "member": [
-                *[self._member] * settings.members,
-                *(partial(self._worker, index) for index in range(settings.workers)),
-            ],
+            "reader": [partial(self._reader, index) for index in range(_READERS)],
+            "member": [*[self._member] * _MEMBERS, *(partial(self._worker, index) for index in range(_WORKERS))],
         }
         self._clients = {who: [make() for make in makers] for who, makers in self._makers.items()}
         self._refused = refused_writer(self._next(), bootstrap, partitions, recorder)
@@ -126,16 +115,20 @@ class Clients:
         return self._numbers
 
     def _writer(self) -> Writer:
-        every_s = self._settings.writers / (self._settings.rate * (1.0 - _TRANSACTIONAL_SHARE))
+        every_s = _WRITERS / (self._rate * (1.0 - _TRANSACTIONAL_SHARE))
         return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s, log=self._log)
 
-    def _transactional_writer(self, index: int) -> TransactionalWriter:
-        records = sum(RECORDS) / 2
-        every_s = records * self._settings.transactional_writers / (self._settings.rate * _TRANSACTIONAL_SHARE)
-        return TransactionalWriter(
-            self._next(), self._bootstrap, f"{self.group}-writer-{index}", self._partitions, self._recorder,
-            every_s=every_s, log=self._log, library=self._library(),
+    def _transactional_producer(self, name: str, transactional_id: str, library: Library) -> TransactionalProducer:
+        number = self._next()
+        return TransactionalProducer(
+            f"{name}-{number}", self._bootstrap, f"{self.group}-{transactional_id}", self._recorder,
+            number=number, log=self._log, library=library,
         )  # fmt: skip
+
+    def _transactional_writer(self, index: int) -> TransactionalWriter:
+        every_s = sum(RECORDS) / 2 * _TRANSACTIONAL_WRITERS / (self._rate * _TRANSACTIONAL_SHARE)
+        producer = self._transactional_producer("transactional-writer", f"writer-{index}", self._library())
+        return TransactionalWriter(producer, self._partitions, every_s=every_s)
 
     def _reader(self, index: int) -> Reader:
         number = self._next()
@@ -147,7 +140,8 @@ class Clients:
         return Member(f"member-{self._next()}", self._bootstrap, topics, self.group, self._recorder)
 
     def _worker(self, index: int) -> Worker:
+        library = self._library()
         return Worker(
-            self._next(), self._bootstrap, f"{self.group}-worker-{index}", self._source, self._target,
-            self.worker_group, self._recorder, log=self._log, library=self._library(),
+            self._transactional_producer("worker", f"worker-{index}", library), self._bootstrap, self._source,
+            self._target, self.worker_group, self._recorder, library=library,
         )  # fmt: skip

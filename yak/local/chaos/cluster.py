@@ -13,7 +13,7 @@ from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
 from yak.local import processes, redis_child
 from yak.local.broker_process import parse_error
 from yak.local.chaos.node import Disk, LimitedDisk, Node, OwnDisk, can_limit
-from yak.local.chaos.proxy import CLIENTS, Route, quiet_port
+from yak.local.chaos.proxy import CLIENTS, Proxy, Route, quiet_port
 from yak.local.quorum import BOTH, RAFT, REDIS, QuorumSpec, new_secret, shared_secret, voters_of
 from yak.local.redis_child import RunningRedis
 from yak.private_files import replace_file
@@ -51,7 +51,8 @@ class ChaosCluster:
         self.disks = "no fault fills them"
         """A description of how disks are filled."""
         self.can_fill = False
-        replicas = min(_REPLICAS_MAX, settings.brokers)
+        self.replicas = replicas = min(_REPLICAS_MAX, settings.brokers)
+        """Of each partition."""
         arguments = ["--lease-time", f"{settings.lease_s}s"]
         for config in (
             f"replica.lag.time.max.ms={settings.lag_ms}",
@@ -221,30 +222,21 @@ class ChaosCluster:
 
     def routes(self, node_id: int, peers: str) -> Iterator[Route]:
         """The routes between a broker and `others`, `clients`, the `store`, one `node-N`, or `all`; `+` joins two."""
+        return (proxy.route(source) for proxy, source in self.ends(node_id, peers))
+
+    def ends(self, node_id: int, peers: str) -> Iterator[tuple[Proxy, str]]:
+        """The proxies between a broker and its peers, and what each calls the other end."""
         node = self.nodes[node_id]
         for part in ("others+clients+store" if peers == "all" else peers).split("+"):
             if part == "store":
-                yield node.redis.route(CLIENTS)
+                yield node.redis, CLIENTS
             elif part == "clients":
-                yield node.proxy.route(CLIENTS)
+                yield node.proxy, CLIENTS
             else:
                 for other in self.nodes.values():
                     if other is not node and part in ("others", other.name):
-                        yield node.proxy.route(other.name)
-                        yield other.proxy.route(node.name)
-
-    def reset(self, node_id: int, peers: str) -> None:
-        """Reset the existing connections between a broker and these peers."""
-        node = self.nodes[node_id]
-        words = "others+clients+store" if peers == "all" else peers
-        if "store" in words:
-            node.redis.reset()
-        if "clients" in words:
-            node.proxy.reset(CLIENTS)
-        for other in self.nodes.values():
-            if other is not node and ("others" in words or other.name in words.split("+")):
-                node.proxy.reset(other.name)
-                other.proxy.reset(node.name)
+                        yield node.proxy, other.name
+                        yield other.proxy, node.name
 
     def heal_connections(self) -> None:
         """Remove every fault from the connections."""

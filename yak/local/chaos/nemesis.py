@@ -203,16 +203,8 @@ class Nemesis:
         return None
 
     def _cut(self, fault: PlannedFault) -> str | None:
-        cluster = self._require()
-        (node_id,) = fault.nodes
-        for route in cluster.routes(node_id, fault.how["from"]):
-            if fault.how["by"] == "reset":
-                route.resets = True
-            else:
-                route.to_target.hold()
-                route.to_source.hold()
-        if fault.how["by"] == "reset":
-            cluster.reset(node_id, fault.how["from"])
+        for proxy, source in self._require().ends(fault.nodes[0], fault.how["from"]):
+            (proxy.cut if fault.how["by"] == "reset" else proxy.hold)(source)
         return None
 
     def _oneway(self, fault: PlannedFault) -> str | None:

@@ -51,12 +51,13 @@ class OwnDisk:
     def __init__(self, mount_point: Path, size_bytes: int) -> None:
         mount_point.mkdir(parents=True, exist_ok=True)
         self.folder = mount_point / "data"
-        mount = f'mount -t tmpfs -o size={size_bytes} tmpfs "$1" && echo mounted && exec sleep 1000000'
+        # The holder reads a pipe of this process, so that it ends with it in any way.
+        mount = f'mount -t tmpfs -o size={size_bytes} tmpfs "$1" && echo mounted && exec cat'
         if shutil.which("unshare") is None or shutil.which("nsenter") is None:
             raise OSError("unshare and nsenter are not installed")
         self._holder = subprocess.Popen(  # noqa: S603 - the path is handed over as an argument
             ["unshare", "-Urm", "sh", "-c", mount, "sh", str(mount_point)],  # noqa: S607 - as PATH has it
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

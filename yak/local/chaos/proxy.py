@@ -129,7 +129,6 @@ class Proxy:
     def __init__(self, sources: Callable[[], Mapping[str, int]], target_port: int = 0) -> None:
         self.target_port = target_port
         self.port = quiet_port()
-        self.accepted = 0
         self._sources = sources
         self._routes: dict[str, Route] = {}
         self._connections: dict[socket.socket, str] = {}
@@ -208,7 +207,6 @@ class Proxy:
                 source, peer = listener.accept()
             except OSError:
                 return
-            self.accepted += 1
             threading.Thread(target=self._serve, args=(source, peer[1]), daemon=True).start()
 
     def _serve(self, source: socket.socket, peer_port: int) -> None:

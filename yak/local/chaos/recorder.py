@@ -1,5 +1,6 @@
 """The growing history of a run, recorded from many threads, and the counters for display."""
 
+import itertools
 import struct
 import threading
 import time
@@ -214,11 +215,15 @@ class Recorder:
         with self._lock:
             return Acks(self._history)
 
+    def acknowledged_since(self, moment: float) -> list[Send]:
+        """The acknowledged records that were sent after a moment: not those whose answer came late."""
+        with self._lock:
+            later = itertools.takewhile(lambda send: send.ended > moment, reversed(self._history.sends))
+            return [send for send in later if send.outcome is Outcome.OK and send.invoked > moment]
+
     def first_ack_after(self, moment: float) -> float | None:
         """When the first record that was sent after a moment was acknowledged."""
-        with self._lock:
-            ends = [send.ended for send in self._history.sends if send.outcome is Outcome.OK and send.invoked > moment]
-        return min(ends, default=None)
+        return min((send.ended for send in self.acknowledged_since(moment)), default=None)
 
     def history(self) -> History:
         """The complete history; sends in flight end with an unknown outcome."""

@@ -16,8 +16,6 @@ from yak.sim.history_checker.report import HistoryReport
 
 AFTERWARDS_SECONDS: Final = 5.0
 """For how long after its repair a pause still counts as the fault's own."""
-_OK_SHARE_MIN: Final = 0.3
-"""A run with a smaller acknowledged share proves little (docs/reliability.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +57,13 @@ class ChaosReport:
 
     @property
     def is_void(self) -> bool:
-        """Whether so little was acknowledged that the run proves nothing."""
-        found = self.history_report
-        no_commit = found.committed == 0 and found.aborted + found.undecided > 0
-        is_little = found.acknowledged < _OK_SHARE_MIN * (found.acknowledged + found.unknown)
-        return found.acknowledged == 0 or is_little or no_commit
+        """Whether nothing was violated, and so little was checked that the run proves nothing."""
+        return self.holds and self.history_report.why_void is not None
 
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts: these keys stay."""
         return {
-            "ok": self.holds,
+            "ok": self.holds and not self.is_void,
             "seed": self.seed,
             "duration_s": self.duration_s,
             "brokers": self.brokers,

@@ -14,7 +14,7 @@ from yak.client.admin import Admin
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.local.chaos import settling
-from yak.local.chaos.clients import GROUP, Clients, ClientSettings
+from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.members import Library, librdkafka
 from yak.local.chaos.nemesis import Nemesis, Operator, Struck
@@ -103,7 +103,7 @@ class ChaosRun:
         folder = Path(base or tempfile.mkdtemp(prefix="yak-chaos-"))
         with self._cluster(folder) as cluster:
             report = self._with_cluster(cluster)
-            if self.settings.keep or not report.holds:
+            if self.settings.keep or not report.holds or (report.is_void and not self.is_cut_short()):
                 report.folder = str(folder)
                 cluster.keep_data()
         if report.folder is None:
@@ -112,15 +112,22 @@ class ChaosRun:
 
     @contextlib.contextmanager
     def _cluster(self, folder: Path) -> Iterator[ChaosCluster]:
+        """A cluster until the end of the `with` block. After an error its folder stays if a broker's log may say why."""
         disk_bytes = None
         if any(kind.name == "disk" for kind in self.settings.faults):
             disk_bytes = _DISK_BYTES + int(self.settings.duration_s * self.settings.rate * _BYTES_A_RECORD)
         settings = ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes, metadata=self.settings.metadata)
-        cluster = ChaosCluster(folder, settings)
+        cluster, is_kept = ChaosCluster(folder, settings), False
         try:
             yield cluster
+            is_kept = True
+        except Exception:
+            is_kept = any(node.log() for node in cluster.nodes.values())
+            raise
         finally:
             cluster.close()
+            if not is_kept:
+                cluster.discard()
 
     # ----------------------------------------------------------------------------------------------- own cluster
 
@@ -151,6 +158,7 @@ class ChaosRun:
         self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
 
         self.watcher.phase("compare the replicas")
+        found = reached(cluster)  # the stop elects leaders and shrinks each ISR, which is no activity of the run
         self._notes += [f"{name} did not stop in order and was killed" for name in cluster.stop()]
         different, compared = different_replicas(cluster, partitions) if not settled.violations else ([], 0)
         self._violations += [*settled.violations, *different, *logged_bugs(cluster)]
@@ -158,7 +166,7 @@ class ChaosRun:
         if nemesis.operator is not None:
             self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
         report = self._report(nemesis.struck, settled)
-        report.compared_bytes, report.reached = compared, reached(cluster)
+        report.compared_bytes, report.reached = compared, found
         return report
 
     # ----------------------------------------------------------------------------------------------- external cluster
@@ -200,9 +208,8 @@ class ChaosRun:
     ) -> Clients:
         self.recorder = Recorder()
         group = f"{GROUP}-{self.settings.seed}-{os.getpid()}"
-        settings = ClientSettings(rate=self.settings.rate)
         return Clients(
-            bootstrap, partitions, self.recorder, settings, seed=self.settings.seed, group=group,
+            bootstrap, partitions, self.recorder, rate=self.settings.rate, seed=self.settings.seed, group=group,
             source=partitions[0].topic, target=partitions[-1].topic, log=log,
             library=self.library,
         )  # fmt: skip
@@ -268,7 +275,7 @@ class ChaosRun:
         ]
 
     def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
-        self.watcher.phase("judge the history")
+        self.watcher.phase("check the history")
         self.history = self.recorder.history()
         found = check_history(self.history)
         rows, quiet = unavailability(self.history, struck)

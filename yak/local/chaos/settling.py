@@ -87,8 +87,9 @@ def all_take_writes(
     began = recorder.now()
 
     def left() -> list[str]:
+        written = {send.partition for send in recorder.acknowledged_since(began)}
         names = [f"{each.topic}-{each.partition}" for each in partitions]
-        return [f"no write to {name}" for name in names if recorder.last_ack_at.get(name, -1.0) <= began]
+        return [f"no write to {name}" for name in names if name not in written]
 
     return settled.wait("writes", "L1", WRITES_SECONDS, left, meanwhile)
 
@@ -104,10 +105,11 @@ def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhi
             found = read_metadata(client, timeout_s=3.0).topics
         except YakError as error:
             return [str(error)]
-        return [
+        return [f"no broker knows {topic}" for topic in topics if topic not in found] + [
             f"{topic}-{each.number} has {len(each.isr)} of {len(each.replicas)} in sync"
             for topic in topics
-            for each in (found[topic].partitions if topic in found else ())
+            if topic in found
+            for each in found[topic].partitions
             if not is_whole(each)
         ]
 
@@ -164,7 +166,7 @@ _EVENT: Final = re.compile(rf"^\S+Z +[A-Z]+ +({'|'.join(EVENTS)})(?: |$)", re.MU
 
 
 def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartition]) -> tuple[list[Violation], int]:
-    """Partitions whose replicas differ, and the number of compared bytes. The brokers must be stopped."""
+    """Partitions whose replicas differ or are gone, and the number of compared bytes. The brokers must be stopped."""
     found: list[Violation] = []
     compared = 0
     for topic, number in partitions:
@@ -175,6 +177,10 @@ def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartitio
                 digest, size = _digest(folder)
                 compared += size
                 sums.setdefault(f"{digest} ({size} bytes)", []).append(node.name)
+        there = [name for names in sums.values() for name in names]
+        if len(there) < cluster.replicas:
+            words = f"{topic}-{number} has {len(there)} of {cluster.replicas} replicas: {', '.join(there) or 'none'}"
+            found.append(Violation("I16", words))
         if len(sums) > 1:
             words = "; ".join(f"{', '.join(names)}: {digest[:12]}" for digest, names in sums.items())
             found.append(Violation("I16", f"the replicas of {topic}-{number} differ: {words}"))

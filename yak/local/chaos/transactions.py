@@ -71,7 +71,7 @@ class TransactionalProducer:
         log: logging.Logger | None = None,
         library: Library | None = None,
     ) -> None:
-        self._client_id = client_id
+        self.client_id = client_id
         self._number = number
         self._recorder = recorder
         self._dropped = threading.Event()
@@ -93,7 +93,7 @@ class TransactionalProducer:
         """Begin a transaction, `write` into it by its number, and commit or abort it; return its outcome."""
         import confluent_kafka
 
-        txn = self._recorder.begin(self._client_id)
+        txn = self._recorder.begin(self.client_id)
         try:
             self._ready()
             self._producer.begin_transaction()
@@ -122,7 +122,7 @@ class TransactionalProducer:
         def delivered(error: Any, message: Any) -> None:
             self._recorder.delivered(value, error, message)
 
-        self._recorder.sending(self._client_id, f"{partition.topic}-{partition.partition}", value, txn)
+        self._recorder.sending(self.client_id, f"{partition.topic}-{partition.partition}", value, txn)
         content = encode(value, RECORD_BYTES)
         self._producer.produce(partition.topic, content, key, partition=partition.partition, on_delivery=delivered)
 
@@ -153,7 +153,7 @@ class TransactionalProducer:
     def drop(self) -> None:
         """Leave an open transaction to its timeout, or to the next producer with this transactional id."""
         self._dropped.set()
-        self._recorder.gave_up(self._client_id)
+        self._recorder.gave_up(self.client_id)
         self._library.kill()
 
     def _ready(self) -> None:
@@ -180,29 +180,18 @@ class TransactionalProducer:
     def _give_up(self) -> None:
         """Let the next transaction make a new producer; its `init_transactions` fences this one."""
         self._producer = None
-        self._recorder.gave_up(self._client_id)
+        self._recorder.gave_up(self.client_id)
 
 
 class TransactionalWriter(Load):
     """Transactions of several records over several partitions, at a steady rate; some are aborted."""
 
     def __init__(
-        self,
-        number: int,
-        bootstrap: str,
-        transactional_id: str,
-        partitions: Sequence[TopicPartition],
-        recorder: Recorder,
-        *,
-        every_s: float,
-        log: logging.Logger | None = None,
-        library: Library | None = None,
+        self, producer: TransactionalProducer, partitions: Sequence[TopicPartition], *, every_s: float
     ) -> None:
-        super().__init__(f"transactional-writer-{number}", 1.0 / every_s)
+        super().__init__(producer.client_id, 1.0 / every_s)
         self._partitions = partitions
-        self._producer = TransactionalProducer(
-            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log, library=library
-        )
+        self._producer = producer
 
     def send(self, number: int) -> None:
         """Write one transaction."""
@@ -230,23 +219,12 @@ class Worker(Member):
     """Reads one topic as a member of a group, and writes each record to another topic, in one transaction a poll."""
 
     def __init__(
-        self,
-        number: int,
-        bootstrap: str,
-        transactional_id: str,
-        source: str,
-        target: Sequence[TopicPartition],
-        group: str,
-        recorder: Recorder,
-        *,
-        log: logging.Logger | None = None,
-        library: Library | None = None,
-    ) -> None:
-        super().__init__(f"worker-{number}", bootstrap, [source], group, recorder, library=library)
+        self, producer: TransactionalProducer, bootstrap: str, source: str, target: Sequence[TopicPartition],
+        group: str, recorder: Recorder, *, library: Library | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(producer.client_id, bootstrap, [source], group, recorder, library=library)
         self._target = target
-        self._producer = TransactionalProducer(
-            self.client_id, bootstrap, transactional_id, recorder, number=number, log=log, library=library
-        )
+        self._producer = producer
 
     def drop(self) -> None:
         """Stop without leaving the group, and without ending the transaction."""

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from yak.client.reach import probe
@@ -153,7 +154,7 @@ def check_local_cluster(data_dir: str) -> Finding:
         return Finding("local cluster", "skip", f"none was started in {status.data_dir}")
     if all(broker.state == "stopped" for broker in status.brokers):
         return Finding("local cluster", "skip", f"the one in {status.data_dir} is stopped")
-    up_again = f"yak up -d --data-dir {status.data_dir}"
+    up_again = f"yak up -d --data-dir {quote(status.data_dir)}"
     dead = [str(broker.node_id) for broker in status.brokers if broker.state == "dead"]
     if dead:
         return Finding("local cluster", "FAIL", f"node {', '.join(dead)} should run and is gone", up_again)
@@ -161,7 +162,7 @@ def check_local_cluster(data_dir: str) -> Finding:
         return Finding("local cluster", "FAIL", "its Redis should run and is gone", up_again)
     paused = [broker.node_id for broker in status.brokers if broker.state == "paused"]
     if paused:
-        resume = f"yak node resume {paused[0]} --data-dir {status.data_dir}"
+        resume = f"yak node resume {paused[0]} --data-dir {quote(status.data_dir)}"
         return Finding("local cluster", "warn", f"node {', '.join(map(str, paused))} is paused", resume)
     nodes = ", ".join(f"node {broker.node_id} at {broker.address}" for broker in status.brokers)
     return Finding("local cluster", "ok", f"{nodes}, in {status.data_dir}")

@@ -99,6 +99,18 @@ class TopicsScenario(Scenario):
         self.delivered = tuple(found.get(f"{load.topic}-0", Delivery(load.topic)) for load in self.loads)
         self.say(f"{sum(each.read for each in self.delivered)} messages read in {took_ms:.0f} ms")
 
+    def _states(self) -> tuple[PartitionReplicas, ...]:
+        """Leaders and ISRs without offsets, which takes a single request."""
+        return self._ours(read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions)
+
+    def _ours(self, partitions: Sequence[PartitionReplicas]) -> tuple[PartitionReplicas, ...]:
+        topics = {load.topic for load in self.loads}
+        return tuple(each for each in partitions if each.topic in topics)
+
+    def other_brokers(self, node_id: NodeId) -> list[NodeId]:
+        """All brokers but one."""
+        return sorted(set(Admin(self.bootstrap).metadata().brokers) - {node_id})
+
     def topics_result(self, notes: list[str], next_commands: list[tuple[str, str]], fields: dict[str, Any]) -> Result:
         """The result with the counts of each topic."""
         total = Delivery.total(self.delivered)
@@ -177,7 +189,7 @@ class FailoverScenario(TopicsScenario):
         factor = self.replication_factor
         self.step(f"Send real data to topics with {factor} replicas, all led by broker {self.victim}")
         self.make_clients()
-        others = [node for node in sorted(Admin(self.bootstrap).metadata().brokers) if node != self.victim]
+        others = self.other_brokers(self.victim)
         for load in self.loads:
             self.create_topic(load.topic, assignment=[[self.victim, *others][:factor]])
         self.say_clients()
@@ -310,14 +322,6 @@ class FailoverScenario(TopicsScenario):
         ]
         self.reporter.table(rows, [each.state is PartitionState.OK for each in found])
         return found
-
-    def _states(self) -> tuple[PartitionReplicas, ...]:
-        """Leaders and ISRs without offsets, which takes a single request."""
-        return self._ours(read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions)
-
-    def _ours(self, partitions: Sequence[PartitionReplicas]) -> tuple[PartitionReplicas, ...]:
-        topics = {load.topic for load in self.loads}
-        return tuple(each for each in partitions if each.topic in topics)
 
 
 def truncated_records(line: str) -> int:
@@ -453,7 +457,7 @@ class ElectionScenario(TopicsScenario):
     def _send(self) -> None:
         self.step(f"Send real data to topics of which broker {self.victim} has all, one, or no leader")
         self.make_clients()
-        other, third = sorted(set(self._brokers()) - {self.victim})
+        other, third = self.other_brokers(self.victim)
         placements = {
             "server_metrics": ([other, third], f"no replica on broker {self.victim}"),
             "files": ([self.victim, other, third], f"led by broker {self.victim}"),
@@ -518,7 +522,7 @@ class ElectionScenario(TopicsScenario):
         began = time.monotonic()
         again = self.cluster.restart(victim)
         self.say(f"ready in {self.took('restart_ms', began):.0f} ms (pid {again.pid}), as a follower in the quorum")
-        self.wait(f"broker {victim} is in sync again", self._is_in_sync)
+        self.wait(f"broker {victim} is in sync again", lambda: all(map(is_whole, self._states())))
         self.go_on_to(1.0)
         self._show_quorum()
 
@@ -562,14 +566,6 @@ class ElectionScenario(TopicsScenario):
         except YakError as error:
             return error.message
         return f"node {found.leader_id} leads the quorum in epoch {found.epoch}"
-
-    def _brokers(self) -> list[NodeId]:
-        return sorted(Admin(self.bootstrap).metadata().brokers)
-
-    def _is_in_sync(self) -> bool:
-        found = read_metadata(self.bootstrap, timeout_s=REQUEST_SECONDS).partitions
-        topics = {load.topic for load in self.loads}
-        return all(is_whole(each) for each in found if each.topic in topics)
 
     def _quorum(self) -> QuorumState:
         running = next(each for each in self.cluster.status().brokers if each.state == "running")

@@ -20,6 +20,8 @@ REORDERED = (
     Kind.INT_NONMONOTONIC_POLL,
 )
 _AROUND_SENDS = 10
+_OK_SHARE_MIN = 0.3
+"""A history with a smaller acknowledged share proves little (docs/reliability.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,28 @@ class HistoryReport:
     mixed_cycles: int = 0
     """Components in a cycle of writes and reads (G1c through writes), which Kafka allows too."""
     by_kind: dict[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    """Partitions with acknowledged records that no consumer read to the end after the last write."""
 
     @property
     def holds(self) -> bool:
         """Whether the history has no contradiction."""
         return not self.anomalies
+
+    @property
+    def why_void(self) -> str | None:
+        """Why a history without a contradiction proves nothing; None if it proves something."""
+        sends = self.acknowledged + self.unknown
+        if not self.acknowledged:
+            return "no record was acknowledged"
+        if self.acknowledged < _OK_SHARE_MIN * sends:
+            were = "was" if self.acknowledged == 1 else "were"
+            return f"only {self.acknowledged} of {sends} records {were} acknowledged"
+        if not self.committed and self.aborted + self.undecided:
+            return "no transaction was committed"
+        if self.unread:
+            return f"no consumer read {', '.join(self.unread)} to its end, so a lost end is not noticed"
+        return None
 
     def count(self, *kinds: Kind) -> int:
         """The number of anomalies of these kinds."""
@@ -71,6 +90,7 @@ class HistoryReport:
             "lost": self.count(*LOST),
             "duplicated": self.count(Kind.DUPLICATE),
             "reordered": self.count(*REORDERED),
+            "void": self.why_void,
             "by_kind": self.by_kind,
             "anomalies": [each.as_json() for each in self.anomalies[:anomalies_max]],
         }
@@ -110,7 +130,9 @@ def check_history(history: History) -> HistoryReport:
         processed,
         *cycles.allowed(dependencies),
     )
-    return HistoryReport(found, *counts, *transactions_counts, by_kind)
+    ends_read = {name for final in history.finals for name in final.ends}
+    unread = {send.partition for send in history.sends if send.outcome is Outcome.OK} - ends_read
+    return HistoryReport(found, *counts, *transactions_counts, by_kind, tuple(sorted(unread)))
 
 
 def around(history: History, anomaly: Anomaly) -> Iterator[str]:
