@@ -6,6 +6,7 @@ Tables are for people and may change; `-o json` is a contract (golden files cove
 import json
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -76,6 +77,16 @@ class Output:
     def escapes(self) -> bool:
         """Whether output must be escaped: a format for people, or a terminal, but not bytes into a pipe."""
         return not self.unescaped and (self.for_people or self.stdout.isatty())
+
+    def require_reader(self) -> None:
+        """Raise BrokenPipeError if the reader of stdout is gone, for commands that wait until there is something to print."""
+        try:
+            poll = select.poll()
+            poll.register(self.stdout.fileno(), 0)
+        except (OSError, ValueError):  # not a file, as in tests
+            return
+        if any(found & select.POLLERR for _file, found in poll.poll(0)):
+            raise BrokenPipeError
 
     def line(self, text: str = "") -> None:
         """Print a line of data."""

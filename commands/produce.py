@@ -61,7 +61,7 @@ class Source:
             with readable_file(request.file):
                 self.checkpoint = Kept(request.resume, request.file, topic)
         self._headers = [_header(text) for text in request.headers]
-        self._separator = _unescape(request.key_separator)
+        self._separator = None if request.key_separator is None else parse_separator(request.key_separator)
         self._null = None if request.null_value is None else request.null_value.encode()
         self._timestamp_ms = (
             0 if request.timestamp is None else parse_time_ms(request.timestamp, now_ms=g.now_ms(), zone=g.zone)
@@ -285,10 +285,8 @@ def _header(text: str) -> tuple[str, bytes | None]:
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 
-def _unescape(text: str | None) -> bytes | None:
-    r"""A separator with `\t`, `\n`, `\xNN` and `\\` decoded; several bytes are allowed."""
-    if text is None:
-        return None
+def parse_separator(text: str) -> bytes:
+    r"""A separator with `\t`, `\n`, `\xNN` and `\\` decoded; several bytes are allowed. Raises UsageError (`usage`)."""
     if not text:
         raise UsageError("usage", "--key-separator is empty", try_=("--key-separator :",))
     try:
@@ -492,11 +490,10 @@ def _send_in_transaction(
 
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
     """Ensure that the topic exists: create the default topic, and with --create any topic."""
-    from yak.client.admin import Admin
     from yak.client.produce import require_target
     from yak.client.reach import require_advertised
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     ensure_topic(g, admin, topic, create=request.create)
     found = require_target(admin, topic, request.partition)
     require_advertised(admin.metadata().leaders_of([found]), admin.answered)
