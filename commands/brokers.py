@@ -1,6 +1,6 @@
 """`yak brokers`: list, describe, config, watch, unregister."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -8,6 +8,9 @@ from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, option
 from yak.commands.topics import key_values, require_configs
+
+if TYPE_CHECKING:
+    from yak.client.admin import ConfigValue
 
 brokers = CommandGroup(
     "brokers",
@@ -41,12 +44,13 @@ def describe(
 ) -> None:
     """Show one broker and its configs."""
     from yak.commands.broker_views import broker_rows, find_broker
+    from yak.commands.output import cell
     from yak.view.broker_state import SeenState
 
     admin = g.admin()
     row = find_broker(broker_rows(admin, sizes=True), node_id)
     configs = [
-        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
+        _config_row(each)
         for each in (admin.configs("broker", str(node_id)) if row["state"] == SeenState.ACTIVE else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
@@ -57,7 +61,7 @@ def describe(
             g.out.object({**row, "configs": configs})
         return
     for name, value in row.items():
-        g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
+        g.out.line(f"{name.replace('_', ' '):<22}{cell(value)}")
     if row["state"] != SeenState.ACTIVE:
         g.out.note(f"broker {node_id} is {row['state']}: its configs cannot be read")
         return
@@ -92,11 +96,12 @@ def config(
         admin.alter_configs("broker", str(node_id), changes, delete or (), validate_only=dry_run)
         g.out.note(f"broker {node_id}: configs {'could be' if dry_run else 'were'} changed")
         return
-    rows = [
-        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
-        for each in admin.configs("broker", str(node_id))
-    ]
+    rows = [_config_row(each) for each in admin.configs("broker", str(node_id))]
     g.out.table(rows, ("name", "value", "source"), ("read_only",))
+
+
+def _config_row(config: "ConfigValue") -> dict[str, Any]:
+    return {"name": config.name, "value": config.value, "source": config.source, "read_only": config.is_read_only}
 
 
 @brokers.command("watch", examples=("yak brokers watch", "yak brokers watch --interval 5s -o json"))
@@ -130,9 +135,3 @@ def unregister(g: Globals, node_id: Id) -> None:
     g.confirm(f"Forget broker {node_id}{has}?")
     unregister_broker(admin.answered, node_id, timeout_s=admin.timeout_s)
     g.out.note(f"broker {node_id} was unregistered")
-
-
-def _text(value: object) -> str:
-    from yak.commands.output import cell
-
-    return cell(value)

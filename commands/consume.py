@@ -3,7 +3,7 @@
 import re
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
 from yak.commands import interrupts
@@ -571,15 +571,7 @@ def _start_words(request: Request) -> str:
     return "from the end, nothing being committed" if given is None else f"by {given}, nothing being committed"
 
 
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-
-
-def _is_read_committed(level: str) -> bool:
-    if level not in ISOLATION_LEVELS:
-        raise UsageError(
-            "usage", f'"{level}" is not an isolation level', why=f"levels are {' and '.join(ISOLATION_LEVELS)}"
-        )
-    return level == "read_committed"
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
 @command(
@@ -602,7 +594,7 @@ def consume(
     *,
     request: Request,
     isolation: Annotated[
-        str | None,
+        Isolation | None,
         option(
             "--isolation",
             "read_committed leaves out records of open and aborted transactions; read_uncommitted if not given.",
@@ -611,7 +603,7 @@ def consume(
         ),
     ] = None,
     read_committed: Annotated[bool, option("--read-committed", "", WHAT, hidden=True)] = False,
-    isolation_level: Annotated[str | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
+    isolation_level: Annotated[Isolation | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
     properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
     partition_alias: Annotated[str | None, option("--partition", "", WHAT, hidden=True)] = None,
     include: Annotated[str | None, option("--include", "", WHAT, hidden=True)] = None,
@@ -629,6 +621,6 @@ def consume(
         topics=names,
         patterns=(names if regex else ()) + ((f"^(?:{include})$",) if include else ()),
         partitions=partition_alias if request.partitions is None else request.partitions,
-        read_committed=read_committed or _is_read_committed(isolation or isolation_level or ISOLATION_LEVELS[0]),
+        read_committed=read_committed or (isolation or isolation_level) == "read_committed",
     )
     return run(g, request.with_properties(tuple(properties or ())))

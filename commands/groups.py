@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.groups.places import partitions_text
+from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, Bundle, CommandGroup, command
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
@@ -41,23 +42,9 @@ def rewrite(words: list[str]) -> list[str]:
     verb = next((word for word in words if word in VERBS), None)
     if verb is None:
         return words
-    rest: list[str] = []
-    groups: list[str] = []
-    following = iter(words)
-    for word in following:
-        if word == verb:
-            continue
-        if word in ("--group", "-g"):
-            name = next(following, None)
-            if name is None:
-                raise UsageError("usage", f"{word} needs a value", try_=(f"yak groups {VERBS[verb]} GROUP",))
-            groups.append(name)
-        elif word.startswith("--group="):
-            groups.append(word.removeprefix("--group="))
-        elif word == "--members" and verb == "--describe":
-            verb = word
-        else:
-            rest.append(word)
+    if verb == "--describe" and "--members" in words:
+        words, verb = [word for word in words if word != verb], "--members"
+    groups, rest = names_as_arguments(words, verb, ("--group", "-g"), f"yak groups {VERBS[verb]} GROUP")
     return [VERBS[verb], *groups, *rest]
 
 
@@ -713,15 +700,7 @@ def _delete_offsets(
 def _report(g: Globals, rows: list[dict[str, Any]], errors: list[YakError]) -> None:
     for error in errors:
         g.out.error(error)
-    if g.out.for_people:
-        for row in rows:
-            where = f" {row['topic']}-{row['partition']}" if "topic" in row else ""
-            g.out.note(f"{row['name']}{where}: {row['result']}")
-    elif not g.quiet:
-        columns = (
-            ("name", "topic", "partition", "result") if any("topic" in row for row in rows) else ("name", "result")
-        )
-        g.out.table(rows, columns)
+    g.out.results(rows)
 
 
 groups = CommandGroup(

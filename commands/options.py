@@ -174,7 +174,6 @@ class Globals:
     out: "Output"
     output: str
     """One of FORMATS."""
-    output_given: bool
     timeout_ms: int
     timeout_given: bool
     readonly: bool
@@ -212,14 +211,12 @@ class Globals:
             verbose=flags.verbose,
             color=color,
             headers=not flags.no_headers,
-            explicit=chosen is not None,
             unescaped=bool(flags.unescaped),
         )
         resolved = cls(
             settings=settings,
             out=out,
             output=output,
-            output_given=chosen is not None,
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),

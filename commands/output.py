@@ -40,14 +40,11 @@ class Output:
         verbose: int = 0,
         color: bool = False,
         headers: bool = True,
-        explicit: bool = False,
         unescaped: bool = False,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
         self.format = format_
-        self.explicit = explicit
-        """Whether a flag, variable or file set the format."""
         self.quiet = quiet
         self.verbose = verbose
         self.color = color
@@ -140,6 +137,16 @@ class Output:
                 self.line(line)
         elif empty:
             self.note(empty)
+
+    def results(self, rows: Sequence[Row]) -> None:
+        """Print what came of each name, or of each of its partitions: notes for people, rows for programs."""
+        if self.for_people:
+            for row in rows:
+                where = f" {row['topic']}-{row['partition']}" if "topic" in row else ""
+                self.note(f"{row['name']}{where}: {row['result']}")
+        elif not self.quiet:
+            has_partitions = any("topic" in row for row in rows)
+            self.table(rows, ("name", *(("topic", "partition") if has_partitions else ()), "result"))
 
     def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
         if self.headers:

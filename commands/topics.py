@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
+from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
@@ -36,21 +37,7 @@ def rewrite(words: list[str]) -> list[str]:
     verb = next((word[2:] for word in words if word.startswith("--") and word[2:] in VERBS), None)
     if verb is None or (words and words[0] in VERBS):
         return words
-    rest: list[str] = []
-    names: list[str] = []
-    following = iter(words)
-    for word in following:
-        if word == f"--{verb}":
-            continue
-        if word in ("--topic", "-t"):
-            name = next(following, None)
-            if name is None:
-                raise UsageError("usage", f"{word} needs a value", try_=(f"yak topics {verb} NAME",))
-            names.append(name)
-        elif word.startswith("--topic="):
-            names.append(word.removeprefix("--topic="))
-        else:
-            rest.append(word)
+    names, rest = names_as_arguments(words, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
     return [verb, *(part for name in names for part in name.split(",")), *rest]
 
 
@@ -75,7 +62,7 @@ def require_configs(admin: "Admin", kind: str, name: str, wanted: Sequence[str])
             raise YakError("bad-config", what, why=f"unknown config name: {each}{hint}")
 
 
-SORTS = ("name", "partitions", "records", "size")
+Sort: TypeAlias = Literal["name", "partitions", "records", "size"]
 
 
 def state_of(topic: "Topic", min_isr: int) -> PartitionState:
@@ -89,11 +76,9 @@ def list_rows(
     *,
     internal: bool,
     conditions: Conditions,
-    sort: str,
+    sort: Sort,
 ) -> list[dict[str, Any]]:
     """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
-    if sort not in SORTS:
-        raise UsageError("usage", f'"{sort}" is not a sort column', why=f"columns are {', '.join(SORTS)}")
     found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
     min_isrs = admin.min_isrs(topic.name for topic in found)
     found = [
@@ -303,7 +288,7 @@ def list_topics(
     g: Globals,
     only: Shown,
     internal: Annotated[bool, option("--internal", "Include internal topics.", WHAT)] = False,
-    sort: Annotated[str, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
+    sort: Annotated[Sort, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
 ) -> None:
     """List topics, or those with partitions in some state."""
     rows = list_rows(g, g.admin(), internal=internal, conditions=only.conditions, sort=sort)
@@ -507,9 +492,5 @@ def _each(g: Globals, names: list[str], act) -> int:  # type: ignore[no-untyped-
             g.out.error(error)
             result = f"failed: {error.code}"
         rows.append({"name": name, "result": result})
-    if g.out.for_people:
-        for row in rows:
-            g.out.note(f"{row['name']}: {row['result']}")
-    elif not g.quiet:
-        g.out.table(rows, ("name", "result"))
+    g.out.results(rows)
     return 1 if failed else 0
