@@ -60,7 +60,7 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py docs/examples/run.py
+	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/manual.py packaging/notices.py packaging/release.py packaging/wheels.py tests/release/*.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py docs/examples/run.py
 	$(BIN)/lint-imports --no-logo
 
 RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
@@ -120,7 +120,7 @@ wheels: wheel  ## that, and yak-broker-bin (the executable) and pytest-yak; some
 
 .PHONY: install-test
 install-test: setup  ## install the built wheels with pip, uv and pipx, and use them; ARGS="WAY ..."
-	$(BIN)/python packaging/install_test.py $(ARGS)
+	$(BIN)/python tests/release/try_install.py $(ARGS)
 
 .PHONY: manual
 manual: setup  ## build/share: man pages, and completions of bash, zsh and fish
@@ -129,7 +129,7 @@ manual: setup  ## build/share: man pages, and completions of bash, zsh and fish
 .PHONY: dist
 dist: setup  ## build the executable in dist/, as a folder and as one file
 	$(BIN)/python packaging/build.py
-	$(BIN)/python packaging/smoke_test.py
+	$(BIN)/python tests/release/try_executable.py
 
 .PHONY: deb
 deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheels` (needs dpkg-deb)
@@ -137,7 +137,7 @@ deb: setup  ## build/deb/*.deb from the executable of `make dist` or `make wheel
 
 .PHONY: image-test
 image-test: setup  ## the image's root file system in namespaces, without a container engine (needs root, debootstrap)
-	$(BIN)/python packaging/image_test.py $(ARGS)
+	$(BIN)/python tests/release/try_image.py $(ARGS)
 
 .PHONY: bench
 bench: setup  ## YAK beside Apache Kafka on one screen, in 15 minutes (needs Java, mvn; YAK alone without)

@@ -110,7 +110,7 @@ def list_acls(
         AclFilter(each.resource_type, each.name, PatternType.PREFIXED if resources.prefixed else PatternType.MATCH, who)
         for each in patterns
     ] or [AclFilter(principal=who)]
-    address, timeout_s = _look(g)
+    address, timeout_s = g.broker_that_answers()
     found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
     g.out.table([_row(acl) for acl in found], _COLUMNS, empty="No ACLs. yak acls add --help shows how to add one.")
 
@@ -154,7 +154,7 @@ def add(
         try_ = ("--allow ann --operation read --topic orders",)
         raise UsageError("usage", "no principal is given", why=why, try_=try_)
     g.must_not_be_readonly("adding ACLs")
-    address, timeout_s = _look(g)
+    address, timeout_s = g.broker_that_answers()
     create_acls(address, added, timeout_s=timeout_s)
     g.out.table([_row(acl) for acl in added], _COLUMNS)
 
@@ -174,7 +174,7 @@ def remove(
     patterns = _patterns(resources)
     filters = _filters(patterns, _principals(entries), entries.host, entries.operation)
     g.must_not_be_readonly("removing ACLs")
-    address, timeout_s = _look(g)
+    address, timeout_s = g.broker_that_answers()
     found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
     if not found:
         raise YakError("no-acl", "no ACL matches", why="resources are named exactly", try_=("yak acls list",))
@@ -314,12 +314,3 @@ def _row(acl: AclBinding) -> dict[str, Any]:
         "name": pattern.name,
         "pattern": shown(pattern.pattern_type),
     }
-
-
-def _look(g: Globals) -> tuple[str, float]:
-    """The address of a broker that answers, and the time to wait for it in seconds."""
-    from yak.client.admin import Admin
-
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
-    admin.metadata()
-    return admin.answered, admin.timeout_s

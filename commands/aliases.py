@@ -1,4 +1,6 @@
-"""Hidden aliases: singular names of commands, and the earlier words of commands that were renamed."""
+"""Hidden aliases: singular names of commands, earlier words of commands that were renamed, and Kafka's own spelling."""
+
+from yak.errors import UsageError
 
 _SINGULAR = {"topic": "topics", "group": "groups", "broker": "brokers"}
 _NODE_ACTIONS = ("add", "kill", "pause", "resume", "restart")
@@ -21,3 +23,26 @@ def resolve(words: list[str]) -> list[str]:
             rest.remove(action)
             return ["node", action, *rest]
     return words
+
+
+def names_as_arguments(
+    words: list[str], verb: str, options: tuple[str, ...], example: str
+) -> tuple[list[str], list[str]]:
+    """The values of an option of Kafka's tools such as `--topic`, and the other words without the verb.
+
+    Raises UsageError (`usage`) for an option without a value.
+    """
+    names: list[str] = []
+    rest: list[str] = []
+    following = iter(words)
+    for word in following:
+        if word in options:
+            name = next(following, None)
+            if name is None:
+                raise UsageError("usage", f"{word} needs a value", try_=(example,))
+            names.append(name)
+        elif word.startswith(f"{options[0]}="):
+            names.append(word.removeprefix(f"{options[0]}="))
+        elif word != verb:
+            rest.append(word)
+    return names, rest

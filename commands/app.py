@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from yak.commands import options
+from yak.commands.settings import ContextsFor
 
 if TYPE_CHECKING:
     import typer
@@ -36,13 +37,13 @@ class Bundle:
 class Leaf:
     """One runnable command: its function and its examples.
 
-    It may accept unknown options, or write the context file, which then need not exist.
+    It may accept unknown options, or be about the contexts.
     """
 
     function: Callable[..., object]
     examples: tuple[str, ...]
     allow_unknown: bool = False
-    writes_contexts: bool = False
+    contexts_for: ContextsFor = ""
 
     @property
     def summary(self) -> str:
@@ -64,12 +65,12 @@ class CommandGroup:
     hidden: set[str] = field(default_factory=set)
 
     def command(
-        self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, writes_contexts: bool = False
+        self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, contexts_for: ContextsFor = ""
     ) -> Callable[[Callable[..., object]], Callable[..., object]]:
         """Register the decorated function as `yak <group> <name>`."""
 
         def register(function: Callable[..., object]) -> Callable[..., object]:
-            self.leaves[name] = Leaf(function, examples, writes_contexts=writes_contexts)
+            self.leaves[name] = Leaf(function, examples, contexts_for=contexts_for)
             if hidden:
                 self.hidden.add(name)
             return function
@@ -154,7 +155,7 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
 
     def run(**values: Any) -> object:
         after = options.Flags(**{name: values.pop(options.PREFIX + name) for name in shared})
-        g = options.Globals.resolve(before.overlaid_by(after), writes_contexts=leaf.writes_contexts)
+        g = options.Globals.resolve(before.overlaid_by(after), contexts_for=leaf.contexts_for)
         made.append(g)
         for name, bundle in bundles.items():
             values[name] = _bundled(bundle, values)

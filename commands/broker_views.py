@@ -130,9 +130,8 @@ def find_broker(rows: list[dict[str, Any]], node_id: int) -> dict[str, Any]:
 
 def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: bool = False) -> None:
     """Print the table every interval; rates are the growth of the high watermarks that a broker leads."""
-    from yak.client.admin import Admin
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     before: dict[TopicPartition, int] = {}
     before_at = 0.0
     for look in itertools.count(1):
@@ -164,6 +163,7 @@ def _show(g: "Globals", rows: list[dict[str, Any]]) -> None:
     if not g.out.for_people:
         g.out.table([{"time": moment, **row} for row in rows], ("time", "id", "address", "leaders", "records_per_s"))
         g.out.stdout.flush()
+        g.out.headers = False
         return
     if g.out.stdout.isatty():
         g.out.stdout.write(CLEAR_SCREEN)

@@ -1,13 +1,16 @@
 """`yak brokers`: list, describe, config, watch, unregister."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
-from yak.commands.parameters import option
-from yak.commands.topics import key_values
+from yak.commands.parameters import DryRun, option
+from yak.commands.topics import key_values, require_configs
+
+if TYPE_CHECKING:
+    from yak.client.admin import ConfigValue
 
 brokers = CommandGroup(
     "brokers",
@@ -22,10 +25,9 @@ Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 @brokers.command("list", examples=("yak brokers list", "yak brokers list --unfold", "yak brokers list -o wide"))
 def list_brokers(g: Globals, unfold: Unfold = False) -> None:
     """List brokers with their leaders, replicas and disk use; the brokers of one machine in one line."""
-    from yak.client.admin import Admin
     from yak.commands.broker_views import broker_rows, columns, fold, with_machines
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     rows = broker_rows(admin, sizes=g.output != "table")
     if g.output in ("json", "yaml"):
         rows = with_machines(rows)
@@ -41,14 +43,14 @@ def describe(
     all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
 ) -> None:
     """Show one broker and its configs."""
-    from yak.client.admin import Admin
     from yak.commands.broker_views import broker_rows, find_broker
+    from yak.commands.output import cell
     from yak.view.broker_state import SeenState
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     row = find_broker(broker_rows(admin, sizes=True), node_id)
     configs = [
-        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
+        _config_row(each)
         for each in (admin.configs("broker", str(node_id)) if row["state"] == SeenState.ACTIVE else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
@@ -59,7 +61,7 @@ def describe(
             g.out.object({**row, "configs": configs})
         return
     for name, value in row.items():
-        g.out.line(f"{name.replace('_', ' '):<22}{_text(value)}")
+        g.out.line(f"{name.replace('_', ' '):<22}{cell(value)}")
     if row["state"] != SeenState.ACTIVE:
         g.out.note(f"broker {node_id} is {row['state']}: its configs cannot be read")
         return
@@ -79,26 +81,27 @@ def config(
         list[str] | None,
         option("--delete", "Reset to the default; repeatable.", WHAT, metavar="NAME"),
     ] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Show or change a broker's configs."""
-    from yak.client.admin import Admin
     from yak.commands.broker_views import broker_rows, find_broker
 
     changes = key_values(set_)
     if (changes or delete) and not dry_run:
         g.must_not_be_readonly(f"changing configs of broker {node_id}")
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     find_broker(broker_rows(admin, sizes=False), node_id)
     if changes or delete:
+        require_configs(admin, "broker", str(node_id), delete or ())
         admin.alter_configs("broker", str(node_id), changes, delete or (), validate_only=dry_run)
         g.out.note(f"broker {node_id}: configs {'could be' if dry_run else 'were'} changed")
         return
-    rows = [
-        {"name": each.name, "value": each.value, "source": each.source, "read_only": each.is_read_only}
-        for each in admin.configs("broker", str(node_id))
-    ]
+    rows = [_config_row(each) for each in admin.configs("broker", str(node_id))]
     g.out.table(rows, ("name", "value", "source"), ("read_only",))
+
+
+def _config_row(config: "ConfigValue") -> dict[str, Any]:
+    return {"name": config.name, "value": config.value, "source": config.source, "read_only": config.is_read_only}
 
 
 @brokers.command("watch", examples=("yak brokers watch", "yak brokers watch --interval 5s -o json"))
@@ -121,21 +124,14 @@ def unregister(g: Globals, node_id: Id) -> None:
 
     The broker must be down. Reassign its replicas first: otherwise they stay assigned to it, outside the ISR.
     """
-    from yak.client.admin import Admin
     from yak.client.unregister import unregister_broker
     from yak.commands.broker_views import broker_rows, find_broker
     from yak.view.formats import counted
 
     g.must_not_be_readonly(f"unregistering broker {node_id}")
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     replicas = find_broker(broker_rows(admin, sizes=False), node_id)["replicas"]
     has = f", which {counted(replicas, 'partition')} count on" if replicas else ""
     g.confirm(f"Forget broker {node_id}{has}?")
     unregister_broker(admin.answered, node_id, timeout_s=admin.timeout_s)
     g.out.note(f"broker {node_id} was unregistered")
-
-
-def _text(value: object) -> str:
-    from yak.commands.output import cell
-
-    return cell(value)

@@ -197,11 +197,10 @@ def _migrate_local(g: Globals, data_dir: str, to: str, redis_url: str | None) ->
 
 def _migrate_others(g: Globals, to: str) -> None:
     """Brokers that were started by other means: the move alone, between their two restarts."""
-    from yak.client.admin import Admin
     from yak.client.members import list_members
     from yak.client.store_moves import read_stores, set_target, wait_for_quorum, wait_for_store
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     metadata = admin.metadata()
     holders = {node for topic in metadata.topics.values() for each in topic.partitions for node in each.replicas}
     members = list_members(metadata.brokers, holders, [admin.answered], timeout_s=admin.timeout_s)
@@ -306,9 +305,8 @@ def show(g: Globals) -> int:
 
     Returns 1 if a broker or its session with the metadata store is not ACTIVE, or a partition is offline.
     """
-    from yak.client.admin import Admin
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     found = look(admin)
     if not g.out.for_people and g.output not in ("csv", "raw"):
         g.out.object(found)

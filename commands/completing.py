@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from yak.commands.settings import Settings
 
@@ -65,7 +66,8 @@ def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str
         names = ask(servers)
     except Exception:  # noqa: BLE001  (an old answer is better than none)
         return known or []
-    _write(path, names)
+    with suppress(OSError):  # a home that is full or read-only
+        _write(path, names)
     return names
 
 

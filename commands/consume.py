@@ -1,10 +1,9 @@
 """`yak consume`."""
 
 import re
-import select
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
 from yak.commands import interrupts
@@ -12,7 +11,7 @@ from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command
 from yak.commands.completing import complete_group, complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
-from yak.commands.produce import DEFAULT_TOPIC, ensure_topic
+from yak.commands.produce import DEFAULT_TOPIC, ensure_topic, parse_separator
 from yak.commands.units import parse_duration_ms, parse_time_ms
 from yak.errors import NothingInTime, UsageError
 from yak.ids import TopicPartition
@@ -104,7 +103,7 @@ class Request(Bundle):
             name, equals, value = text.partition("=")
             field = name.removeprefix("print.")
             if equals and name == "key.separator":
-                changed = replace(changed, separator=value.encode().decode("unicode_escape"))
+                changed = replace(changed, separator=parse_separator(value).decode("utf-8", "surrogateescape"))
             elif equals and name == "print.value":
                 changed = replace(changed, with_value=value.lower() == "true")
             elif equals and name.startswith("print.") and field in APACHE_FIELDS:
@@ -157,7 +156,6 @@ class Request(Bundle):
 
 def run(g: "Globals", request: Request) -> int:
     """Consume; return the exit code. Raises YakError."""
-    from yak.client.admin import Admin
     from yak.client.consume import PartitionReader
     from yak.client.filters import parse_filter
     from yak.client.reach import require_advertised
@@ -171,7 +169,7 @@ def run(g: "Globals", request: Request) -> int:
         g, request.fields, request.format, request.json_value, request.separator, with_value=request.with_value
     )
     decoder = Decoder(request.decoder, skip_errors=request.skip_errors) if request.decoder else None
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     topics = _topics(g, request, admin)
     require_advertised(admin.metadata().leaders_of(topics), admin.answered)
     windows = _windows(g, request, admin, topics, wanted)
@@ -228,10 +226,12 @@ def _topics(g: "Globals", request: Request, admin: "Admin") -> "list[Topic]":
 
 
 def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[Topic]":
-    try:
-        compiled = [re.compile(pattern) for pattern in patterns]
-    except re.error as error:
-        raise UsageError("usage", f"{patterns[0]} is not a regular expression", why=str(error)) from None
+    compiled = []
+    for pattern in patterns:
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise UsageError("usage", f"{pattern} is not a regular expression", why=str(error)) from None
     found = [
         topic
         for name, topic in metadata.topics.items()
@@ -290,16 +290,6 @@ def _windows(
     for note in check_ranges(windows, marks):
         g.out.note(note)
     return windows
-
-
-def is_closed(stream: TextIO) -> bool:
-    """Whether the other end of a pipe was closed: a write would fail."""
-    try:
-        poll = select.poll()
-        poll.register(stream.fileno(), 0)
-    except (OSError, ValueError):  # not a file, as in tests
-        return False
-    return any(found & select.POLLERR for _file, found in poll.poll(0))
 
 
 class Reading:
@@ -371,8 +361,7 @@ class Reading:
     def _wait(self) -> None:
         """No record is there: say so once on a terminal, and end when the reader of a pipe is gone."""
         out = self._g.out
-        if is_closed(out.stdout):
-            raise BrokenPipeError
+        out.require_reader()
         if not self._has_told and not self._request.exit_at_end and out.stderr.isatty():
             self._has_told = True
             out.note("waiting for records; Ctrl+C ends")
@@ -582,15 +571,7 @@ def _start_words(request: Request) -> str:
     return "from the end, nothing being committed" if given is None else f"by {given}, nothing being committed"
 
 
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-
-
-def _is_read_committed(level: str) -> bool:
-    if level not in ISOLATION_LEVELS:
-        raise UsageError(
-            "usage", f'"{level}" is not an isolation level', why=f"levels are {' and '.join(ISOLATION_LEVELS)}"
-        )
-    return level == "read_committed"
+Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 
 @command(
@@ -613,7 +594,7 @@ def consume(
     *,
     request: Request,
     isolation: Annotated[
-        str | None,
+        Isolation | None,
         option(
             "--isolation",
             "read_committed leaves out records of open and aborted transactions; read_uncommitted if not given.",
@@ -622,7 +603,7 @@ def consume(
         ),
     ] = None,
     read_committed: Annotated[bool, option("--read-committed", "", WHAT, hidden=True)] = False,
-    isolation_level: Annotated[str | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
+    isolation_level: Annotated[Isolation | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
     properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
     partition_alias: Annotated[str | None, option("--partition", "", WHAT, hidden=True)] = None,
     include: Annotated[str | None, option("--include", "", WHAT, hidden=True)] = None,
@@ -639,7 +620,7 @@ def consume(
         request,
         topics=names,
         patterns=(names if regex else ()) + ((f"^(?:{include})$",) if include else ()),
-        partitions=request.partitions or partition_alias,
-        read_committed=read_committed or _is_read_committed(isolation or isolation_level or ISOLATION_LEVELS[0]),
+        partitions=partition_alias if request.partitions is None else request.partitions,
+        read_committed=read_committed or (isolation or isolation_level) == "read_committed",
     )
     return run(g, request.with_properties(tuple(properties or ())))

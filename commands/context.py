@@ -8,7 +8,7 @@ from yak.commands.app import WHAT, CommandGroup
 from yak.commands.completing import complete_context
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
-from yak.commands.settings import BY_NAME, closest, without_secrets
+from yak.commands.settings import BY_NAME, parsed, unknown_setting, without_secrets
 from yak.errors import UsageError
 
 context = CommandGroup(
@@ -29,7 +29,7 @@ Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_conte
         "yak context add prod -b k:9092 --use",
         "yak context add prod -b k:9092 --login ann --password-file ann.secret",
     ),
-    writes_contexts=True,
+    contexts_for="writing",
 )
 def add(
     g: Globals,
@@ -58,15 +58,11 @@ def add(
     for setting, value in key_values(set_).items():
         plain = setting.replace("-", "_")
         if plain not in BY_NAME or plain == "context":
-            raise UsageError(
-                "unknown-setting",
-                f'"{setting}" is not a setting of a context',
-                why=f'closest: "{closest(plain, list(BY_NAME))}"',
-                try_=("yak config show",),
-            )
+            raise unknown_setting(setting, "--set")
         if plain in _PASSWORDS:
             why = "other users of this machine see the command line"
             raise UsageError("usage", "a password cannot be given with --set", why=why, try_=(_PASSWORDS[plain],))
+        parsed(plain, value, "--set")
         values[plain] = value
     if login is not None:
         password = read_password(password_file, f"Password of {login}: ", f"yak context add {name} --login {login}")
@@ -77,7 +73,7 @@ def add(
     g.out.note(f"context {name}: {values['bootstrap_servers']}" + (" (in use)" if is_used else ""))
 
 
-@context.command("list", examples=("yak context list",))
+@context.command("list", examples=("yak context list",), contexts_for="listing")
 def list_contexts(g: Globals) -> None:
     """List contexts."""
     current = g.settings.current
@@ -96,7 +92,7 @@ def list_contexts(g: Globals) -> None:
     )
 
 
-@context.command("use", examples=("yak context use staging", "yak context use -"))
+@context.command("use", examples=("yak context use staging", "yak context use -"), contexts_for="listing")
 def use_context(
     g: Globals,
     name: Annotated[str, argument("NAME|-", "Context; - is the previous one.", autocompletion=complete_context)],
@@ -131,7 +127,7 @@ def show(
         g.out.table([{"setting": key, "value": value} for key, value in values.items()], ("setting", "value"))
 
 
-@context.command("remove", examples=("yak context remove staging",))
+@context.command("remove", examples=("yak context remove staging",), contexts_for="listing")
 def remove(g: Globals, name: Name) -> None:
     """Delete a context; the cluster is not changed."""
     from yak.client.contexts import remove_context, unknown_context

@@ -2,19 +2,17 @@
 
 from typing import Annotated
 
-from yak.commands.app import STOP, WHAT, command
+from yak.commands.app import STOP, command
 from yak.commands.local_cluster import local_cluster
 from yak.commands.options import Globals
-from yak.commands.parameters import option
+from yak.commands.parameters import DataDir, option
 from yak.errors import UsageError
 
 
 @command(examples=("yak down", "yak down --purge", "yak down --data-dir ./other"))
 def down(
     g: Globals,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
-    ] = None,
+    data_dir: DataDir = None,
     purge: Annotated[bool, option("--purge", "Delete its data too.", STOP)] = False,
     keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", STOP)] = False,
 ) -> None:

@@ -1,15 +1,17 @@
 """`yak groups list|describe|members|reset|delete`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.groups.places import partitions_text
-from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
+from yak.commands.aliases import names_as_arguments
+from yak.commands.app import OUTPUT, WHAT, Bundle, CommandGroup, command
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument, option
-from yak.commands.units import format_time
+from yak.commands.units import format_time, parse_duration_ms, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import counted, format_duration, group_digits
@@ -40,32 +42,17 @@ def rewrite(words: list[str]) -> list[str]:
     verb = next((word for word in words if word in VERBS), None)
     if verb is None:
         return words
-    rest: list[str] = []
-    groups: list[str] = []
-    following = iter(words)
-    for word in following:
-        if word == verb:
-            continue
-        if word in ("--group", "-g"):
-            name = next(following, None)
-            if name is None:
-                raise UsageError("usage", f"{word} needs a value", try_=(f"yak groups {VERBS[verb]} GROUP",))
-            groups.append(name)
-        elif word.startswith("--group="):
-            groups.append(word.removeprefix("--group="))
-        elif word == "--members" and verb == "--describe":
-            verb = word
-        else:
-            rest.append(word)
+    if verb == "--describe" and "--members" in words:
+        words, verb = [word for word in words if word != verb], "--members"
+    groups, rest = names_as_arguments(words, verb, ("--group", "-g"), f"yak groups {VERBS[verb]} GROUP")
     return [VERBS[verb], *groups, *rest]
 
 
 def connect(g: "Globals") -> "GroupBrokers":
     """A context manager with a connection to the cluster. Raises YakError when it cannot be reached."""
-    from yak.client.admin import Admin
     from yak.client.groups.asking import GroupBrokers
 
-    return GroupBrokers(Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose))
+    return GroupBrokers(g.admin())
 
 
 def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
@@ -459,6 +446,39 @@ def members(
 TO = "Where to (exactly one)"
 
 
+@dataclass(frozen=True, slots=True)
+class WhereTo(Bundle):
+    """Where `reset` moves the offsets."""
+
+    to_earliest: Annotated[bool, option("--to-earliest", "The first record.", TO)] = False
+    to_latest: Annotated[bool, option("--to-latest", "The end: skip all existing records.", TO)] = False
+    to_offset: Annotated[int | None, option("--to-offset", "This offset.", TO, metavar="N", min=0)] = None
+    to_timestamp: Annotated[
+        str | None,
+        option(
+            "--to-timestamp, --to-datetime",
+            "The first record at or after a time: ISO-8601, epoch, -15m.",
+            TO,
+            metavar="TIME",
+        ),
+    ] = None
+    by_duration: Annotated[
+        str | None, option("--by-duration", "The first record of this last time: 1h, PT1H.", TO, metavar="DURATION")
+    ] = None
+    shift_by: Annotated[
+        int | None, option("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
+    ] = None
+    to_current: Annotated[
+        bool, option("--to-current", "What is committed, brought into the log; the end where nothing is.", TO)
+    ] = False
+    from_file: Annotated[
+        str | None,
+        option(
+            "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
+        ),
+    ] = None
+
+
 @command(
     examples=(
         "yak groups reset audit --topic orders --to-earliest              # shows the plan only",
@@ -476,30 +496,9 @@ def reset(
     ] = None,
     all_topics: Annotated[bool, option("--all-topics", "All topics with committed offsets.", WHAT)] = False,
     execute: Annotated[bool, option("--execute", "Change the offsets; without it, only show the plan.", WHAT)] = False,
-    to_earliest: Annotated[bool, option("--to-earliest", "The first record.", TO)] = False,
-    to_latest: Annotated[bool, option("--to-latest", "The end: skip all existing records.", TO)] = False,
-    to_offset: Annotated[int | None, option("--to-offset", "This offset.", TO, metavar="N", min=0)] = None,
-    to_timestamp: Annotated[
-        str | None,
-        option(
-            "--to-timestamp, --to-datetime",
-            "The first record at or after a time: ISO-8601, epoch, -15m.",
-            TO,
-            metavar="TIME",
-        ),
-    ] = None,
-    shift_by: Annotated[
-        int | None, option("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
-    ] = None,
-    to_current: Annotated[
-        bool, option("--to-current", "What is committed, brought into the log; the end where nothing is.", TO)
-    ] = False,
-    from_file: Annotated[
-        str | None,
-        option(
-            "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
-        ),
-    ] = None,
+    *,
+    to: WhereTo,
+    dry_run: Annotated[bool, option("--dry-run", "", WHAT, hidden=True)] = False,
 ) -> int | None:
     """Reset a group's committed offsets.
 
@@ -507,11 +506,10 @@ def reset(
     """
     from yak.client.groups.reset import look_at, move
 
-    target = _target(
-        g, name, {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current},
-        to_offset, to_timestamp, shift_by, from_file,
-    )  # fmt: skip
-    if bool(topic) == all_topics and (topic or from_file is None):
+    target = _target(g, name, to)
+    if dry_run and execute:
+        raise UsageError("usage", "--dry-run and --execute exclude each other", why="one changes nothing")
+    if bool(topic) == all_topics and (topic or to.from_file is None):
         raise UsageError(
             "usage",
             "--topic and --all-topics exclude each other" if topic else "say which offsets to move",
@@ -525,43 +523,27 @@ def reset(
     return _show_plan(g, name, plan, results)
 
 
-def _target(
-    g: Globals,
-    name: str,
-    switches: dict[str, bool],
-    to_offset: int | None,
-    to_timestamp: str | None,
-    shift_by: int | None,
-    from_file: str | None,
-) -> "Target":
+def _target(g: Globals, name: str, to: WhereTo) -> "Target":
+    """The one target that is given. Raises UsageError (`usage`, `bad-time`, `bad-duration`, `offsets-file`)."""
     from yak.client.groups.reset import Target
-    from yak.client.times import parse_time_ms
 
-    given = [each for each, is_given in switches.items() if is_given]
-    values = {
-        "--to-offset": to_offset,
-        "--to-timestamp": to_timestamp,
-        "--shift-by": shift_by,
-        "--from-file": from_file,
-    }
-    given += [each for each, value in values.items() if value is not None]
+    values = {each.name: getattr(to, each.name) for each in fields(to)}
+    given = [each for each, value in values.items() if value is not None and value is not False]
+    flags = {each: f"--{each.replace('_', '-')}" for each in values}
     if len(given) != 1:
-        raise UsageError(
-            "usage",
-            f"{' and '.join(given[:2])} exclude each other" if given else "say where to move the offsets",
-            why="exactly one of --to-earliest, --to-latest, --to-offset, --to-timestamp, --shift-by, --to-current, --from-file",
-        )
-    if to_offset is not None:
-        return Target("offset", to_offset)
-    if to_timestamp is not None:
-        return Target("timestamp", parse_time_ms(to_timestamp, now_ms=g.now_ms(), zone=g.zone))
-    if shift_by is not None:
-        return Target("shift", shift_by)
-    if from_file is not None:
-        return Target("file", offsets=_read_file(from_file, name))
-    if given == ["--to-earliest"]:
-        return Target("earliest")
-    return Target("latest" if given == ["--to-latest"] else "current")
+        two = " and ".join(flags[each] for each in given[:2])
+        what = f"{two} exclude each other" if given else "say where to move the offsets"
+        raise UsageError("usage", what, why=f"exactly one of {', '.join(flags.values())}")
+    kind, value = given[0], values[given[0]]
+    if kind == "to_timestamp":
+        return Target("timestamp", parse_time_ms(value, now_ms=g.now_ms(), zone=g.zone))
+    if kind == "by_duration":  # Kafka's tool takes ISO-8601 durations only
+        return Target("timestamp", g.now_ms() - parse_duration_ms(value.upper().removeprefix("P").replace("T", "")))
+    if kind == "from_file":
+        return Target("file", offsets=_read_file(value, name))
+    if kind in ("to_offset", "shift_by"):
+        return Target("offset" if kind == "to_offset" else "shift", value)
+    return Target("earliest" if to.to_earliest else "latest" if to.to_latest else "current")
 
 
 def _read_file(path: str, group: str) -> "dict[TopicPartition, int]":
@@ -718,15 +700,7 @@ def _delete_offsets(
 def _report(g: Globals, rows: list[dict[str, Any]], errors: list[YakError]) -> None:
     for error in errors:
         g.out.error(error)
-    if g.out.for_people:
-        for row in rows:
-            where = f" {row['topic']}-{row['partition']}" if "topic" in row else ""
-            g.out.note(f"{row['name']}{where}: {row['result']}")
-    elif not g.quiet:
-        columns = (
-            ("name", "topic", "partition", "result") if any("topic" in row for row in rows) else ("name", "result")
-        )
-        g.out.table(rows, columns)
+    g.out.results(rows)
 
 
 groups = CommandGroup(

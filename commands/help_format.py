@@ -34,8 +34,8 @@ class YakCommand(TyperCommand):
             pieces += [piece.removesuffix(dots) + dots for piece in parameter.get_usage_pieces(ctx)]
         return pieces
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options under their panels."""
+    def records_by_panel(self, ctx: Any) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Arguments, then options under their panels: their names, and their lines of the help."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], WHAT: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -45,13 +45,16 @@ class YakCommand(TyperCommand):
                 panel = "Arguments"
             else:
                 panel = getattr(parameter, "rich_help_panel", None) or OTHER
-            names = _TYPE_NAME.sub("" if panel == "Arguments" else _value_name, record[0])
-            panels.setdefault(panel, []).append((names, record[1]))
+            panels.setdefault(panel, []).append(record)
         last = [(panel, panels.pop(panel, [])) for panel in (*PANELS[1:], OTHER)]
-        for panel, records in [*panels.items(), *last]:
-            if records:
-                with formatter.section(panel):
-                    formatter.write_dl(records, col_max=34)
+        return [(panel, records) for panel, records in (*panels.items(), *last) if records]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options by panel, with a plain word for each type."""
+        for panel, records in self.records_by_panel(ctx):
+            word = "" if panel == "Arguments" else _value_name
+            with formatter.section(panel):
+                formatter.write_dl([(_TYPE_NAME.sub(word, names), text) for names, text in records], col_max=34)
 
 
 def _value_name(match: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import Shown, argument, option
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS
@@ -248,6 +248,7 @@ class Watch:
             self._g.out.stdout.flush()
             if look == count:
                 break
+            self._g.out.require_reader()
             time.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
         return 0
 
@@ -325,12 +326,8 @@ def isr(
     topic: Annotated[
         str | None, argument("TOPIC", "Only this topic.", autocompletion=complete_topic, show_default=False)
     ] = None,
-    under_replicated: Annotated[bool, option("--under-replicated", "Only under-replicated partitions.", WHAT)] = False,
-    under_min_isr: Annotated[bool, option("--under-min-isr", "Only partitions that refuse acks=all.", WHAT)] = False,
-    at_min_isr: Annotated[
-        bool, option("--at-min-isr", "Only partitions with just min.insync.replicas in sync.", WHAT)
-    ] = False,
-    offline: Annotated[bool, option("--offline", "Only partitions without a leader.", WHAT)] = False,
+    *,
+    only: Shown,
     internal: Annotated[bool, option("--internal", "Also healthy partitions of internal topics.", WHAT)] = False,
     check: Annotated[bool, option("--check", "Return 4 if a partition is under-replicated.", WHAT)] = False,
     max_lag: Annotated[
@@ -356,9 +353,7 @@ def isr(
     Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are
     counted but not shown, except with --internal or by name.
     """
-    from yak.view.partition_state import Conditions
-
-    conditions = Conditions(offline, under_min_isr, at_min_isr, under_replicated)
+    conditions = only.conditions
     is_complete = internal or topic is not None or any(conditions)
     reader = _reader(g, topic, from_redis=from_redis, redis_url=redis_url, data_dir=data_dir)
 
@@ -367,7 +362,7 @@ def isr(
             each
             for each in found.partitions
             if (is_complete or each.topic not in INTERNAL_TOPICS or problems(each, max_lag=max_lag))
-            and (conditions.match(each.replication) or (under_replicated and problems(each, max_lag=max_lag)))
+            and (conditions.match(each.replication) or (only.under_replicated and problems(each, max_lag=max_lag)))
         )
 
     if watch:

@@ -106,7 +106,7 @@ def _dispatch(words: list[str], made: "list[Globals]") -> int:
         print(overview())
         return 0
     if rest[0] == "--version":
-        return _dispatch(["version"], made)
+        return _run_command(["version", *rest[1:]], before, made)
     if rest[0].startswith("-"):
         from yak.errors import UsageError
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 COLUMNS = ("offset", "time", "kind", "payload")
 CHANGE_CHARACTERS = 100
 """Length of a sentence if the output is not a terminal; a terminal's width decides otherwise."""
-_BEFORE_CHANGE = len(f"{0:>8}  {'':<24}  {'':<16}  ")
 _COLOURS = {"good": "32", "warn": "33", "bad": "1;31"}
 
 
@@ -50,6 +49,7 @@ def print_records(
                 printer.learn_names(newer)
                 printer.show(newer)
             g.out.stdout.flush()
+            g.out.require_reader()
 
 
 def is_before(record: "TailedRecord", edge: dict[str, Any]) -> bool:
@@ -123,21 +123,22 @@ class _Printer:
 
         out = self._g.out
         change, severity = sentence(str(record.kind), record_json(record)["record"], self._topic_names)
-        room = _room(out)
+        line = f"{record.offset:>8}  {time}  {record.kind!s:<16}  "
+        room = _room(out, len(line))
         if out.format == "table" and len(change) > room:
             change = change[: room - 1] + "…"
         if severity in _COLOURS:
             change = out.paint(change, _COLOURS[severity])
         if not self.shown and out.headers:
-            out.line(f"{'OFFSET':>8}  {'TIME':<24}  {'KIND':<16}  CHANGE")
-        out.line(f"{record.offset:>8}  {time:<24}  {record.kind!s:<16}  {change}")
+            out.line(f"{'OFFSET':>8}  {'TIME':<{len(time)}}  {'KIND':<16}  CHANGE")
+        out.line(line + change)
 
 
-def _room(out: "Output") -> int:
+def _room(out: "Output", before: int) -> int:
     """Length of a sentence that fits on the line."""
     if not out.stdout.isatty():
         return CHANGE_CHARACTERS
-    return max(20, get_terminal_size().columns - _BEFORE_CHANGE)
+    return max(20, get_terminal_size().columns - before)
 
 
 def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
@@ -289,7 +290,6 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
         raise UsageError("usage", "--redis-url and --data-dir exclude each other", why="both say where to read")
     directory = g.settings.value("data_dir", flag=data_dir)
     url = g.settings.get("redis_url", flag=redis_url)
-    g.out.warn_once(g.settings.warnings)
     g.out.warn_once(g.settings.warnings)
     timeout_s = min(3.0, g.timeout_ms / 1000)
     if data_dir is None and url.origin != "default":

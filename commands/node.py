@@ -7,7 +7,7 @@ from yak.commands.app import STOP, WHAT, CommandGroup
 from yak.commands.local_cluster import local_cluster, print_status
 from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
-from yak.commands.parameters import option
+from yak.commands.parameters import DataDir, option
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster
@@ -19,10 +19,6 @@ node = CommandGroup(
     "Add, remove, kill, pause, resume or restart one broker.",
     examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower", "yak node remove 3"),
 )
-
-DataDir: TypeAlias = Annotated[
-    str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
-]
 
 
 @node.command("add", examples=("yak node add", "yak node add --role leader -c num.io.threads=2"))

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from yak.commands.app import WHAT
 from yak.commands.options import Globals
-from yak.commands.parameters import option
+from yak.commands.parameters import DataDir
 
 if TYPE_CHECKING:
     from yak.client.broker_removal import Removal
@@ -17,10 +16,7 @@ NodeId: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=0, help="T
 def remove(
     g: Globals,
     node_id: NodeId,
-    data_dir: Annotated[
-        str | None,
-        option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR"),
-    ] = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Move all that a broker holds to the others, then stop and unregister it.
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.settings import Resolved, Settings
+from yak.commands.settings import ContextsFor, Resolved, Settings
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
 if TYPE_CHECKING:
+    from yak.client.admin import Admin
     from yak.commands.output import Output
     from yak.local.status import ClusterStatus
 
@@ -173,7 +174,6 @@ class Globals:
     out: "Output"
     output: str
     """One of FORMATS."""
-    output_given: bool
     timeout_ms: int
     timeout_given: bool
     readonly: bool
@@ -184,7 +184,7 @@ class Globals:
     flags: Flags
 
     @classmethod
-    def resolve(cls, flags: Flags, *, writes_contexts: bool = False) -> "Globals":
+    def resolve(cls, flags: Flags, *, contexts_for: ContextsFor = "") -> "Globals":
         """Read the settings files and variables. Raises UsageError for an invalid value, or a missing file."""
         from yak.commands.output import Output
 
@@ -199,7 +199,7 @@ class Globals:
         settings = Settings.load(
             {name: value for name, value in given.items() if value is not None},
             config_flag=flags.config,
-            writes_contexts=writes_contexts,
+            contexts_for=contexts_for,
         )
         chosen = settings.value("output")
         output = check_format(chosen) if chosen else "table"
@@ -211,14 +211,12 @@ class Globals:
             verbose=flags.verbose,
             color=color,
             headers=not flags.no_headers,
-            explicit=chosen is not None,
             unescaped=bool(flags.unescaped),
         )
         resolved = cls(
             settings=settings,
             out=out,
             output=output,
-            output_given=chosen is not None,
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),
@@ -243,6 +241,18 @@ class Globals:
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
         return str(found.value)
+
+    def admin(self) -> "Admin":
+        """A connection to the cluster. Raises UsageError (`bad-setting`), Unreachable."""
+        from yak.client.admin import Admin
+
+        return Admin(self.bootstrap_servers, timeout_ms=self.timeout_ms, verbose=self.verbose)
+
+    def broker_that_answers(self) -> tuple[str, float]:
+        """The address of a broker that answers, and the time to wait for it in seconds. Raises Unreachable."""
+        admin = self.admin()
+        admin.metadata()
+        return admin.answered, admin.timeout_s
 
     def connect_as_configured(self) -> None:
         """Connect to the brokers with TLS and a login as the settings say.

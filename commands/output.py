@@ -6,6 +6,7 @@ Tables are for people and may change; `-o json` is a contract (golden files cove
 import json
 import os
 import re
+import select
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -39,14 +40,11 @@ class Output:
         verbose: int = 0,
         color: bool = False,
         headers: bool = True,
-        explicit: bool = False,
         unescaped: bool = False,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
         self.format = format_
-        self.explicit = explicit
-        """Whether a flag, variable or file set the format."""
         self.quiet = quiet
         self.verbose = verbose
         self.color = color
@@ -82,6 +80,16 @@ class Output:
     def escapes(self) -> bool:
         """Whether output must be escaped: a format for people, or a terminal, but not bytes into a pipe."""
         return not self.unescaped and (self.for_people or self.stdout.isatty())
+
+    def require_reader(self) -> None:
+        """Raise BrokenPipeError if the reader of stdout is gone, for commands that wait until there is something to print."""
+        try:
+            poll = select.poll()
+            poll.register(self.stdout.fileno(), 0)
+        except (OSError, ValueError):  # not a file, as in tests
+            return
+        if any(found & select.POLLERR for _file, found in poll.poll(0)):
+            raise BrokenPipeError
 
     def line(self, text: str = "") -> None:
         """Print a line of data."""
@@ -135,6 +143,16 @@ class Output:
                 self.line(line)
         elif empty:
             self.note(empty)
+
+    def results(self, rows: Sequence[Row]) -> None:
+        """Print what came of each name, or of each of its partitions: notes for people, rows for programs."""
+        if self.for_people:
+            for row in rows:
+                where = f" {row['topic']}-{row['partition']}" if "topic" in row else ""
+                self.note(f"{row['name']}{where}: {row['result']}")
+        elif not self.quiet:
+            has_partitions = any("topic" in row for row in rows)
+            self.table(rows, ("name", *(("topic", "partition") if has_partitions else ()), "result"))
 
     def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
         if self.headers:

@@ -1,8 +1,12 @@
 """Options and arguments of commands, for `Annotated`."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
 
 import typer
+
+from yak.commands.app import WHAT, Bundle
+from yak.view.partition_state import Conditions
 
 
 def option(names: str, help_: str, panel: str | None = None, **more: Any) -> Any:
@@ -13,3 +17,31 @@ def option(names: str, help_: str, panel: str | None = None, **more: Any) -> Any
 def argument(name: str, help_: str, **more: Any) -> Any:
     """A positional argument: its name in the usage line, and its line of the help."""
     return typer.Argument(metavar=name, help=help_, **more)
+
+
+DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
+DataDir: TypeAlias = Annotated[
+    str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
+]
+_SHOW = "Show only"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Bundle):
+    """Which partitions, or topics with such partitions, are shown. The long names are those of kafka-topics.sh."""
+
+    under_replicated: Annotated[
+        bool, option("--under-replicated, --under-replicated-partitions", "Under-replicated ones.", _SHOW)
+    ] = False
+    under_min_isr: Annotated[
+        bool, option("--under-min-isr, --under-min-isr-partitions", "Those that refuse acks=all.", _SHOW)
+    ] = False
+    at_min_isr: Annotated[
+        bool, option("--at-min-isr, --at-min-isr-partitions", "Those with just min.insync.replicas in sync.", _SHOW)
+    ] = False
+    offline: Annotated[bool, option("--offline, --unavailable-partitions", "Those without a leader.", _SHOW)] = False
+
+    @property
+    def conditions(self) -> Conditions:
+        """The conditions, one of which a partition must fulfil."""
+        return Conditions(self.offline, self.under_min_isr, self.at_min_isr, self.under_replicated)

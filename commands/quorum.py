@@ -114,9 +114,7 @@ def secret(
 
 
 def _look(g: Globals) -> "tuple[Admin, ClusterMetadata]":
-    from yak.client.admin import Admin
-
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     return admin, admin.metadata()
 
 

@@ -1,11 +1,12 @@
 """`yak quotas`: how much clients may use, by user, client id and ip."""
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import WHAT, Bundle, CommandGroup
+from yak.commands.app import Bundle, CommandGroup
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import DryRun, argument, option
 from yak.commands.units import parse_size_bytes
 from yak.errors import UsageError, YakError
 
@@ -23,9 +24,6 @@ quotas = CommandGroup(
 )
 
 WHOSE = "Whose quotas"
-
-
-DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
 
 
 @dataclass(frozen=True)
@@ -178,9 +176,12 @@ def _value(name: str, text: str) -> float:
     if name in (QuotaType.PRODUCE, QuotaType.FETCH):
         return float(parse_size_bytes(text.removesuffix("/s")))
     try:
-        return float(text.removesuffix("%") if name == QuotaType.REQUEST else text)
+        value = float(text.removesuffix("%") if name == QuotaType.REQUEST else text)
     except ValueError:
-        raise UsageError("bad-quota", f'"{text}" is no value of {name}', why="it is a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError("bad-quota", f'"{text}" is no value of {name}', why="it is a number")
+    return value
 
 
 def _alter(g: Globals, entity: "Entity", changes: dict[str, Any], done: str, *, dry_run: bool) -> None:
@@ -190,7 +191,7 @@ def _alter(g: Globals, entity: "Entity", changes: dict[str, Any], done: str, *, 
     named = encode_entity(entity)
     if not dry_run:
         g.must_not_be_readonly(f"changing quotas of {named}")
-    address, timeout_s = _look(g)
+    address, timeout_s = g.broker_that_answers()
     alter_quotas(address, entity, changes, validate_only=dry_run, timeout_s=timeout_s)
     verb = "could be" if dry_run else "was" if len(changes) == 1 else "were"
     g.out.note(f"{', '.join(changes)} of {named} {verb} {done}")
@@ -201,7 +202,7 @@ def _rows(g: Globals, entity: "Entity | None") -> list[dict[str, Any]]:
     from yak.quotas.entity import encode_entity
     from yak.quotas.quota_types import format_quota
 
-    address, timeout_s = _look(g)
+    address, timeout_s = g.broker_that_answers()
     return [
         {
             "entity": encode_entity(each.entity),
@@ -211,12 +212,3 @@ def _rows(g: Globals, entity: "Entity | None") -> list[dict[str, Any]]:
         for each in describe_quotas(address, entity, timeout_s=timeout_s)
         for name, value in sorted(each.quotas.items())
     ]
-
-
-def _look(g: Globals) -> tuple[str, float]:
-    """The address of a broker that answers, and the time to wait for it in seconds."""
-    from yak.client.admin import Admin
-
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
-    admin.metadata()
-    return admin.answered, admin.timeout_s

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
 from yak.commands.options import Globals
+from yak.commands.settings import BY_NAME
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,6 +72,13 @@ class ServeFlags:
             "yak.as.kafka": self.as_kafka,
         }
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values of the settings that have an option."""
+        named = {each.removesuffix("_seconds"): each for each in BY_NAME}
+        given = {named[each]: getattr(self, each) for each in self.__dataclass_fields__ if each in named}
+        return given | {"data_dir": ",".join(self.data_dir) or None}
+
 
 _LISTS = {
     "--data-dir": "data_dir",
@@ -126,7 +134,7 @@ def run(g: Globals, flags: ServeFlags) -> None:
 
     import_kio()
     import_crc32c()
-    resolved = _resolution(g, flags)
+    resolved = Resolution(g, flags.settings)
     environment = _kafka_environment(g, flags) if flags.kafka_env else None
     resolved.take_configs(
         flags.properties,
@@ -179,33 +187,6 @@ def _check_as_a_start(options: "ServeOptions") -> None:
     log.set_up(options.log_format, options.log_level)
     if options.metadata != "raft":
         RedisAddress.parse(options.redis_url)
-
-
-def _resolution(g: Globals, flags: ServeFlags) -> "Resolution":
-    return Resolution(
-        g,
-        {
-            "role": flags.role,
-            "node_id": flags.node_id,
-            "rack": flags.rack,
-            "cores": flags.cores,
-            "data_dir": ",".join(flags.data_dir) if flags.data_dir else None,
-            "host": flags.host,
-            "port": flags.port,
-            "http_port": flags.http_port,
-            "metadata": flags.metadata,
-            "voters": flags.voters,
-            "cluster_secret_file": flags.cluster_secret_file,
-            "project_redis": flags.project_redis,
-            "redis_url": flags.redis_url,
-            "followers": flags.followers,
-            "followers_timeout_seconds": flags.followers_timeout,
-            "lease_time_seconds": flags.lease_time,
-            "renew_interval_seconds": flags.renew_interval,
-            "log_format": flags.log_format,
-            "log_level": flags.log_level,
-        },
-    )
 
 
 def refuse_core_data(data_dirs: Sequence[str]) -> None:

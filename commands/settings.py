@@ -13,10 +13,11 @@ import shlex
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
+from yak.client.numbers import parse_long
 from yak.commands.units import parse_duration_ms
 from yak.errors import UsageError
 from yak.private_files import distrust
@@ -28,8 +29,15 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 TRUE_WORDS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
+_PORT_MAX = 65_535
+_TIMEOUT_MS_MAX = 2**31 - 1
+"""24 days; a longer one does not fit the integers of librdkafka."""
 _PASSWORD_HINT = f"use ?password_file=FILE, or {PASSWORD_VARIABLE}"
 FALSE_WORDS = ("", "0", "false", "no", "off")
+
+
+ContextsFor: TypeAlias = Literal["", "listing", "writing"]
+"""What a command does to the contexts: one that writes them also creates their file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +103,9 @@ def one_of(words: tuple[str, ...]) -> Callable[[str], str]:
 
 def parse_port(text: str) -> int:
     """A TCP port; 0 lets the system choose. Raises ValueError."""
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise ValueError(f"{port} is not between 0 and 65535")
+    port = parse_long(text.strip())
+    if port is None or port > _PORT_MAX:
+        raise ValueError(f"it is not a number from 0 to {_PORT_MAX}")
     return port
 
 
@@ -125,7 +133,7 @@ def _seconds(text: str) -> float:
 
 
 def _timeout_ms(text: str) -> int:
-    return parse_duration_ms(text, bare_unit="s")
+    return min(parse_duration_ms(text, bare_unit="s"), _TIMEOUT_MS_MAX)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -257,6 +265,8 @@ class Settings:
     current: str | None
     previous: str | None
     warnings: list[str] = field(default_factory=list)
+    about_contexts: bool = False
+    """Whether the command lists or changes the contexts: the one in use need not exist."""
 
     @classmethod
     def load(
@@ -265,7 +275,7 @@ class Settings:
         *,
         config_flag: str | None = None,
         environment: Mapping[str, str] | None = None,
-        writes_contexts: bool = False,
+        contexts_for: ContextsFor = "",
     ) -> "Settings":
         """Read the files. The context file may be absent at its default path, or for a command that writes it.
 
@@ -273,7 +283,7 @@ class Settings:
         """
         environment = os.environ if environment is None else environment
         path = config_path(config_flag, environment)
-        if not writes_contexts and (config_flag or environment.get("YAK_CONFIG")) and not os.path.lexists(path):
+        if contexts_for != "writing" and (config_flag or environment.get("YAK_CONFIG")) and not os.path.lexists(path):
             raise _missing_config(path, "--config" if config_flag else "YAK_CONFIG")
         document = read_toml(path)
         project, warnings = _read_project()
@@ -289,6 +299,7 @@ class Settings:
             document.get("current") or None,
             document.get("previous") or None,
             warnings,
+            about_contexts=bool(contexts_for),
         )
 
     def context_name(self) -> str | None:
@@ -304,6 +315,8 @@ class Settings:
         ):
             if value:
                 if value not in self.contexts:
+                    if self.about_contexts:
+                        break
                     raise unknown_context(str(value), sorted(self.contexts), self.config_file)
                 return str(value), origin
         return None, "default"
@@ -322,7 +335,7 @@ class Settings:
                     self._warn(
                         f"{setting.flag} has a password, which other users of this machine see: {_PASSWORD_HINT}"
                     )
-                return Resolved(name, _parsed(setting, value, origin), origin)
+                return Resolved(name, parsed(name, value, origin), origin)
         return Resolved(name, setting.default, "default")
 
     def _warn(self, warning: str) -> None:
@@ -401,16 +414,19 @@ def _read_project() -> tuple[dict[str, Any], list[str]]:
 def _refuse_unknown(values: Mapping[str, object], where: str) -> None:
     for name in values:
         if name.replace("-", "_") not in BY_NAME:
-            guess = closest(name, list(BY_NAME))
-            raise UsageError(
-                "unknown-setting",
-                f'"{name}" in {where} is not a setting',
-                why=f'closest: "{guess}"' if guess else f"settings are: {', '.join(BY_NAME)}",
-                try_=("yak config show",),
-            )
+            raise unknown_setting(name, where)
 
 
-def _parsed(setting: Setting, value: object, origin: str) -> object:
+def unknown_setting(name: str, where: str) -> UsageError:
+    """The error for a setting that does not exist."""
+    guess = closest(name, list(BY_NAME))
+    why = f'closest: "{guess}"' if guess else f"settings are: {', '.join(BY_NAME)}"
+    return UsageError("unknown-setting", f'"{name}" in {where} is not a setting', why=why, try_=("yak config show",))
+
+
+def parsed(name: str, value: object, origin: str) -> object:
+    """The value of a setting, from text or from TOML. Raises UsageError (`bad-setting`, `bad-duration`)."""
+    setting = BY_NAME[name]
     if not isinstance(value, str):
         if setting.parse is parse_bool or isinstance(value, bool):
             return bool(value)
@@ -424,5 +440,5 @@ def _parsed(setting: Setting, value: object, origin: str) -> object:
             "bad-setting",
             f'"{value}" cannot be the value of {setting.name}',
             why=f"{error} (from {origin})",
-            try_=(f"{setting.flag} {setting.default}" if setting.default is not None else f"yak help {setting.name}",),
+            try_=(f"{setting.flag} {setting.default}",) if setting.flag and setting.default else (),
         ) from None

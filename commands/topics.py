@@ -1,17 +1,19 @@
 """`yak topics`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
+from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, CommandGroup
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import DryRun, Shown, argument, option
+from yak.commands.settings import closest
 from yak.commands.units import parse_time_ms
+from yak.config.definitions import INT_MAX
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.formats import group_digits
@@ -35,21 +37,7 @@ def rewrite(words: list[str]) -> list[str]:
     verb = next((word[2:] for word in words if word.startswith("--") and word[2:] in VERBS), None)
     if verb is None or (words and words[0] in VERBS):
         return words
-    rest: list[str] = []
-    names: list[str] = []
-    following = iter(words)
-    for word in following:
-        if word == f"--{verb}":
-            continue
-        if word in ("--topic", "-t"):
-            name = next(following, None)
-            if name is None:
-                raise UsageError("usage", f"{word} needs a value", try_=(f"yak topics {verb} NAME",))
-            names.append(name)
-        elif word.startswith("--topic="):
-            names.append(word.removeprefix("--topic="))
-        else:
-            rest.append(word)
+    names, rest = names_as_arguments(words, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
     return [verb, *(part for name in names for part in name.split(",")), *rest]
 
 
@@ -64,7 +52,17 @@ def key_values(texts: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-SORTS = ("name", "partitions", "records", "size")
+def require_configs(admin: "Admin", kind: str, name: str, wanted: Sequence[str]) -> None:
+    """Raise YakError (`bad-config`) for a config that does not exist: a broker lets it be reset, as Kafka's does."""
+    known = [each.name for each in admin.configs(kind, name)] if wanted else []
+    for each in wanted:
+        if each not in known:
+            guess = closest(each, known)
+            what, hint = f'configs of {kind} "{name}" were not changed', f"; closest: {guess}" if guess else ""
+            raise YakError("bad-config", what, why=f"unknown config name: {each}{hint}")
+
+
+Sort: TypeAlias = Literal["name", "partitions", "records", "size"]
 
 
 def state_of(topic: "Topic", min_isr: int) -> PartitionState:
@@ -78,11 +76,9 @@ def list_rows(
     *,
     internal: bool,
     conditions: Conditions,
-    sort: str,
+    sort: Sort,
 ) -> list[dict[str, Any]]:
     """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
-    if sort not in SORTS:
-        raise UsageError("usage", f'"{sort}" is not a sort column', why=f"columns are {', '.join(SORTS)}")
     found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
     min_isrs = admin.min_isrs(topic.name for topic in found)
     found = [
@@ -222,10 +218,12 @@ def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: 
     topic = admin.metadata().require_topic(name)
     wanted = list(topic.led)
     if partitions is not None:
-        numbers = {parse_long(part.strip()) for part in partitions.split(",")}
-        wanted = [each for each in wanted if each.partition in numbers]
-        if not wanted:
-            raise UsageError("unknown-partition", f"{name} has none of the partitions {partitions}")
+        numbers = {part.strip() for part in partitions.split(",")}
+        missing = sorted(numbers - {str(each.number) for each in topic.partitions})
+        if missing:
+            why = f"it has {len(topic.partitions)}, from 0"
+            raise UsageError("unknown-partition", f'{name} has no partition "{missing[0]}"', why=why)
+        wanted = [each for each in wanted if str(each.partition) in numbers]
     marks = admin.watermarks(wanted)
     offset = parse_long(before) if len(before) < 12 else None
     if offset is not None:
@@ -265,7 +263,6 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
     return rows, failed
 
 
-SHOW = "Show only"
 _OF_BROKER = -1
 """The broker's default number of partitions or replicas (KIP-464)."""
 
@@ -281,47 +278,26 @@ topics = CommandGroup(
 )
 
 
-def _admin(g: Globals):  # type: ignore[no-untyped-def]
-    from yak.client.admin import Admin
-
-    return Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
-
-
-def _only(name: str, what: str) -> object:
-    return typer.Option(f"--{name}", help=what, rich_help_panel=SHOW)
-
-
 Names = Annotated[list[str], argument("TOPIC", "Topics.", autocompletion=complete_topic)]
 Name = Annotated[str, argument("TOPIC", "Topic.", autocompletion=complete_topic)]
 Configs = Annotated[list[str] | None, option("--config, -c", "A topic config; repeatable.", WHAT, metavar="NAME=VALUE")]
-DryRun = Annotated[bool, option("--dry-run", "Validate on the broker, change nothing.", WHAT)]
 
 
 @topics.command("list", examples=("yak topics list", "yak topics list --sort records -o wide"))
 def list_topics(
     g: Globals,
-    internal: Annotated[bool, _only("internal", "Include internal topics.")] = False,
-    under_replicated: Annotated[
-        bool, _only("under-replicated-partitions", "Topics with under-replicated partitions.")
-    ] = False,
-    under_min_isr: Annotated[bool, _only("under-min-isr-partitions", "Topics that refuse acks=all.")] = False,
-    at_min_isr: Annotated[bool, _only("at-min-isr-partitions", "Topics with an ISR of min.insync.replicas.")] = False,
-    unavailable: Annotated[bool, _only("unavailable-partitions", "Topics with an offline partition.")] = False,
-    sort: Annotated[str, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
+    only: Shown,
+    internal: Annotated[bool, option("--internal", "Include internal topics.", WHAT)] = False,
+    sort: Annotated[Sort, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
 ) -> None:
-    """List topics."""
-    rows = list_rows(
-        g,
-        _admin(g),
-        internal=internal,
-        conditions=Conditions(unavailable, under_min_isr, at_min_isr, under_replicated),
-        sort=sort,
-    )
+    """List topics, or those with partitions in some state."""
+    rows = list_rows(g, g.admin(), internal=internal, conditions=only.conditions, sort=sort)
+    nothing = "No topics. Topics hold records. yak topics create NAME makes one."
     g.out.table(
         with_labels(rows) if g.out.for_people else rows,
         ("name", "partitions", "replication_factor", "state"),
         ("records", "size_bytes"),
-        empty="No topics. Topics hold records. yak topics create NAME makes one.",
+        empty="No such topics." if any(only.conditions) else nothing,
     )
 
 
@@ -333,14 +309,14 @@ def describe(
 ) -> None:
     """Show partitions, replicas and configs of topics."""
 
-    admin = _admin(g)
+    admin = g.admin()
     described = [describe_topic(admin, name) for name in names]
-    if not g.out.for_people and g.output != "raw":
-        if g.output == "csv":
-            rows = [{"topic": each["name"], **row} for each in described for row in each["partitions"]]
-            g.out.table(rows, ("topic", *described[0]["partitions"][0]) if rows else ())
-        else:
-            g.out.object(described)
+    if g.output in ("csv", "raw"):
+        rows = [{"topic": each["name"], **row} for each in described for row in each["partitions"]]
+        g.out.table(rows, tuple(rows[0]) if rows else ())
+        return
+    if not g.out.for_people:
+        g.out.object(described)
         return
     for index, each in enumerate(described):
         if index:
@@ -357,11 +333,13 @@ def create(
     names: Names,
     partitions: Annotated[
         int | None,
-        option("--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, min=1),
+        option(
+            "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, min=1, max=INT_MAX
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, min=1),
+        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, min=1, max=INT_MAX),
     ] = None,
     config: Configs = None,
     if_not_exists: Annotated[bool, option("--if-not-exists", "Do nothing if it exists.", WHAT)] = False,
@@ -370,7 +348,7 @@ def create(
     """Create topics."""
     if not dry_run:
         g.must_not_be_readonly(f"creating {', '.join(names)}")
-    configs, admin = key_values(config), _admin(g)
+    configs, admin = key_values(config), g.admin()
 
     def create_one(name: str) -> str:
         if if_not_exists and name in admin.metadata().topics:
@@ -391,7 +369,9 @@ def create(
 def alter(
     g: Globals,
     name: Name,
-    partitions: Annotated[int | None, option("--partitions, -p", "Grow to this many.", WHAT, min=1)] = None,
+    partitions: Annotated[
+        int | None, option("--partitions, -p", "Grow to this many.", WHAT, min=1, max=INT_MAX)
+    ] = None,
     config: Configs = None,
     delete_config: Annotated[
         list[str] | None, option("--delete-config", "Reset to the default; repeatable.", WHAT, metavar="NAME")
@@ -406,8 +386,9 @@ def alter(
         raise UsageError(
             "usage", f"nothing to change in {name}", try_=(f"yak topics alter {name} -c retention.ms=60000",)
         )
-    admin = _admin(g)
+    admin = g.admin()
     admin.metadata().require_topic(name)
+    require_configs(admin, "topic", name, delete_config or ())
     done = "could be" if dry_run else "were"
     if changes or delete_config:
         admin.alter_configs("topic", name, changes, delete_config or (), validate_only=dry_run)
@@ -425,7 +406,7 @@ def delete(
 ) -> int:
     """Delete topics and all their records."""
     g.must_not_be_readonly(f"deleting {', '.join(names)}")
-    admin = _admin(g)
+    admin = g.admin()
     known = admin.metadata()
     if not if_exists:
         for name in names:
@@ -458,7 +439,7 @@ def trim(
 
     if not dry_run:
         g.must_not_be_readonly(f"deleting records of {name}")
-    admin = _admin(g)
+    admin = g.admin()
     plan = plan_trim(g, admin, name, before, partitions)
     if not dry_run:
         gone = sum(max(0, step.new - step.old) for step in plan)
@@ -480,7 +461,7 @@ def clone(
     """Create an empty topic with another's partitions and configs."""
     if not dry_run:
         g.must_not_be_readonly(f"creating {target}")
-    admin = _admin(g)
+    admin = g.admin()
     original = admin.metadata().require_topic(source)
     configs = {
         each.name: each.value
@@ -511,9 +492,5 @@ def _each(g: Globals, names: list[str], act) -> int:  # type: ignore[no-untyped-
             g.out.error(error)
             result = f"failed: {error.code}"
         rows.append({"name": name, "result": result})
-    if g.out.for_people:
-        for row in rows:
-            g.out.note(f"{row['name']}: {row['result']}")
-    elif not g.quiet:
-        g.out.table(rows, ("name", "result"))
+    g.out.results(rows)
     return 1 if failed else 0

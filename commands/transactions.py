@@ -7,6 +7,7 @@ from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.units import parse_duration_ms
+from yak.config.definitions import LONG_MAX
 from yak.errors import YakError
 from yak.view.formats import counted, format_duration
 
@@ -40,7 +41,8 @@ def list_(
         list[str] | None, option("--state", "Transactions in this state; repeatable.", SHOW, metavar="STATE")
     ] = None,
     producer_id: Annotated[
-        list[int] | None, option("--producer-id", "Of this producer id; repeatable.", SHOW, metavar="ID", min=0)
+        list[int] | None,
+        option("--producer-id", "Of this producer id; repeatable.", SHOW, metavar="ID", min=0, max=LONG_MAX),
     ] = None,
     longer_than: Annotated[
         str | None, option("--longer-than", "Running for longer than this.", SHOW, metavar="DURATION")
@@ -137,7 +139,7 @@ def abort(
     topic: Annotated[str, option("--topic, -t", "The topic.", WHAT, metavar="TOPIC", autocompletion=complete_topic)],
     partition: Annotated[int, option("--partition, -p", "The partition.", WHAT, min=0)],
     start_offset: Annotated[
-        int, option("--start-offset", "The offset of the transaction's first record.", WHAT, min=0)
+        int, option("--start-offset", "The offset of the transaction's first record.", WHAT, min=0, max=LONG_MAX)
     ],
 ) -> None:
     """Abort a hanging transaction in one partition.
@@ -170,10 +172,9 @@ def abort(
 
 
 def _connect(g: Globals) -> "GroupBrokers":
-    from yak.client.admin import Admin
     from yak.client.groups.asking import GroupBrokers
 
-    return GroupBrokers(Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose), "transaction")
+    return GroupBrokers(g.admin(), "transaction")
 
 
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from yak.commands.local_cluster import (
     print_status,
 )
 from yak.commands.options import Globals
-from yak.commands.parameters import option
+from yak.commands.parameters import DataDir, option
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ def up(
             min=1,
         ),
     ] = None,
-    data_dir: Annotated[
-        str | None,
-        option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR"),
-    ] = None,
+    data_dir: DataDir = None,
     ephemeral: Annotated[bool, option("--ephemeral", "Use a new directory, deleted at the end.", WHAT)] = False,
     keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", WHAT)] = False,
     configs: Annotated[

@@ -24,10 +24,9 @@ _BOTH = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 @users.command("list", examples=("yak users list", "yak users list -o json"))
 def list_users(g: Globals) -> None:
     """List users with their mechanisms; never their keys."""
-    from yak.client.admin import Admin
     from yak.client.users import user_rows
 
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     g.out.table(user_rows(admin), ("user", "mechanism", "iterations"), empty="No users. yak users add NAME adds one.")
 
 
@@ -38,7 +37,9 @@ def add(
     g: Globals,
     name: Name,
     mechanism: Mechanism = None,
-    iterations: Annotated[int, option("--iterations", "4096 to 16384; more make guesses slower.", WHAT)] = 4096,
+    iterations: Annotated[
+        int, option("--iterations", "4096 to 16384; more make guesses slower.", WHAT, min=4096, max=16384)
+    ] = 4096,
     password_file: Annotated[
         str | None,
         option(
@@ -50,13 +51,12 @@ def add(
     ] = None,
 ) -> None:
     """Add a user, or change its password."""
-    from yak.client.admin import Admin
     from yak.client.users import set_password
 
     g.must_not_be_readonly(f"add user {name}")
     mechanisms = _mechanisms(mechanism)
     password = read_password(password_file, f"Password of {name}: ", f"yak users add {name}", twice=True)
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     set_password(admin, name, password, mechanisms, iterations)
     g.out.note(f"user {name} can log in with {' and '.join(mechanisms)}")
 
@@ -64,11 +64,10 @@ def add(
 @users.command("remove", examples=("yak users remove ann", "yak users remove ann --mechanism SCRAM-SHA-256"))
 def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
     """Remove a user; its open connections stay."""
-    from yak.client.admin import Admin
     from yak.client.users import remove_user, user_rows
 
     g.must_not_be_readonly(f"remove user {name}")
-    admin = Admin(g.bootstrap_servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = g.admin()
     present = [row["mechanism"] for row in user_rows(admin) if row["user"] == name]
     chosen = _mechanisms(mechanism) if mechanism else present
     if not present:

@@ -16,7 +16,7 @@ from typer._completion_shared import get_completion_script
 from typer.main import get_command
 
 from yak.commands import overview, registry
-from yak.commands.app import PANELS, WHAT, CommandGroup, Leaf, load, typer_app
+from yak.commands.app import CommandGroup, Leaf, load, typer_app
 from yak.commands.help import EXIT_CODES
 from yak.version import __version__
 
@@ -57,20 +57,10 @@ def literal(lines: list[str]) -> list[str]:
 
 def options(command: Any, context: Any) -> Iterator[str]:
     """Arguments and options of a command by panel, in the order of --help."""
-    from yak.commands.help_format import OTHER
-
-    panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], WHAT: []}
-    for parameter in command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
-            is_argument = parameter.param_type_name == "argument"
-            panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or OTHER
-            panels.setdefault(panel, []).append(record)
-    for panel in [*(each for each in panels if each not in (*PANELS[1:], OTHER)), *PANELS[1:], OTHER]:
-        if panels.get(panel):
-            yield f".PP\n.I {escaped(panel)}:"
-            for names, text in panels[panel]:
-                yield f".TP\n.B {escaped(names)}\n{escaped(' '.join(text.split()))}"
+    for panel, records in command.records_by_panel(context):
+        yield f".PP\n.I {escaped(panel)}:"
+        for names, text in records:
+            yield f".TP\n.B {escaped(names)}\n{escaped(' '.join(text.split()))}"
 
 
 def described(leaf: Leaf, program: str) -> Iterator[str]:

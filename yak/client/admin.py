@@ -16,6 +16,8 @@ LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
 CONTROLLER_SECONDS = 3.0
+REQUEST_TIMEOUT_MS_MAX = 3_600_000
+"""librdkafka refuses a longer one."""
 MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -76,7 +78,7 @@ class Admin:
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.servers = servers
-        self.timeout_s = timeout_ms / 1000
+        self.timeout_s = min(timeout_ms, REQUEST_TIMEOUT_MS_MAX) / 1000
         given = dict(extra or {})
         self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
         config = base_config(servers, verbose=verbose) | given

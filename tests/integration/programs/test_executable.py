@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGING = Path(__file__).resolve().parents[3] / "packaging"
+REPO = Path(__file__).resolve().parents[3]
 FOLDER_BYTES_MAX = 60_000_000
 ONE_FILE_BYTES_MAX = 40_000_000
 
@@ -22,7 +22,9 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
-    run = subprocess.run([sys.executable, PACKAGING / "build.py", "--out", out], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, REPO / "packaging" / "build.py", "--out", out], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     return out
 
@@ -36,6 +38,6 @@ def test_the_executables_are_no_larger_than_promised(built: Path) -> None:
 
 @pytest.mark.parametrize("name", ["yak/yak", "yak-onefile"])
 def test_an_executable_works_in_an_empty_room(built: Path, name: str) -> None:
-    command = [sys.executable, PACKAGING / "smoke_test.py", built / name]
+    command = [sys.executable, REPO / "tests" / "release" / "try_executable.py", built / name]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

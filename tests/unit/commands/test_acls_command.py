@@ -15,7 +15,7 @@ from yak.acls.bindings import (
 )
 from yak.acls.filters import AclFilter
 from yak.client import acls as client
-from yak.commands import acls as command
+from yak.commands.options import Globals
 
 ALLOW, DENY, TOPIC, GROUP = Permission.ALLOW, Permission.DENY, ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
@@ -47,7 +47,7 @@ def asked(monkeypatch):
         asked.deleted += filters
         return [each for each in asked.found if any(wanted.matches(each) for wanted in filters)]
 
-    monkeypatch.setattr(command, "_look", lambda _g: ("127.0.0.1:9092", 1.0))
+    monkeypatch.setattr(Globals, "broker_that_answers", lambda _g: ("127.0.0.1:9092", 1.0))
     monkeypatch.setattr(client, "describe_acls", describe)
     monkeypatch.setattr(client, "create_acls", lambda _address, added, timeout_s: asked.created.extend(added))
     monkeypatch.setattr(client, "delete_acls", delete)

@@ -184,9 +184,14 @@ def test_deleting_asks_first_and_needs_yes_without_a_terminal(yak, fake):
 
 
 def test_altering_sends_only_what_was_asked(yak, fake):
-    assert yak("topics", "alter", "orders", "-c", "retention.ms=5", "--delete-config", "x", "-p", "9").code == 0
+    assert (
+        yak(
+            "topics", "alter", "orders", "-c", "retention.ms=5", "--delete-config", "min.insync.replicas", "-p", "9"
+        ).code
+        == 0
+    )
     assert fake == [
-        ("configs", "topic", "orders", {"retention.ms": "5"}, ("x",), {"validate_only": False}),
+        ("configs", "topic", "orders", {"retention.ms": "5"}, ("min.insync.replicas",), {"validate_only": False}),
         ("grow", "orders", 9, {"validate_only": False}),
     ]
     assert yak("topics", "alter", "orders").code == 2
@@ -207,8 +212,8 @@ def test_a_clone_takes_partitions_and_the_configs_that_were_set(yak, fake):
 
 
 def test_broker_configs_are_changed_one_by_one(yak, fake):
-    assert yak("brokers", "config", "1", "--set", "log.retention.ms=5", "--delete", "x", "--dry-run").code == 0
-    assert fake == [("configs", "broker", "1", {"log.retention.ms": "5"}, ("x",), {"validate_only": True})]
+    assert yak("brokers", "config", "1", "--set", "log.retention.ms=5", "--delete", "node.id", "--dry-run").code == 0
+    assert fake == [("configs", "broker", "1", {"log.retention.ms": "5"}, ("node.id",), {"validate_only": True})]
     assert yak("brokers", "config", "7").code == 1
 
 
@@ -239,3 +244,57 @@ def test_a_broker_is_unregistered_after_a_question_that_names_what_counts_on_it(
     assert yak("brokers", "unregister", "9", "--yes").code == 1
     assert yak("brokers", "unregister", "2", "--yes", "--readonly").code == 2
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("partitions", ["0,9", "0,x", "", "-1"])
+def test_trim_of_a_partition_that_is_not_there_deletes_nothing(yak, fake, partitions):
+    ran = yak("topics", "trim", "orders", "--before", "800", "--partitions", partitions, "-y")
+    assert (ran.code, fake) == (2, [])
+
+
+def test_filtered_list_without_a_match_does_not_say_that_there_are_no_topics(yak, monkeypatch):
+    whole = ClusterMetadata(
+        "c", 1, {1: Broker(1, "a", 9092)}, {"orders": Topic("orders", (Partition(0, 1, (1,), (1,)),))}
+    )
+    monkeypatch.setattr(FakeAdmin, "metadata", lambda _self: whole)
+    ran = yak("topics", "list", "--unavailable-partitions")
+    assert (ran.code, ran.out, ran.err) == (0, "", "No such topics.\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topics", "alter", "orders", "--delete-config", "retention.mss"],
+        ["brokers", "config", "1", "--delete", "log.retention.mss"],
+    ],
+)
+def test_reset_of_an_unknown_config_is_refused_with_the_closest(yak, fake, words):
+    ran = yak(*words)
+    assert (ran.code, fake) == (1, [])
+    assert "error[bad-config]" in ran.err
+    assert "retention.ms" in ran.err.partition("closest")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create", "x", "-p", "99999999999"],
+        ["create", "x", "-r", "99999999999"],
+        ["alter", "orders", "-p", "99999999999"],
+    ],
+)
+def test_number_beyond_kafkas_range_is_wrong_usage(yak, fake, words):
+    ran = yak("topics", *words)
+    assert (ran.code, fake) == (2, [])
+    assert "it is not from 1 to 2147483647" in ran.err
+
+
+def test_watched_brokers_have_one_csv_header(yak):
+    ran = yak("brokers", "watch", "-n", "3", "--interval", "0", "-o", "csv")
+    assert ran.out.count("time,id,address") == 1
+    assert len(ran.out.splitlines()) == 1 + 3 * 3
+
+
+def test_raw_description_of_a_topic_is_rows_for_programs(yak):
+    lines = yak("topics", "describe", "orders", "-o", "raw").out.splitlines()
+    assert [line.split("\t")[:2] for line in lines] == [["orders", "0"], ["orders", "1"], ["orders", "2"]]

@@ -115,3 +115,18 @@ def test_the_first_signal_is_held_and_the_second_is_not(number, code):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
     interrupts._seen.clear()
+
+
+@pytest.mark.parametrize(("text", "separator"), [("→", "→"), ("\\t", "\t"), ("\\x3d", "=")])
+def test_key_separator_of_apaches_property_is_any_text(text, separator):
+    assert Request().with_properties((f"key.separator={text}",)).separator == separator
+
+
+@pytest.mark.parametrize("words", [["--property", "key.separator=\\x"], ["--partitions", ""], ["-r", "ok", "("]])
+def test_values_that_cannot_be_read_are_wrong_usage(yak, words, monkeypatch):
+    world = type("World", (), {"metadata": lambda _self: type("M", (), {"topics": {}})()})
+    monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: world())
+    ran = yak("consume", "orders", *words)
+    assert ran.code == 2
+    assert "error[usage]" in ran.err
+    assert "(" not in words or "error[usage]: ( is not a regular expression" in ran.err

@@ -348,3 +348,13 @@ def test_partitions_are_written_short_and_read_back():
     with pytest.raises(YakError, match="does not exist"):
         parse_partitions(["nope:0"], METADATA)
     assert chosen(None, ("A",), "state") == ()
+
+
+def test_reset_by_duration_and_explicit_dry_run_are_those_of_kafka(yak, world):
+    by_time = yak("groups", "reset", "audit", "-t", "orders", "--to-timestamp", "-1h")
+    by_duration = yak(
+        "groups", "--reset-offsets", "--group", "audit", "--topic", "orders", "--by-duration", "1h", "--dry-run"
+    )
+    assert (by_duration.code, by_duration.out) == (by_time.code, by_time.out)
+    assert yak("groups", "reset", "audit", "-t", "orders", "--by-duration", "1h", "--to-latest").code == 2
+    assert yak("groups", "reset", "audit", "-t", "orders", "--to-latest", "--dry-run", "--execute").code == 2

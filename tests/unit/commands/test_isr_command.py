@@ -175,3 +175,22 @@ def test_a_long_table_is_cut_to_the_terminals_rows():
     assert shown[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
     assert shown[-1][0] == "summary"
     assert len(fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5
+
+
+def test_filters_have_the_names_of_kafka_topics_too(yak, cluster):
+    for short, long in (
+        ("--under-replicated", "--under-replicated-partitions"),
+        ("--under-min-isr", "--under-min-isr-partitions"),
+        ("--at-min-isr", "--at-min-isr-partitions"),
+        ("--offline", "--unavailable-partitions"),
+    ):
+        assert yak("isr", long).out == yak("isr", short).out
+
+
+def test_watch_without_changes_ends_when_its_reader_is_gone(yak, cluster, monkeypatch):
+    def gone(_out):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("yak.commands.output.Output.require_reader", gone)
+    monkeypatch.setattr("yak.commands.main._reader_gone", lambda: 0)
+    assert yak("isr", "--watch", "--interval", "1ms").code == 0

@@ -62,3 +62,11 @@ def test_metadata_log_names_topics_whose_record_is_not_shown(yak: Callable[..., 
 def test_metadata_log_in_json_has_the_payload(yak: Callable[..., Any], directory: str) -> None:
     ran = yak("metadata", "log", "--data-dir", directory, "-o", "json")
     assert [json.loads(line)["payload"] for line in ran.out.splitlines()] == [each.payload for each in RECORDS]
+
+
+def test_metadata_log_in_a_zone_keeps_its_columns(
+    yak: Callable[..., Any], directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YAK_TZ", "Europe/Berlin")
+    head, first, *_ = yak("metadata", "log", "--data-dir", directory).out.splitlines()
+    assert head.index("KIND") == first.index("Cluster")

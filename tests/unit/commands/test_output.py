@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import sys
 from unittest.mock import Mock
 
@@ -84,3 +85,13 @@ def test_colours_need_a_terminal_on_both_streams(monkeypatch, out, err, expected
     monkeypatch.setattr(sys, "stdout", Mock(isatty=lambda: out))
     monkeypatch.setattr(sys, "stderr", Mock(isatty=lambda: err))
     assert wants_color(Mock(environment={})) is expected
+
+
+def test_reader_that_went_away_is_noticed_without_a_write():
+    read, write = os.pipe()
+    with os.fdopen(write, "w") as stdout:
+        Output(stdout=stdout).require_reader()
+        os.close(read)
+        with pytest.raises(BrokenPipeError):
+            Output(stdout=stdout).require_reader()
+    Output(stdout=io.StringIO()).require_reader()

@@ -413,4 +413,4 @@ def test_isolation_level_is_kafkas(yak, topic):
         assert [each["value"] for each in records(yak, topic, *words)] == ["a"]
     ran = yak("consume", topic, "--isolation", "committed", "-e")
     assert ran.code == 2
-    assert "levels are read_uncommitted and read_committed" in ran.err
+    assert "is not one of 'read_uncommitted', 'read_committed'" in ran.err

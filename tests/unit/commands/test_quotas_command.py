@@ -6,7 +6,7 @@ import pytest
 
 from yak.client import quotas as client
 from yak.client.quotas import EntityQuotas
-from yak.commands import quotas as command
+from yak.commands.options import Globals
 
 LOADER = (("client-id", "loader"),)
 FOUND = [
@@ -28,7 +28,7 @@ def altered(monkeypatch):
         assert timeout_s == 1.0
         asked.append((entity, dict(changes), validate_only))
 
-    monkeypatch.setattr(command, "_look", lambda _g: ("127.0.0.1:9092", 1.0))
+    monkeypatch.setattr(Globals, "broker_that_answers", lambda _g: ("127.0.0.1:9092", 1.0))
     monkeypatch.setattr(client, "describe_quotas", describe)
     monkeypatch.setattr(client, "alter_quotas", alter)
     return asked
@@ -100,6 +100,8 @@ def test_remove_without_names_removes_all_of_the_entity(yak, altered):
         (("set", "--user", "ann", "request_percentage=1", "request_percentage=2"), 2),
         (("set", "--user", "ann", "producer_byte_rate=fast"), 2),
         (("set", "--user", "ann", "request_percentage=half"), 2),
+        (("set", "--user", "ann", "request_percentage=nan"), 2),
+        (("set", "--ip-default", "connection_creation_rate=inf"), 2),
         (("set", "--user", "ann", "bytes=1"), 2),
         (("set", "--user", "ann", "producer_byte_rate=1", "--readonly"), 2),
     ],

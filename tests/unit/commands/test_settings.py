@@ -135,3 +135,37 @@ def test_a_config_file_that_yak_config_names_must_exist(yak, monkeypatch):
 def test_context_add_creates_the_named_config_file(yak):
     assert yak("--config", "new.toml", "context", "add", "one", "-b", "a:1").code == 0
     assert yak("--config", "new.toml", "context", "list").code == 0
+
+
+def test_unknown_context_of_the_environment_does_not_hide_the_contexts(yak, monkeypatch):
+    assert yak("context", "add", "a", "-b", "a:1").code == 0
+    monkeypatch.setenv("YAK_CONTEXT", "b")
+    assert yak("topics", "list").err.startswith('error[unknown-context]: context "b" does not exist')
+    assert "a:1" in yak("context", "list").out
+    assert yak("context", "add", "b", "-b", "b:1").code == 0, "as the error advises"
+
+
+@pytest.mark.parametrize("setting", ["timeout=soon", "port=abc", "readonly=maybe", "foo=1", "accent=plaid"])
+def test_context_with_a_setting_that_cannot_be_read_is_not_added(yak, setting):
+    ran = yak("context", "add", "a", "-b", "a:1", "--set", setting)
+    assert ran.code == 2
+    assert 'closest: ""' not in ran.err
+    assert yak("context", "list", "-o", "json").out == "[]\n"
+
+
+def test_wrong_values_of_variables_are_explained_without_pythons_words(yak, monkeypatch):
+    monkeypatch.setenv("YAK_PORT", "abc")
+    port = yak("up", "--status", "--port", "0").err + yak("serve", "--dry-run").err
+    assert "invalid literal" not in port
+    assert "it is not a number from 0 to 65535 (from env YAK_PORT)" in port
+    monkeypatch.delenv("YAK_PORT")
+    monkeypatch.setenv("YAK_READONLY", "maybe")
+    assert "--readonly False" not in yak("topics", "list").err
+    monkeypatch.setenv("YAK_READONLY", "0")
+    monkeypatch.setenv("YAK_SECURITY_PROTOCOL", "TLS")
+    assert "try:   PLAINTEXT" not in yak("topics", "list").err
+
+
+def test_timeout_is_one_that_the_client_library_can_wait():
+    found = Settings.load({"timeout": "400d"}, environment={}).value("timeout")
+    assert found == 2**31 - 1

@@ -145,3 +145,9 @@ def test_abort_asks_first_and_only_for_an_open_transaction(yak, world, monkeypat
     assert world.aborted == [OPEN[0]]
     world.failed = {O0: "no answer"}
     assert "the producers of orders-0 could not be read" in yak("transactions", "abort", *words, "42", "--yes").err
+
+
+def test_producer_id_beyond_64_bits_is_wrong_usage(yak, world):
+    ran = yak("transactions", "list", "--producer-id", "99999999999999999999999")
+    assert (ran.code, world.asked) == (2, [])
+    assert "error[usage]" in ran.err

@@ -119,3 +119,10 @@ def test_login_without_a_user_or_a_password_is_refused():
 
 def test_unknown_mechanism_of_a_user_is_refused(yak):
     assert yak("users", "add", "ann", "--mechanism", "PLAIN").code == 2
+
+
+@pytest.mark.parametrize("iterations", ["5", "99999999999999999999999"])
+def test_iterations_outside_the_range_of_the_help_are_wrong_usage(yak, tmp_path, iterations):
+    ran = yak("users", "add", "ann", "--iterations", iterations, "--password-file", write(tmp_path))
+    assert ran.code == 2
+    assert "it is not from 4096 to 16384" in ran.err

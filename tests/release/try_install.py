@@ -1,6 +1,6 @@
 """Install the built wheels as their users do, each into an empty place, and use what was installed.
 
-    python packaging/install_test.py [WAY ...]      default: all
+    python tests/release/try_install.py [WAY ...]      default: all
 
     pip       yak-broker with pip into an empty virtual environment
     uvx       yak-broker, without an installation
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "build" / "wheel"
 STEP_SECONDS = 300.0
 MESSAGE = "hello from a wheel"

@@ -1,6 +1,6 @@
 """Try the image without a container engine: its root file system, read-only, as its user, in namespaces of its own.
 
-    sudo python packaging/image_test.py [--base DIR] [--mirror URL]
+    sudo python tests/release/try_image.py [--base DIR] [--mirror URL]
 
 The base is Debian's bookworm, made by debootstrap in build/debian unless DIR has one. On a copy without what Debian slim
 leaves out, the Dockerfile's stage `base` and its last one are carried out: their RUN and COPY lines, with dist/yak of
@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "packaging" / "docker" / "Dockerfile"
 BYTES_MAX = 120_000_000
 LEFT_OUT_BY_SLIM = (
@@ -105,7 +105,7 @@ def command_in(root: Path, *command: str) -> list[str]:
 def inside(keeper: int, root: Path, *command: str) -> str:
     """Run a command beside the broker and return its output. Raises RuntimeError."""
     enter = ["nsenter", "-t", str(keeper), "-m", "-p", "-n", "chroot", f"--userspec={USER}", str(root), *command]
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME": "/dev/shm"}  # noqa: S108 - the image's only tmpfs
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin", "HOME": "/dev/shm"}
     done = subprocess.run(enter, env=environment, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
