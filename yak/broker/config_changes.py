@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.config_resources import TOPIC, GroupResource, Resource, check_resource, resource_of
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.config.ssl_configs import of_one_listener
 from yak.errors import ErrorCode, PeerError
@@ -21,23 +22,34 @@ from yak.errors import ErrorCode, PeerError
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 10_000
+_NewSettings: TypeAlias = Callable[[Resource, Any], dict[str, str]]
 
 
 def change_configs(
-    broker: Broker, call: Call, new_settings: Callable[[Resource, Any], dict[str, str]], *, replaces: bool
+    broker: Broker, call: Call, new_settings: _NewSettings, *, replaces: bool, extends: bool = False
 ) -> Outcome:
     """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError.
 
     The store gets what the request names, also where this broker's image has it already: the image may be older than a
     change that another broker has acknowledged. Only a request that `replaces` removes overrides that it does not name.
+    One that `extends` lists, or names a topic that the image lacks, needs the newest image.
     """
+    lacks = any(
+        asked.resource_type == TOPIC and asked.resource_name not in broker.image.topics
+        for asked in call.request.resources
+    )
+    begin = partial(_change, new_settings=new_settings, replaces=replaces)
+    return from_newest_image(broker, call, _TIMEOUT_MS, begin, is_needed=extends or lacks)
+
+
+def _change(broker: Broker, call: Call, *, new_settings: _NewSettings, replaces: bool) -> Outcome:
     resources = call.request.resources
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         try:

@@ -19,6 +19,7 @@ from yak.limits import STORE_CALL_PARTITIONS_MAX
 from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
+    from yak.broker.broker import Broker
     from yak.broker.purgatory import Purgatory
     from yak.lifecycle.expected_followers import ExpectedFollowers
     from yak.lifecycle.metadata import Metadata
@@ -218,6 +219,15 @@ class NewestImageWaiting(DelayedOperation):
     def leave(self) -> None:
         """Stop waiting for the image."""
         self._metadata.abandon(self._change_id)
+
+
+def from_newest_image(
+    broker: Broker, call: Call, timeout_ms: int, begin: Callable[[Broker, Call], Outcome], *, is_needed: bool
+) -> Outcome:
+    """Start the request when the image is the newest, or at once where this is not needed."""
+    if not is_needed:
+        return begin(broker, call)
+    return NewestImageWaiting(broker.metadata, broker.purgatory, call, timeout_ms, partial(begin, broker)).outcome()
 
 
 class FollowersWaiting(DelayedOperation):

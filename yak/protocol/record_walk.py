@@ -5,7 +5,7 @@ DefaultRecord.java; every integer is a zigzag varint except the attributes byte.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple, Protocol, cast
 
 import cramjam
@@ -28,6 +28,8 @@ _RATIO_COUNTS_FROM_BYTES = 8 * 1024 * 1024
 """Below this size every ratio is allowed: a batch of equal records compresses to almost nothing."""
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
+_GZIP_START = b"\x1f\x8b\x08"
+"""Magic and the method deflate."""
 _INPUT_PIECE_BYTES = 64 * 1024
 _OUTPUT_PIECE_BYTES = 256 * 1024
 _KEPT_BYTES_MAX = 16 * 1024 * 1024
@@ -81,14 +83,23 @@ def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
 
 
 def _inflate(data: Buffer) -> Iterator[bytes]:
-    """Pieces of the inflated data. Raises ProtocolViolation.
+    """Pieces of the inflated data of all members, as Java's GZIPInputStream: bytes behind them that begin no member are
+    ignored. Raises ProtocolViolation.
+    """
+    view = memoryview(data)
+    position = yield from _inflate_member(view, 0)
+    while view[position : position + len(_GZIP_START)] == _GZIP_START:
+        position = yield from _inflate_member(view, position)
+
+
+def _inflate_member(view: memoryview, position: int) -> Generator[bytes, None, int]:
+    """Pieces of the member at `position`; returns its end.
 
     zlib joins the output of one call while it holds the GIL, which for 120 MiB stops all other threads for 90 ms. After
     each call it also copies the unread input, so the input comes in pieces too.
     """
     inflater = zlib.decompressobj(wbits=31)
-    view = memoryview(data)
-    position, rest = 0, b""
+    rest = b""
     while not inflater.eof:
         is_read = not rest
         if is_read:
@@ -103,6 +114,7 @@ def _inflate(data: Buffer) -> Iterator[bytes]:
         rest = inflater.unconsumed_tail
         if piece:
             yield piece
+    return position - len(inflater.unused_data)
 
 
 def _unsnap(data: Buffer, limit_bytes: int) -> Buffer:

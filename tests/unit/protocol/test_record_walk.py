@@ -158,6 +158,21 @@ def test_gzip_of_any_size_is_whole_or_cut_off(size):
             decompress(1, packed[:-cut])
 
 
+@pytest.mark.parametrize("sizes", [(150, 150), (0, 7, 0, 9), (64 * 1024, 300_000, 1)])
+def test_gzip_of_several_members_is_read_to_the_last(sizes):
+    parts = [random.Random(size).randbytes(size) for size in sizes]
+    packed = b"".join(map(gzip.compress, parts))
+    assert decompress(1, packed) == b"".join(parts)
+    with pytest.raises(ProtocolViolation, match="cut off"):
+        decompress(1, packed[:-1])
+    with pytest.raises(ProtocolViolation, match="when decompressed"):
+        decompress(1, packed, sum(sizes) - 1)
+
+
+def test_gzip_of_several_members_ends_before_bytes_of_no_member():
+    assert decompress(1, gzip.compress(b"first") + gzip.compress(b"second") + bytes(40)) == b"firstsecond"
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("data", [b"", b"\xff", b"nonsense" * 9])
 def test_data_of_no_codec_is_a_violation(codec, data):

@@ -8,7 +8,6 @@ answer is sent, and on the others when they have it.
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from yak.acls.bindings import (
@@ -26,7 +25,7 @@ from yak.acls.bindings import (
 )
 from yak.acls.filters import AclFilter
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, NewestImageWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_acls
 from yak.errors import ErrorCode, PeerError
 from yak.limits import ACL_NAME_LENGTH_MAX, ACLS_PER_REQUEST_MAX, ACLS_PER_RESOURCE_MAX
@@ -198,10 +197,7 @@ def _new_binding(asked: Any) -> AclBinding:
 
 def delete_acls(broker: Broker, call: Call) -> Outcome:
     """Delete the ACLs that each filter selects, also those that another broker has just created."""
-    if not broker.authorization.is_active:
-        return _delete(broker, call)
-    begin = partial(_delete, broker)
-    return NewestImageWaiting(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, begin).outcome()
+    return from_newest_image(broker, call, _TIMEOUT_MS, _delete, is_needed=broker.authorization.is_active)
 
 
 def _delete(broker: Broker, call: Call) -> Outcome:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import PartitionChanges, Results
+from yak.broker.delayed_metadata_changes import PartitionChanges, Results, from_newest_image
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -40,7 +40,12 @@ _CODES = {
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Start or cancel each reassignment."""
+    """Start or cancel each reassignment. For a topic that the image lacks, it must be the newest."""
+    lacks = any(topic.name not in broker.image.topics for topic in call.request.topics)
+    return from_newest_image(broker, call, call.timeout_ms, _reassign, is_needed=lacks)
+
+
+def _reassign(broker: Broker, call: Call) -> Outcome:
     request = call.request
     try:
         broker.authorization.check_cluster(call, Operation.ALTER)

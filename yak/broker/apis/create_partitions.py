@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Later, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, from_newest_image
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -23,7 +23,15 @@ _STRICT_QUOTA_VERSION = 3
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Add partitions to each topic. A request with a replicated topic first waits for expected followers."""
+    """Add partitions to each topic. A request with a replicated topic first waits for expected followers.
+
+    Another broker may have created a topic that this image lacks, and acknowledged it: the image must be the newest.
+    """
+    lacks = any(topic.name not in broker.image.topics for topic in call.request.topics)
+    return from_newest_image(broker, call, call.timeout_ms, _grow_with_followers, is_needed=lacks)
+
+
+def _grow_with_followers(broker: Broker, call: Call) -> Outcome:
     if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
         return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_grow, broker)))
     return _grow(broker, call)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation
 from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, NewestImageWaiting
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, from_newest_image
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
@@ -39,10 +39,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     A topic that exists may have been deleted by another broker, which has acknowledged it: the image must be the newest.
     """
-    if any(topic.name in broker.image.topics for topic in call.request.topics):
-        begin = partial(_create_with_followers, broker)
-        return NewestImageWaiting(broker.metadata, broker.purgatory, call, call.timeout_ms, begin).outcome()
-    return _create_with_followers(broker, call)
+    exists = any(topic.name in broker.image.topics for topic in call.request.topics)
+    return from_newest_image(broker, call, call.timeout_ms, _create_with_followers, is_needed=exists)
 
 
 def _create_with_followers(broker: Broker, call: Call) -> Outcome:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.broker.internal_topics import may_not_delete
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
-from yak.limits import SLICE_ELEMENTS
+from yak.limits import LARGE_REQUEST_ELEMENTS, SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -32,7 +32,19 @@ _BY_ID_VERSION = 6
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Delete each topic."""
+    """Delete each topic. Another broker may have created one that this image lacks: the image must be the newest."""
+    image, asked = broker.image, _asked(call)
+    lacks = any(
+        name not in image.topics if topic_id is None else image.topic_by_id(topic_id) is None
+        for name, topic_id in asked
+    )
+    # a large request would be served in one turn after the wait, not in slices
+    return from_newest_image(
+        broker, call, call.timeout_ms, _delete_found, is_needed=lacks and len(asked) <= LARGE_REQUEST_ELEMENTS
+    )
+
+
+def _delete_found(broker: Broker, call: Call) -> Outcome:
     return at_once(slices(broker, call))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Outcome
-from yak.broker.config_changes import TIMEOUT_MS, change_configs
+from yak.broker.config_changes import change_configs
 from yak.broker.config_resources import BrokerLoggerResource, Resource
-from yak.broker.delayed_metadata_changes import NewestImageWaiting
 from yak.config.incremental import Change, IncrementalOp, apply_incremental
 
 if TYPE_CHECKING:
@@ -21,14 +19,8 @@ _OF_LISTS = (IncrementalOp.APPEND, IncrementalOp.SUBTRACT)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Change each resource's configs. A list is extended from its newest value, which another broker may have set."""
-    if any(config.config_operation in _OF_LISTS for asked in call.request.resources for config in asked.configs):
-        begin = partial(_change, broker)
-        return NewestImageWaiting(broker.metadata, broker.purgatory, call, TIMEOUT_MS, begin).outcome()
-    return _change(broker, call)
-
-
-def _change(broker: Broker, call: Call) -> Outcome:
-    return change_configs(broker, call, _changed, replaces=False)
+    extends = any(config.config_operation in _OF_LISTS for asked in call.request.resources for config in asked.configs)
+    return change_configs(broker, call, _changed, replaces=False, extends=extends)
 
 
 def _changed(resource: Resource, asked: Any) -> dict[str, str]:

@@ -240,3 +240,38 @@ def test_partitions_that_two_brokers_add_up_to_one_total_are_added_once(rig):
     rig.run_for(100)
     hear(rig, 2)
     assert result(rig, second) == ErrorCode.invalid_partitions
+
+
+TIMEOUT = dt.timedelta(seconds=5)
+NEW_REPLICAS = {"name": "new", "partitions": [{"partition_index": 0, "replicas": [1, 2]}]}
+NEW_CONFIGS = {"resource_type": TOPIC, "resource_name": "new", "configs": [{"name": RETENTION, "value": "4000"}]}
+OF_A_NEW_TOPIC = {
+    "DeleteTopics": (DELETE_TOPICS, 5, {"topic_names": ["new"], "timeout": TIMEOUT}),
+    "CreatePartitions": (
+        CREATE_PARTITIONS,
+        3,
+        {
+            "topics": [{"name": "new", "count": 4, "assignments": None}],
+            "timeout": TIMEOUT,
+            "validate_only": False,
+        },
+    ),
+    "AlterConfigs": (ALTER_CONFIGS, 2, {"resources": [NEW_CONFIGS], "validate_only": False}),
+    "AlterPartitionReassignments": (45, 0, {"topics": [NEW_REPLICAS], "timeout": TIMEOUT}),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_NEW_TOPIC)
+@pytest.mark.parametrize("exists", [True, False])
+def test_topic_that_another_broker_just_created_is_changed_by_a_broker_with_an_older_image(rig, name, exists):
+    key, version, fields = OF_A_NEW_TOPIC[name]
+    rig.nodes[1].store_line.is_deaf = True
+    if exists:
+        assert result(rig, create(rig, 1, "new")) == ErrorCode.none
+    pending = rig.begin(2, key, version, **fields)
+    rig.run_for(100)
+    hear(rig, 2)
+    rig.run_until(lambda: pending.is_done)
+    rows = pending.answer.results if name == "CreatePartitions" else pending.answer.responses
+    row = rows[0].partitions[0] if hasattr(rows[0], "partitions") else rows[0]
+    assert row.error_code == (ErrorCode.none if exists else ErrorCode.unknown_topic_or_partition)
