@@ -211,7 +211,11 @@ def start_options(text: str) -> dict[str, str]:
         return {"startingOffsets": "latest"}
     if lowered.startswith("{"):
         return {"startingOffsets": _offsets("--from", text)}
-    return {"startingTimestamp": str(parse_time_ms(text, now_ms=_now_ms()))}
+    # A partition without a record since then has nothing to read yet.
+    return {
+        "startingTimestamp": str(parse_time_ms(text, now_ms=_now_ms())),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
 
 
 def end_of(text: str) -> tuple[dict[str, str], int | None]:

@@ -1,5 +1,6 @@
 """Each job over a topic of a real broker: as a batch and as a stream, into every sink, with records that are bad."""
 
+import datetime as dt
 import json
 from collections import Counter
 from pathlib import Path
@@ -242,3 +243,10 @@ def test_number_that_no_sum_holds_stops_no_query_and_spoils_no_later_value(bench
         assert row[3:8] == (20, 5, 1.5, 1.0, 2.0)
         odd_ones = run("anomaly", topic=topic, field="n", warm_up=5)
         assert [found[3] for found in sorted(odd_ones, key=lambda found: found[3])] == [11, 12, 13, 14]
+
+
+def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: Any) -> None:
+    topic = bench.send([("a", {}, 0.0, 0), ("b", {}, 600.0, 1)])
+    since = str(bench.start_ms + 300_000)
+    for run in (bench.batch, bench.stream):
+        assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
