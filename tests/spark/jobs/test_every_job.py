@@ -250,3 +250,48 @@ def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: An
     since = str(bench.start_ms + 300_000)
     for run in (bench.batch, bench.stream):
         assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
+
+
+def test_join_pairs_no_records_without_a_key(bench: Any) -> None:
+    left = bench.send([(None, {"n": 1}, 0.0, 0), ("", {"n": 2}, 0.0, 0), END])
+    right = bench.send([(None, {"n": 3}, 1.0, 0), ("", {"n": 4}, 1.0, 0), END])
+    for run in (bench.batch, bench.stream):
+        rows = without_end(run("join", topic=left, with_=right, within="5m", kind="left"))
+        found = {(row[0], row[2], row[6]) for row in rows}
+        assert found == {(None, '{"n": 1}', None), ("", '{"n": 2}', '{"n": 4}')}
+
+
+def test_time_field_that_is_no_time_is_left_out_or_an_error(bench: Any) -> None:
+    values = [
+        bench.start_ms,
+        1_000 * bench.start_ms,
+        1_000_000 * bench.start_ms,
+        -86_400_000,
+        "2026-03-29T02:30:00+02:00",
+    ]
+    topic = bench.send([("k", {"at": value}, float(at), 0) for at, value in enumerate(values)])
+    for mode in ("permissive", "dropmalformed"):
+        rows = bench.batch("counts", topic=topic, time_field="at", mode=mode)
+        assert sorted(row[0].astimezone(dt.UTC).isoformat() for row in rows) == [
+            "1969-12-31T00:00:00+00:00",
+            "2026-03-29T00:30:00+00:00",
+            dt.datetime.fromtimestamp(bench.start_ms / 1000, dt.UTC).isoformat(),
+        ]
+    with pytest.raises(Exception, match="SourceError") as caught:
+        bench.batch("counts", topic=topic, time_field="at", mode="failfast")
+    assert f"{topic}/0/1" in translate(caught.value).message
+
+
+def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None:
+    records = [("k1", {"id": "x"}, 0.0, 0), ("k2", {"id": "x"}, 1.0, 0), (None, {"id": "y"}, 2.0, 0)]
+    topic = bench.send([*records, ("k3", b"\xff\xfe", 3.0, 0)])
+    for run in (bench.batch, bench.stream):
+        assert [row[0] for row in run("dedupe", topic=topic, key_field="id")] == ["k1", "k3", None]
+    target = bench.send([])
+    bench.finish("dedupe", topic=topic, to="latest", sink=f"topic:{target}")
+    assert {row.key and bytes(row.key): bytes(row.value) for row in bench.read(target)} == {
+        b"k1": b'{"id": "x"}',
+        b"k2": b'{"id": "x"}',
+        b"k3": b"\xff\xfe",
+        None: b'{"id": "y"}',
+    }
