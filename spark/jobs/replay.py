@@ -11,6 +11,7 @@ from yak.client.times import parse_time_ms
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 from yak.spark.jobs.archive import SCHEMA
+from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
@@ -39,13 +40,13 @@ class ReplayState:
         kept = [name for name in names if name.startswith(_NAME)]
         if not kept:
             if {"offsets", "metadata"} & set(names):
-                raise _of_another(files.folder, "a streaming query made it")
+                raise of_another(files.folder, "a streaming query made it")
             return cls(files, {"of": mine, "ranges": listed, "done": 0, "begun": None, "ends": {}, "step": 0})
         found = json.loads(files.read(files.at(kept[-1])))
         differing = [name for name in mine if mine[name] != found["of"].get(name)]
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
-            raise _of_another(files.folder, said)
+            raise of_another(files.folder, said)
         return cls(files, found)
 
     @property
@@ -83,15 +84,6 @@ class ReplayState:
         self._files.write_new(self._files.at(f"{_NAME}.{step:010d}"), json.dumps(self._found) + "\n")
         if step > 1:
             self._files.delete(self._files.at(f"{_NAME}.{step - 1:010d}"))
-
-
-def _of_another(folder: str, why: str) -> UsageError:
-    return UsageError(
-        "spark-checkpoint",
-        f"{folder} is the checkpoint of another query",
-        why=why,
-        try_=(f"--checkpoint-dir {folder}-2     a folder of its own",),
-    )
 
 
 NAME = "replay"

@@ -282,6 +282,16 @@ def test_time_field_that_is_no_time_is_left_out_or_an_error(bench: Any) -> None:
     assert f"{topic}/0/1" in translate(caught.value).message
 
 
+def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench: Any, tmp_path: Path) -> None:
+    options = {"available_now": True, "checkpoint_dir": str(tmp_path / "c")}
+    with pytest.raises(Exception, match="no-such-topic"):
+        bench.finish("counts", topic="no-such-topic", **options)
+    topic = bench.send(readings(10))
+    bench.finish("counts", topic=topic, **options)
+    with pytest.raises(UsageError, match="checkpoint of another query"):
+        bench.finish("counts", topic="no-such-topic", **options)
+
+
 def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None:
     records = [("k1", {"id": "x"}, 0.0, 0), ("k2", {"id": "x"}, 1.0, 0), (None, {"id": "y"}, 2.0, 0)]
     topic = bench.send([*records, ("k3", b"\xff\xfe", 3.0, 0)])
