@@ -109,7 +109,8 @@ def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
     from yak.spark.jobs import sinks
 
     for name, value in job.conf:
-        spark.conf.set(name, value)
+        if name.startswith("spark.sql."):  # the others are taken when the session is made
+            spark.conf.set(name, value)
     if job.start is not None:
         return job.start(spark, options)
     assert isinstance(options, JobOptions), "a job with other options writes by itself"
@@ -123,7 +124,7 @@ def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
     return SessionSettings(
         app_name=f"yak-{job.name}",
         master=options.master,
-        conf=key_values("--conf", options.conf),
+        conf={**dict(job.conf), **key_values("--conf", options.conf)},
         driver_memory=options.driver_memory,
         connector=getattr(options, "connector", "yak"),
         jars=options.jars,

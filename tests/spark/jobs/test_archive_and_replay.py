@@ -2,13 +2,14 @@
 
 import json
 from collections import defaultdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from yak.errors import UsageError
-from yak.spark.jobs.replay import chunks_of
+from yak.spark.jobs.replay import HEADER, chunks_of, send
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -125,3 +126,18 @@ def test_chunks_follow_each_other_and_cover_everything() -> None:
         for partition, (first, last) in chunk.items():
             covered[partition] += range(first, last + 1)
     assert covered == {0: list(range(5, 45)), 1: list(range(20))}
+
+
+def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> None:
+    import pyarrow as pa
+
+    target = bench.send([], parts=2)
+    places = [f"orders/0/{number}" for number in range(40)]
+    headers = [[{"key": HEADER, "value": place.encode()}] for place in places]
+    times = pa.array([bench.start_ms] * 40, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    table = {"key": places, "value": places, "timestamp": times, "headers": headers, "place": places}
+    rows = pa.RecordBatch.from_pydict(table)
+    cluster, ends = {"bootstrap": bench.bootstrap}, {"0": 0, "1": 0}
+    send(iter([rows.slice(0, 25)]), cluster, target, None)  # then its executor is lost
+    send(iter([rows.slice(0, 30), rows.slice(30)]), cluster, target, ends)
+    assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(places)
