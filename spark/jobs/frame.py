@@ -97,8 +97,10 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
         bootstrap=getattr(options, "bootstrap", None),
         checkpoint=getattr(options, "checkpoint_dir", None),
     ) as process:
+        if getattr(options, "is_batch", True):
+            process.cancel_when_asked()
         started = start(job, process.spark, options)
-        process.wait()
+        process.wait(*filter(None, [started.query]))
         if not process.stopping.is_set():
             started.show()
     return 0
