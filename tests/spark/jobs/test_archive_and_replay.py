@@ -66,6 +66,19 @@ def test_archive_batch_that_is_repeated_is_stored_once(bench: Any, tmp_path: Pat
     assert (folder / "_checkpoint" / "commits" / "1").exists()
 
 
+def test_archive_has_the_hours_of_utc_whatever_the_zone_of_the_session(bench: Any, tmp_path: Path) -> None:
+    hours = ["2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    starts_s = [datetime.fromisoformat(hour).timestamp() - bench.start_ms / 1000 for hour in hours]
+    topic = bench.send([(hour, {}, at_s, 0) for hour, at_s in zip(hours, starts_s, strict=True)])
+    bench.spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")  # no 02:30 on the first day, two on the other
+    try:
+        bench.finish("archive", topic=topic, into=str(tmp_path / "archive"), available_now=True)
+    finally:
+        bench.spark.conf.set("spark.sql.session.timeZone", "UTC")
+    folders = sorted((tmp_path / "archive").glob(f"topic={topic}/date=*/hour=*"))
+    assert [f"{path.parent.name[5:]}T{path.name[5:]}:30:00Z" for path in folders] == hours
+
+
 def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_path: Path) -> None:
     topic = bench.send(records(1))
     for name in ("delta", "iceberg"):
