@@ -498,6 +498,8 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
 
     def values_of(row: Any) -> list[Any]:
         return [plain(value, zone) for value, zone in zip(row, zones, strict=True)]
+    A decimal is a number, or a text where no double has its digits.
+
 
     if g.out.format == "json":
         for row in rows:
@@ -535,7 +537,9 @@ def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
             return value.isoformat(timespec="milliseconds")
         return value.astimezone(zone).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, decimal.Decimal):
-        return float(value) if value.as_tuple().exponent else int(value)
+        if not value.as_tuple().exponent:
+            return int(value)
+        return float(value) if decimal.Decimal(repr(float(value))) == value else str(value)
     if hasattr(value, "asDict"):
         return {name: plain(each, zone) for name, each in value.asDict().items()}
     if hasattr(value, "toPython"):  # a VARIANT
@@ -657,18 +661,20 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
     """Topics by table name, for those that a query names; and the query with table names instead of topic names.
 
     A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
-    name is valid too.
+    name is valid too. Of topics with the same table, for which letters count alike in either case, the one is preferred
+    that is named in its own case, then the one whose own name it is.
     """
-    found: dict[str, str] = {}
+    found: dict[str, tuple[tuple[bool, bool], str, str]] = {}
     for topic in sorted(topics):
         table = re.sub(r"\W", "_", topic)
         query = query.replace(f"`{topic}`", f"`{table}`")
         plain = _QUOTED.sub(" ", query)
-        is_named = re.search(rf"(?i)(?<!\w){re.escape(table)}(?!\w)", plain) is not None
-        # If two topics have the same table name, prefer the topic whose own name it is.
-        if is_named and (table not in found or topic == table):
-            found[table] = topic
-    return found, query
+        name = rf"(?<!\w){re.escape(table)}(?!\w)"
+        rank = (re.search(name, plain) is not None, topic == table)
+        key = table.lower()
+        if re.search(name, plain, re.IGNORECASE) and (key not in found or rank > found[key][0]):
+            found[key] = rank, table, topic
+    return {table: topic for _, table, topic in found.values()}, query
 
 
 def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> int | None:

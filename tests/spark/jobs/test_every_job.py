@@ -224,12 +224,13 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("anomaly", {"field": "n", "alpha": 1.5}, "spark-options"),
         ("join", {"with_": "a,b"}, "spark-options"),
         ("sql", {"query": "x", "schema": ("other=a INT",)}, "spark-options"),
+        ("sql", {"query": "x", "topic": "Orders,orders"}, "spark-options"),
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict[str, Any], code: str) -> None:
     with pytest.raises(YakError) as caught:
-        load(name).options(topic="t", **options).check()
+        load(name).options(**{"topic": "t", **options}).check()
     assert caught.value.code == code
     assert caught.value.exit_code == 2
 
