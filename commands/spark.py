@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command
 from yak.commands.options import OPTIONS, Globals
@@ -75,6 +75,7 @@ class Shown:
 
 _LOOK_S = 0.2
 _FIRST_BATCH_S = 8.0
+_LINES_SHOWN = 200
 _JOBS_OWN = ("-b", "-q", "-t")
 """Short options with another meaning for a job than for the rest of yak."""
 
@@ -174,13 +175,12 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
     g.out.note(f"{run.id}: Spark's own log is in {run.log}")
     with (
         held() as asked,
+        (run.folder / "errors.txt").open("wb") as errors,
         subprocess.Popen(  # noqa: S603 - ourselves
-            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
+            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True
         ) as child,
         Shown(g, run) as shown,
-    ):  # fmt: skip
-        said = _Errors(child.stderr)
+    ):
         has_asked = False
         try:
             while child.poll() is None:
@@ -193,7 +193,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
             child.kill()
             raise
         shown.update()
-    _tell_errors(g, run, said.text())
+    _tell_errors(g, run)
     if asked.signal is not None and child.returncode == 0:
         ended = spark_runs.load(run.folder)
         g.out.note(
@@ -220,7 +220,7 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
             progress.update(int(time.monotonic() - started))
             time.sleep(_LOOK_S)
     if child.returncode:
-        _tell_errors(g, run, (run.folder / "errors.txt").read_text(errors="replace"))
+        _tell_errors(g, run)
         return int(child.returncode) if child.returncode > 0 else 128 - child.returncode
     now = spark_runs.load(run.folder) or run
     if not g.out.for_people:
@@ -247,38 +247,17 @@ def _has_begun(progress: list[dict[str, Any]]) -> bool:
     return bool(progress) and time.time() - progress[0]["time_ms"] / 1000 > _FIRST_BATCH_S
 
 
-def _tell_errors(g: Globals, run: "Run", said: str) -> None:
-    """Print a job's stderr; with -o json its error as JSON."""
+def _tell_errors(g: Globals, run: "Run") -> None:
+    """Print the last lines of a job's stderr; with -o json its error as JSON."""
     from yak.local import spark_runs
 
     error: YakError | None = spark_runs.error_of(run)
     if error is not None and g.output == "json":
         g.out.error(error)
     elif g.quiet < 2:
-        g.out.stderr.write(lines(said))
+        said = (run.folder / "errors.txt").read_text(errors="replace").splitlines(keepends=True)
+        g.out.stderr.write(lines("".join(said[-_LINES_SHOWN:])))
         g.out.stderr.flush()
-
-
-class _Errors:
-    """Reads a child's stderr in a thread, so that a full pipe does not block the child."""
-
-    def __init__(self, stream: IO[str] | None) -> None:
-        import threading
-
-        self._lines: list[str] = []
-        self._stream = stream
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        for line in self._stream or ():
-            self._lines.append(line)
-            del self._lines[:-200]
-
-    def text(self) -> str:
-        """The last 200 lines; waits up to 5 s for the end of the output."""
-        self._thread.join(5)
-        return "".join(self._lines)
 
 
 _COLUMNS = ("job", "state", "batch", "input/s", "processed/s", "lag", "checkpoint")
@@ -498,8 +477,6 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
 
     def values_of(row: Any) -> list[Any]:
         return [plain(value, zone) for value, zone in zip(row, zones, strict=True)]
-    A decimal is a number, or a text where no double has its digits.
-
 
     if g.out.format == "json":
         for row in rows:
@@ -520,6 +497,8 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
 
 def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
     """A Spark value for JSON: bytes as text or hex, times in ISO-8601, rows and maps as objects.
+
+    A decimal is a number, or a text where no double has its digits.
 
     PySpark returns instants as this machine's local time without a zone; `zone` None leaves a time unchanged.
     """

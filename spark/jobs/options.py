@@ -92,9 +92,7 @@ class ReadOptions(SparkOptions):
     isolation: Annotated[str, typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.")] = (
         "read_uncommitted"
     )
-    connector: Annotated[str, typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.")] = (
-        "yak"
-    )
+    connector: Annotated[str, CONNECTOR] = "yak"
     option: Annotated[tuple[str, ...], OPTION] = ()
 
     @property
