@@ -301,7 +301,10 @@ def stop(
     all_: Annotated[bool, option("--all, -a", "All that run.", WHAT)] = False,
     now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
 ) -> int | None:
-    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
+    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there.
+
+    A job that reads once is cancelled.
+    """
     from yak.local.spark_runs import all_runs, find_run
 
     if not jobs and not all_:
