@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command
 from yak.commands.options import OPTIONS, Globals
@@ -75,6 +75,7 @@ class Shown:
 
 _LOOK_S = 0.2
 _FIRST_BATCH_S = 8.0
+_LINES_SHOWN = 200
 _JOBS_OWN = ("-b", "-q", "-t")
 """Short options with another meaning for a job than for the rest of yak."""
 
@@ -174,13 +175,12 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
     g.out.note(f"{run.id}: Spark's own log is in {run.log}")
     with (
         held() as asked,
+        (run.folder / "errors.txt").open("wb") as errors,
         subprocess.Popen(  # noqa: S603 - ourselves
-            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
+            arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True
         ) as child,
         Shown(g, run) as shown,
-    ):  # fmt: skip
-        said = _Errors(child.stderr)
+    ):
         has_asked = False
         try:
             while child.poll() is None:
@@ -193,7 +193,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
             child.kill()
             raise
         shown.update()
-    _tell_errors(g, run, said.text())
+    _tell_errors(g, run)
     if asked.signal is not None and child.returncode == 0:
         ended = spark_runs.load(run.folder)
         g.out.note(
@@ -220,7 +220,7 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
             progress.update(int(time.monotonic() - started))
             time.sleep(_LOOK_S)
     if child.returncode:
-        _tell_errors(g, run, (run.folder / "errors.txt").read_text(errors="replace"))
+        _tell_errors(g, run)
         return int(child.returncode) if child.returncode > 0 else 128 - child.returncode
     now = spark_runs.load(run.folder) or run
     if not g.out.for_people:
@@ -247,38 +247,17 @@ def _has_begun(progress: list[dict[str, Any]]) -> bool:
     return bool(progress) and time.time() - progress[0]["time_ms"] / 1000 > _FIRST_BATCH_S
 
 
-def _tell_errors(g: Globals, run: "Run", said: str) -> None:
-    """Print a job's stderr; with -o json its error as JSON."""
+def _tell_errors(g: Globals, run: "Run") -> None:
+    """Print the last lines of a job's stderr; with -o json its error as JSON."""
     from yak.local import spark_runs
 
     error: YakError | None = spark_runs.error_of(run)
     if error is not None and g.output == "json":
         g.out.error(error)
     elif g.quiet < 2:
-        g.out.stderr.write(lines(said))
+        said = (run.folder / "errors.txt").read_text(errors="replace").splitlines(keepends=True)
+        g.out.stderr.write(lines("".join(said[-_LINES_SHOWN:])))
         g.out.stderr.flush()
-
-
-class _Errors:
-    """Reads a child's stderr in a thread, so that a full pipe does not block the child."""
-
-    def __init__(self, stream: IO[str] | None) -> None:
-        import threading
-
-        self._lines: list[str] = []
-        self._stream = stream
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        for line in self._stream or ():
-            self._lines.append(line)
-            del self._lines[:-200]
-
-    def text(self) -> str:
-        """The last 200 lines; waits up to 5 s for the end of the output."""
-        self._thread.join(5)
-        return "".join(self._lines)
 
 
 _COLUMNS = ("job", "state", "batch", "input/s", "processed/s", "lag", "checkpoint")
@@ -322,7 +301,10 @@ def stop(
     all_: Annotated[bool, option("--all, -a", "All that run.", WHAT)] = False,
     now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
 ) -> int | None:
-    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there."""
+    """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there.
+
+    A job that reads once is cancelled.
+    """
     from yak.local.spark_runs import all_runs, find_run
 
     if not jobs and not all_:
@@ -519,6 +501,8 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
 def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
     """A Spark value for JSON: bytes as text or hex, times in ISO-8601, rows and maps as objects.
 
+    A decimal is a number, or a text where no double has its digits.
+
     PySpark returns instants as this machine's local time without a zone; `zone` None leaves a time unchanged.
     """
     if value is None or isinstance(value, str | bool | int):
@@ -535,7 +519,9 @@ def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
             return value.isoformat(timespec="milliseconds")
         return value.astimezone(zone).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, decimal.Decimal):
-        return float(value) if value.as_tuple().exponent else int(value)
+        if not value.as_tuple().exponent:
+            return int(value)
+        return float(value) if decimal.Decimal(repr(float(value))) == value else str(value)
     if hasattr(value, "asDict"):
         return {name: plain(each, zone) for name, each in value.asDict().items()}
     if hasattr(value, "toPython"):  # a VARIANT
@@ -657,18 +643,20 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
     """Topics by table name, for those that a query names; and the query with table names instead of topic names.
 
     A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
-    name is valid too.
+    name is valid too. Of topics with the same table, for which letters count alike in either case, the one is preferred
+    that is named in its own case, then the one whose own name it is.
     """
-    found: dict[str, str] = {}
+    found: dict[str, tuple[tuple[bool, bool], str, str]] = {}
     for topic in sorted(topics):
         table = re.sub(r"\W", "_", topic)
         query = query.replace(f"`{topic}`", f"`{table}`")
         plain = _QUOTED.sub(" ", query)
-        is_named = re.search(rf"(?i)(?<!\w){re.escape(table)}(?!\w)", plain) is not None
-        # If two topics have the same table name, prefer the topic whose own name it is.
-        if is_named and (table not in found or topic == table):
-            found[table] = topic
-    return found, query
+        name = rf"(?<!\w){re.escape(table)}(?!\w)"
+        rank = (re.search(name, plain) is not None, topic == table)
+        key = table.lower()
+        if re.search(name, plain, re.IGNORECASE) and (key not in found or rank > found[key][0]):
+            found[key] = rank, table, topic
+    return {table: topic for _, table, topic in found.values()}, query
 
 
 def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> int | None:

@@ -43,9 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     bootstrap, folder = arguments
     settings = SessionSettings(app_name="yak-demo", master="local[2]", driver_memory="1g")
     with running("demo", settings, words=arguments, bootstrap=bootstrap, checkpoint=folder) as process:
-        for name, options in job_options(bootstrap, folder):
-            start(load(name), process.spark, options)
-        process.wait()
+        started = [start(load(name), process.spark, options) for name, options in job_options(bootstrap, folder)]
+        process.wait(*(each.query for each in started))
     return 0
 
 

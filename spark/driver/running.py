@@ -2,10 +2,10 @@
 
     with running("counts", SessionSettings(master="local[2]"), words=argv, checkpoint=folder) as job:
         query = build(job.spark, options).writeStream. … .start()
-        job.wait()
+        job.wait(query)
 
-SIGTERM and Ctrl+C make `wait` stop the queries in order, each after its batch. An error is saved in the run's folder,
-printed in three lines, and becomes the exit code.
+SIGTERM and Ctrl+C make `wait` stop the queries in order, each after its batch; a job that reads once is cancelled. An
+error is saved in the run's folder, printed in three lines, and becomes the exit code.
 """
 
 import os
@@ -38,10 +38,22 @@ class RunningJob:
     spark: Any
     run: Run
     stopping: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
 
-    def wait(self) -> None:
-        """Wait until every query of the session has ended, or a stop was requested. Raises a query's exception."""
-        queries = list(self.spark.streams.active)
+    def cancel_when_asked(self) -> None:
+        """Cancel Spark's work at a stop request: a job that reads once has no batches to stop between."""
+
+        def cancel() -> None:
+            self.stopping.wait()
+            while not self.ended.is_set():  # the job may have more than one piece of work
+                with suppress(Exception):
+                    self.spark.sparkContext.cancelAllJobs()
+                self.ended.wait(0.5)
+
+        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+
+    def wait(self, *queries: Any) -> None:
+        """Wait until every query has ended, or a stop was requested. Raises a query's exception."""
         while not self.stopping.is_set():
             active = [query for query in queries if query.isActive]
             for query in queries:
@@ -75,13 +87,14 @@ def running(
     """A session and a run for the body. An error in it ends the process (SystemExit) with its exit code."""
     settings = settings or SessionSettings()
     run = _this_run(job, settings, words, bootstrap, checkpoint)
-    stopping = threading.Event()
+    stopping, ended = threading.Event(), threading.Event()
     _stop_by_signal(stopping)
     spark = None
     try:
         settings = replace(settings, log=settings.log or run.log)
         spark = make_session(settings)
-        made = RunningJob(spark, replace(run, state="running", **_where(spark, settings)), stopping)
+        _stop_by_signal(stopping)  # again: PySpark has taken SIGINT for itself
+        made = RunningJob(spark, replace(run, state="running", **_where(spark, settings)), stopping, ended)
         spark_runs.save(made.run)
         listener = listen(spark, lambda line: _keep(run.folder, line))
         yield made
@@ -92,9 +105,11 @@ def running(
         if spark is not None:
             wait_for_last(spark)
         code = _end_badly(run, error, stopping)
+        ended.set()
         _quietly_stop(spark)
         raise SystemExit(code) from None
     spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
+    ended.set()
     _quietly_stop(spark)
 
 

@@ -78,8 +78,8 @@ class Running:
 def judged(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
     """Score the rows in offset order and add each to `running`; return the outliers as (row, mean, deviation, z).
 
-    Mean and deviation are those before the row. A batch's rows of a key come unordered. All records of a key are in one
-    partition, so offset order, and with it the result, does not depend on how records were split into batches.
+    Mean and deviation are those before the row. A batch's rows of a key come unordered. Where all records of a key are in
+    one partition, offset order, and with it the result, does not depend on how records were split into batches.
     """
     for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset)):
         mean, deviation = running.mean, math.sqrt(running.variance)
@@ -100,11 +100,9 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     rows = numbers(spark, options, options.field).where(f.col("number").isNotNull())
     # NaN would stay in the mean for ever.
     rows = rows.where(~f.isnan("number")).select("key", "topic", "partition", "offset", "time", "number")
-    if rows.isStreaming:
-        return rows.groupBy("key").transformWithState(
-            statefulProcessor=_processor(options), outputStructType=_RESULT, outputMode="Append", timeMode="None"
-        )
-    return rows.groupBy("key").applyInArrow(_whole_key(options), _RESULT)
+    return rows.groupBy("key").transformWithState(
+        statefulProcessor=_processor(options), outputStructType=_RESULT, outputMode="Append", timeMode="None"
+    )
 
 
 def _processor(options: Options) -> Any:
@@ -142,25 +140,6 @@ def _processor(options: Options) -> Any:
             """Nothing to close."""
 
     return Ewma()
-
-
-def _whole_key(options: Options) -> Any:
-    """Score all rows of a key at once (batch mode)."""
-
-    def judge(table: Any) -> Any:
-        import types
-
-        import pyarrow as pa
-
-        rows = [types.SimpleNamespace(**row) for row in table.to_pylist()]
-        found = [
-            {**vars(row), "mean": mean, "deviation": deviation, "z": z}
-            for row, mean, deviation, z in judged(Running(), rows, options)
-        ]
-        fields = [*table.schema, *[pa.field(name, pa.float64()) for name in ("mean", "deviation", "z")]]
-        return pa.Table.from_pylist(found, schema=pa.schema(fields))
-
-    return judge
 
 
 JOB = Job(

@@ -66,7 +66,9 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     from pyspark.sql import functions as f
 
     frame = records(spark, _with_headers(options))
-    utc = f.to_utc_timestamp("timestamp", f.current_timezone())
+    seconds = f.unix_seconds("timestamp")  # a session's time zone may skip or repeat an hour
+    days = f.floor(seconds / 86_400).cast("int")
+    hour = f.pmod(f.floor(seconds / 3_600), f.lit(24))
     return frame.select(
         "key",
         "value",
@@ -76,8 +78,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
         "timestampType",
         "headers",
         "topic",
-        f.date_format(utc, "yyyy-MM-dd").alias("date"),
-        f.date_format(utc, "HH").alias("hour"),
+        f.date_from_unix_date(days).cast("string").alias("date"),
+        f.format_string("%02d", hour).alias("hour"),
     )
 
 

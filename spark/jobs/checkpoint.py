@@ -18,7 +18,7 @@ NAME: Final = "yak-job.json"
 
 
 def claim(spark: "SparkSession", job: "Job", options: Any, folder: str) -> None:
-    """Claim an empty checkpoint, or check that it belongs to this job. Raises UsageError (`spark-checkpoint`).
+    """Claim a checkpoint without a batch, or check that it belongs to this job. Raises UsageError (`spark-checkpoint`).
 
     The owner includes the topic, the sink and the job's own options, but not brokers and pace.
     """
@@ -31,25 +31,25 @@ def claim(spark: "SparkSession", job: "Job", options: Any, folder: str) -> None:
         theirs = json.loads(files.read(path))
         mine = json.loads(text)
         differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
-        if differing:
-            raise UsageError(
-                "spark-checkpoint",
-                f"{folder} is the checkpoint of another query",
-                why="; ".join(f"{name} was {_said(theirs, name)} and is {_said(mine, name)}" for name in differing),
-                try_=(
-                    f"--checkpoint-dir {folder}-2     a folder of its own",
-                    "or the options that it was started with",
-                ),
-            )
-        return
-    if files.exists(files.at("metadata")) or files.exists(files.at("offsets")):
-        raise UsageError(
-            "spark-checkpoint",
-            f"{folder} is the checkpoint of another query",
-            why="a program of Spark made it, not a job of yak",
-            try_=(f"--checkpoint-dir {folder}-2     a folder of its own",),
-        )
+        if not differing:
+            return
+        if files.names(files.at("offsets")):
+            why = "; ".join(f"{name} was {_said(theirs, name)} and is {_said(mine, name)}" for name in differing)
+            raise of_another(folder, why, "or the options that it was started with")
+        files.delete(path)  # its query ended before the first batch: there is nothing to go on from
+    elif files.exists(files.at("metadata")) or files.exists(files.at("offsets")):
+        raise of_another(folder, "a program of Spark made it, not a job of yak")
     files.write_new(path, text)
+
+
+def of_another(folder: str, why: str, *try_: str) -> UsageError:
+    """The error for the checkpoint of another query."""
+    return UsageError(
+        "spark-checkpoint",
+        f"{folder} is the checkpoint of another query",
+        why=why,
+        try_=(f"--checkpoint-dir {folder}-2     a folder of its own", *try_),
+    )
 
 
 def _said(found: dict[str, Any], name: str) -> str:

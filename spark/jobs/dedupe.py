@@ -43,7 +43,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
         first = rows.withWatermark("time", interval(options.within)).dropDuplicatesWithinWatermark(["key"])
     else:
         first = _first_of_batch(rows, duration_ms(options.within))
-    return first.select(f.col("key"), "value", "topic", "partition", "offset", "timestamp")
+    return first.select(f.col("record_key").alias("key"), "value", "topic", "partition", "offset", "timestamp")
 
 
 def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
@@ -59,7 +59,10 @@ def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
             last = time if is_new else last
         return ordered[chosen]
 
-    return rows.groupBy("key").applyInPandas(keep, rows.schema)
+    texts = ("key", "record_key", "value")
+    raw = rows.withColumns({name: rows[name].cast("binary") for name in texts})  # Arrow takes no text but UTF-8
+    kept = raw.groupBy("key").applyInPandas(keep, raw.schema)
+    return kept.withColumns({name: kept[name].cast("string") for name in texts})
 
 
 JOB = Job(

@@ -97,8 +97,10 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
         bootstrap=getattr(options, "bootstrap", None),
         checkpoint=getattr(options, "checkpoint_dir", None),
     ) as process:
+        if getattr(options, "is_batch", True):
+            process.cancel_when_asked()
         started = start(job, process.spark, options)
-        process.wait()
+        process.wait(*filter(None, [started.query]))
         if not process.stopping.is_set():
             started.show()
     return 0
@@ -109,7 +111,8 @@ def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
     from yak.spark.jobs import sinks
 
     for name, value in job.conf:
-        spark.conf.set(name, value)
+        if name.startswith("spark.sql."):  # the others are taken when the session is made
+            spark.conf.set(name, value)
     if job.start is not None:
         return job.start(spark, options)
     assert isinstance(options, JobOptions), "a job with other options writes by itself"
@@ -123,7 +126,7 @@ def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
     return SessionSettings(
         app_name=f"yak-{job.name}",
         master=options.master,
-        conf=key_values("--conf", options.conf),
+        conf={**dict(job.conf), **key_values("--conf", options.conf)},
         driver_memory=options.driver_memory,
         connector=getattr(options, "connector", "yak"),
         jars=options.jars,

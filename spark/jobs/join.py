@@ -7,7 +7,7 @@ import typer
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval, one_of
-from yak.spark.jobs.reading import EventOptions, events
+from yak.spark.jobs.reading import EventOptions, keyed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class Options(EventOptions):
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Pairs of a record of --topic and one of --with that have the same key and are at most --within apart in time.
 
-    Both sides are kept in Spark's state store until the watermark says that nothing can join them any more. With
+    A record without a key has no pair. Both sides are kept in Spark's state store until the watermark says that nothing can join them any more. With
     --kind left, an unmatched record of --topic comes then, with nulls.
     """
     import dataclasses
@@ -55,8 +55,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     from pyspark.sql import functions as f
 
     other = dataclasses.replace(options, topic=options.with_, key_field=options.with_key_field or options.key_field)
-    left = _side(events(spark, options), options, "")
-    right = _side(events(spark, other), options, "with_")
+    left = _side(keyed(spark, options), options, "")
+    right = _side(keyed(spark, other), options, "with_")
     near = f.expr(
         f"key = with_key AND with_time >= time - INTERVAL '{_seconds(options.within)}' SECOND "
         f"AND with_time <= time + INTERVAL '{_seconds(options.within)}' SECOND"

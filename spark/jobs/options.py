@@ -92,9 +92,7 @@ class ReadOptions(SparkOptions):
     isolation: Annotated[str, typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.")] = (
         "read_uncommitted"
     )
-    connector: Annotated[str, typer.Option("--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.")] = (
-        "yak"
-    )
+    connector: Annotated[str, CONNECTOR] = "yak"
     option: Annotated[tuple[str, ...], OPTION] = ()
 
     @property
@@ -211,7 +209,11 @@ def start_options(text: str) -> dict[str, str]:
         return {"startingOffsets": "latest"}
     if lowered.startswith("{"):
         return {"startingOffsets": _offsets("--from", text)}
-    return {"startingTimestamp": str(parse_time_ms(text, now_ms=_now_ms()))}
+    # A partition without a record since then has nothing to read yet.
+    return {
+        "startingTimestamp": str(parse_time_ms(text, now_ms=_now_ms())),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
 
 
 def end_of(text: str) -> tuple[dict[str, str], int | None]:

@@ -1,7 +1,7 @@
 """Topics as DataFrames for the jobs: raw records, and records with key, time and a JSON field as columns."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -9,6 +9,7 @@ from yak.spark.jobs.options import (
     RECORD_MODES,
     JobOptions,
     ReadOptions,
+    duration_ms,
     end_of,
     key_values,
     one_of,
@@ -17,6 +18,10 @@ from yak.spark.jobs.options import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
+"""The first and the last millisecond of the years 1 to 9999, in UTC."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +56,6 @@ class EventOptions(JobOptions):
         """Check the options. Raises UsageError."""
         super().check()
         one_of("--mode", self.mode, RECORD_MODES)
-        from yak.spark.jobs.options import duration_ms
-
         duration_ms(self.watermark)
 
 
@@ -86,14 +89,20 @@ def source_settings(options: ReadOptions) -> dict[str, str]:
 
 
 def events(spark: "SparkSession", options: EventOptions) -> "DataFrame":
-    """The records with `key` and `value` as text, and `time`; a missing key becomes ""."""
+    """The records with `key`, `record_key` and `value` as text, and `time`; a missing `key` is ""."""
+    return keyed(spark, options).fillna("", ["key"])
+
+
+def keyed(spark: "SparkSession", options: EventOptions) -> "DataFrame":
+    """`events` with null for a missing key: the record's own, or the field that --key-field names."""
     from pyspark.sql import functions as f
 
     frame = records(spark, options)
     text = f.col("value").cast("string")
-    key = f.col("key").cast("string") if options.key_field is None else json_field(text, options.key_field)
+    record_key = f.col("key").cast("string")
     frame = frame.select(
-        f.coalesce(key, f.lit("")).alias("key"),
+        (record_key if options.key_field is None else json_field(text, options.key_field)).alias("key"),
+        record_key.alias("record_key"),
         text.alias("value"),
         "topic",
         "partition",
@@ -101,9 +110,10 @@ def events(spark: "SparkSession", options: EventOptions) -> "DataFrame":
         "timestamp",
         (f.col("timestamp") if options.time_field is None else json_time(text, options.time_field)).alias("time"),
     )
-    wanted = [path for path in (options.key_field, options.time_field) if path is not None]
-    for path in wanted:
-        frame = mind(frame, json_field(f.col("value"), path).isNotNull(), f"no field {path}", options.mode)
+    if options.key_field is not None:
+        frame = mind(frame, f.col("key").isNotNull(), f"no field {options.key_field}", options.mode)
+    if options.time_field is not None:
+        frame = mind(frame, f.col("time").isNotNull(), f"no time at {options.time_field}", options.mode)
     return frame.where(f.col("time").isNotNull())
 
 
@@ -149,4 +159,7 @@ def json_time(text: "Column", path: str) -> "Column":
     from pyspark.sql import functions as f
 
     found = json_field(text, path)
-    return f.coalesce(f.timestamp_millis(found.try_cast("bigint")), f.try_to_timestamp(found))
+    epoch_ms = found.try_cast("bigint")
+    # Microseconds and nanoseconds would be years after 9999, which Python does not have, or end the query.
+    epoch_ms = f.when(epoch_ms.between(*_YEARS_MS), epoch_ms)
+    return f.coalesce(f.timestamp_millis(epoch_ms), f.try_to_timestamp(found))

@@ -11,6 +11,7 @@ from yak.client.times import parse_time_ms
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 from yak.spark.jobs.archive import SCHEMA
+from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
@@ -39,13 +40,13 @@ class ReplayState:
         kept = [name for name in names if name.startswith(_NAME)]
         if not kept:
             if {"offsets", "metadata"} & set(names):
-                raise _of_another(files.folder, "a streaming query made it")
+                raise of_another(files.folder, "a streaming query made it")
             return cls(files, {"of": mine, "ranges": listed, "done": 0, "begun": None, "ends": {}, "step": 0})
         found = json.loads(files.read(files.at(kept[-1])))
         differing = [name for name in mine if mine[name] != found["of"].get(name)]
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
-            raise _of_another(files.folder, said)
+            raise of_another(files.folder, said)
         return cls(files, found)
 
     @property
@@ -83,15 +84,6 @@ class ReplayState:
         self._files.write_new(self._files.at(f"{_NAME}.{step:010d}"), json.dumps(self._found) + "\n")
         if step > 1:
             self._files.delete(self._files.at(f"{_NAME}.{step - 1:010d}"))
-
-
-def _of_another(folder: str, why: str) -> UsageError:
-    return UsageError(
-        "spark-checkpoint",
-        f"{folder} is the checkpoint of another query",
-        why=why,
-        try_=(f"--checkpoint-dir {folder}-2     a folder of its own",),
-    )
 
 
 NAME = "replay"
@@ -133,8 +125,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Write the archived records of a topic to another topic, those of one partition in their order.
 
     All records of a key are in one partition, so their order is kept too. Each gets the header `yak-replayed` with its old
-    place, and keeps its time. After a crash the job looks in the target for what of the chunk under way has arrived, and writes the rest: each
-    record is there once. The target is to be written by this replay alone, or at least without that header.
+    place, and keeps its time. After a crash of the job or of an executor it looks in the target for what of the chunk under
+    way has arrived, and writes the rest: each record is there once. The target is to be written by this replay alone, or at least without that header.
     """
     return _chosen(_records(spark, options), options)
 
@@ -147,12 +139,10 @@ def start(spark: "SparkSession", options: Options) -> Running:
     for number, chunk in enumerate(chunks_of(state.ranges, options.chunk_rows)):
         if number < state.done:
             continue
-        chosen = _chosen(_inside(rows, chunk), options)
-        if state.begun == number:
-            chosen = _without(chosen, _arrived(spark, options, state.ends))
-        else:
+        is_again = state.begun == number
+        if not is_again:
             state.begin(number, _ends(options))
-        _write(chosen, options)
+        _write(_chosen(_inside(rows, chunk), options), options, state.ends, is_again)
         state.finish(number)
     return Running()
 
@@ -216,7 +206,7 @@ def _chosen(rows: "DataFrame", options: Options) -> "DataFrame":
     return rows
 
 
-def _write(rows: "DataFrame", options: Options) -> None:
+def _write(rows: "DataFrame", options: Options, ends: dict[str, int], is_again: bool) -> None:
     """Write rows so that one task gets a whole source partition and sends it in order."""
     from pyspark.sql import functions as f
 
@@ -224,39 +214,57 @@ def _write(rows: "DataFrame", options: Options) -> None:
     header = f.struct(f.lit(HEADER).alias("key"), place.cast("binary").alias("value"))
     headers = f.concat(f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>")), f.array(header))
     ordered = rows.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
-    ordered.select("key", "value", "timestamp", headers.alias("headers")).write.format("yak").options(
-        **{
-            "kafka.bootstrap.servers": options.bootstrap,
-            "topic": options.into,
-            "keepTimestamps": "true",
-            **key_values("--option", options.option),
-        }
-    ).mode("append").save()
+    cluster = {"kafka.bootstrap.servers": options.bootstrap, **key_values("--option", options.option)}
+
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "it runs in a task"
+        send(batches, cluster, options.into, ends if is_again or context.attemptNumber() else None)
+        yield from ()
+
+    records = ordered.select("key", "value", "timestamp", headers.alias("headers"), place.alias("place"))
+    records.mapInArrow(write, "written boolean").collect()
 
 
-def _arrived(spark: "SparkSession", options: Options, ends: dict[str, int]) -> "DataFrame":
-    """Original positions of the records that reached the target since the chunk was begun."""
-    from pyspark.sql import functions as f
+def send(batches: Iterator[Any], cluster: dict[str, str], topic: str, ends: dict[str, int] | None) -> None:
+    """Write a task's records with `place`; if `ends` are given, without those that came after these offsets.
 
-    frame = (
-        spark.read.format("yak")
-        .option("kafka.bootstrap.servers", options.bootstrap)
-        .option("subscribe", options.into)
-        .option("startingOffsets", json.dumps({options.into: ends}))
-        .option("endingOffsets", "latest")
-        .option("includeHeaders", "true")
-        .options(**key_values("--option", options.option))
-        .load()
-    )
-    mine = f.filter("headers", lambda header: header["key"] == HEADER)
-    place = f.split(f.element_at(mine, -1)["value"].cast("string"), "/")
-    return frame.where(f.size(mine) > 0).select(
-        place[0].alias("topic"), place[1].cast("int").alias("partition"), place[2].cast("long").alias("offset")
-    )
+    Spark runs a task again whose executor is lost.
+    """
+    import pyarrow.compute as pc
+
+    from yak.spark.source.write import produce, write_options
+
+    writing = write_options({**cluster, "topic": topic, "keepTimestamps": "true"}, overwrite=False)
+    if ends is not None:
+        arrived = _arrived(cluster, topic, ends)
+        batches = (batch.filter(pc.invert(pc.is_in(batch.column("place"), arrived))) for batch in batches)
+    produce(batches, writing, [])
 
 
-def _without(rows: "DataFrame", arrived: "DataFrame") -> "DataFrame":
-    return rows.join(arrived, ["topic", "partition", "offset"], "left_anti")
+def _arrived(cluster: dict[str, str], topic: str, ends: dict[str, int]) -> Any:
+    """Original places of the records that reached the target after these offsets."""
+    import pyarrow as pa
+
+    from yak.spark.source.batch import BatchReader
+    from yak.spark.source.options import read_options
+    from yak.spark.source.schema import kafka_schema
+    from yak.spark.source.values import Decoding
+
+    offsets = {"startingOffsets": json.dumps({topic: ends}), "endingOffsets": "latest"}
+    options = read_options({**cluster, **offsets, "subscribe": topic, "includeHeaders": "true"})
+    reader = BatchReader(options, kafka_schema(include_headers=True), Decoding())
+    found = [
+        header["value"].decode()
+        for part in reader.partitions()
+        for batch in reader.read(part)
+        for headers in batch.column("headers").to_pylist()
+        for header in (headers or ())[-1:]
+        if header["key"] == HEADER
+    ]
+    return pa.array(found, pa.string())
 
 
 def _ends(options: Options) -> dict[str, int]:
@@ -282,5 +290,6 @@ JOB = Job(
     Options,
     build,
     start=start,
+    conf=(("spark.stage.maxConsecutiveAttempts", "1"),),  # a task cannot tell a stage's second attempt from its first
     examples=("yak spark run replay --archive ./archive -t orders --into orders-again --checkpoint-dir ./c",),
 )

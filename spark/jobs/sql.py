@@ -69,7 +69,7 @@ class Options(JobOptions):
             table, equals, topic = text.strip().partition("=")
             if not equals:
                 table, topic = re.sub(r"\W", "_", table), table
-            if not _NAME.fullmatch(table) or not topic or table in found:
+            if not _NAME.fullmatch(table) or not topic or table.lower() in (each.lower() for each in found):
                 raise unsupported(
                     f'--topic "{text}" makes no table',
                     "a table's name is of letters, digits and _, and given once",

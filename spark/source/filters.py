@@ -105,6 +105,8 @@ class Pruning:
             return None
         when = each.value if each.value.tzinfo else each.value.astimezone(UTC)
         from_ms = math.floor(when.timestamp() * 1000)
+        if from_ms < 0:  # no broker looks for such a time, and a record without a timestamp has -1
+            return self
         return replace(self, from_ms=from_ms if self.from_ms is None else max(self.from_ms, from_ms))
 
 

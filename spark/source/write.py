@@ -363,6 +363,7 @@ def _connect(options: WriteOptions, transaction: Mapping[str, Any] | None = None
         "acks": "all",
         "linger.ms": 5,
         "batch.size": 1_000_000,
+        "partitioner": "murmur2_random",  # as Java's producer and Spark's Kafka sink: a key keeps its partition
         "queue.buffering.max.messages": 500_000,
         "topic.metadata.propagation.max.ms": int(_TOPIC_WAIT_S * 1000),
         "delivery.report.only.error": True,

@@ -4,6 +4,7 @@ Jobs and programs run as processes of their own: `yak.spark.jobs.__main__` and `
 """
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -180,6 +181,36 @@ def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topi
     assert (stopped.returncode, stopped.stdout) == (0, f"{run.id}: stopped\n")
     assert not is_running(run.process)
     assert "error" not in (run.folder / "errors.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "job", "options", "code"),
+    [
+        (signal.SIGTERM, "sql", ("-q", "SELECT count(*) FROM t, range(1000000000000)", "--to", "latest"), 143),
+        (signal.SIGINT, "counts", (), 0),
+    ],
+)
+def test_signal_cancels_a_batch_and_stops_a_stream_in_order(
+    topic: str, number: int, job: str, options: tuple[str, ...], code: int
+) -> None:
+    words = (job, "--topic", f"t={topic}" if job == "sql" else topic, *options, "--master", "local[1]")
+    command = [sys.executable, "-P", "-m", "yak.spark.jobs", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not any(run.state == "running" for run in spark_runs.all_runs()):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        run = spark_runs.find_run(job)
+        if job == "counts":
+            while not spark_runs.batches_of(spark_runs.progress_of(run)):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        else:
+            time.sleep(5)  # it is in its query, or will be
+        child.send_signal(number)
+        _, said = child.communicate(timeout=TIMEOUT_S)
+    assert child.returncode == code, said
+    assert spark_runs.find_run(job).state == "stopped"
 
 
 PROGRAM = """

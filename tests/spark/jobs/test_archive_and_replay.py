@@ -2,13 +2,14 @@
 
 import json
 from collections import defaultdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from yak.errors import UsageError
-from yak.spark.jobs.replay import chunks_of
+from yak.spark.jobs.replay import HEADER, chunks_of, send
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -63,6 +64,19 @@ def test_archive_batch_that_is_repeated_is_stored_once(bench: Any, tmp_path: Pat
     bench.finish("archive", **options)
     assert stored(bench, folder) == sent(bench, topic)
     assert (folder / "_checkpoint" / "commits" / "1").exists()
+
+
+def test_archive_has_the_hours_of_utc_whatever_the_zone_of_the_session(bench: Any, tmp_path: Path) -> None:
+    hours = ["2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
+    starts_s = [datetime.fromisoformat(hour).timestamp() - bench.start_ms / 1000 for hour in hours]
+    topic = bench.send([(hour, {}, at_s, 0) for hour, at_s in zip(hours, starts_s, strict=True)])
+    bench.spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")  # no 02:30 on the first day, two on the other
+    try:
+        bench.finish("archive", topic=topic, into=str(tmp_path / "archive"), available_now=True)
+    finally:
+        bench.spark.conf.set("spark.sql.session.timeZone", "UTC")
+    folders = sorted((tmp_path / "archive").glob(f"topic={topic}/date=*/hour=*"))
+    assert [f"{path.parent.name[5:]}T{path.name[5:]}:30:00Z" for path in folders] == hours
 
 
 def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_path: Path) -> None:
@@ -125,3 +139,18 @@ def test_chunks_follow_each_other_and_cover_everything() -> None:
         for partition, (first, last) in chunk.items():
             covered[partition] += range(first, last + 1)
     assert covered == {0: list(range(5, 45)), 1: list(range(20))}
+
+
+def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> None:
+    import pyarrow as pa
+
+    target = bench.send([], parts=2)
+    places = [f"orders/0/{number}" for number in range(40)]
+    headers = [[{"key": HEADER, "value": place.encode()}] for place in places]
+    times = pa.array([bench.start_ms] * 40, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    table = {"key": places, "value": places, "timestamp": times, "headers": headers, "place": places}
+    rows = pa.RecordBatch.from_pydict(table)
+    cluster, ends = {"bootstrap": bench.bootstrap}, {"0": 0, "1": 0}
+    send(iter([rows.slice(0, 25)]), cluster, target, None)  # then its executor is lost
+    send(iter([rows.slice(0, 30), rows.slice(30)]), cluster, target, ends)
+    assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(places)

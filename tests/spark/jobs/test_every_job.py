@@ -1,5 +1,6 @@
 """Each job over a topic of a real broker: as a batch and as a stream, into every sink, with records that are bad."""
 
+import datetime as dt
 import json
 from collections import Counter
 from pathlib import Path
@@ -223,12 +224,13 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("anomaly", {"field": "n", "alpha": 1.5}, "spark-options"),
         ("join", {"with_": "a,b"}, "spark-options"),
         ("sql", {"query": "x", "schema": ("other=a INT",)}, "spark-options"),
+        ("sql", {"query": "x", "topic": "Orders,orders"}, "spark-options"),
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict[str, Any], code: str) -> None:
     with pytest.raises(YakError) as caught:
-        load(name).options(topic="t", **options).check()
+        load(name).options(**{"topic": "t", **options}).check()
     assert caught.value.code == code
     assert caught.value.exit_code == 2
 
@@ -242,3 +244,65 @@ def test_number_that_no_sum_holds_stops_no_query_and_spoils_no_later_value(bench
         assert row[3:8] == (20, 5, 1.5, 1.0, 2.0)
         odd_ones = run("anomaly", topic=topic, field="n", warm_up=5)
         assert [found[3] for found in sorted(odd_ones, key=lambda found: found[3])] == [11, 12, 13, 14]
+
+
+def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: Any) -> None:
+    topic = bench.send([("a", {}, 0.0, 0), ("b", {}, 600.0, 1)])
+    since = str(bench.start_ms + 300_000)
+    for run in (bench.batch, bench.stream):
+        assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
+
+
+def test_join_pairs_no_records_without_a_key(bench: Any) -> None:
+    left = bench.send([(None, {"n": 1}, 0.0, 0), ("", {"n": 2}, 0.0, 0), END])
+    right = bench.send([(None, {"n": 3}, 1.0, 0), ("", {"n": 4}, 1.0, 0), END])
+    for run in (bench.batch, bench.stream):
+        rows = without_end(run("join", topic=left, with_=right, within="5m", kind="left"))
+        found = {(row[0], row[2], row[6]) for row in rows}
+        assert found == {(None, '{"n": 1}', None), ("", '{"n": 2}', '{"n": 4}')}
+
+
+def test_time_field_that_is_no_time_is_left_out_or_an_error(bench: Any) -> None:
+    values = [
+        bench.start_ms,
+        1_000 * bench.start_ms,
+        1_000_000 * bench.start_ms,
+        -86_400_000,
+        "2026-03-29T02:30:00+02:00",
+    ]
+    topic = bench.send([("k", {"at": value}, float(at), 0) for at, value in enumerate(values)])
+    for mode in ("permissive", "dropmalformed"):
+        rows = bench.batch("counts", topic=topic, time_field="at", mode=mode)
+        assert sorted(row[0].astimezone(dt.UTC).isoformat() for row in rows) == [
+            "1969-12-31T00:00:00+00:00",
+            "2026-03-29T00:30:00+00:00",
+            dt.datetime.fromtimestamp(bench.start_ms / 1000, dt.UTC).isoformat(),
+        ]
+    with pytest.raises(Exception, match="SourceError") as caught:
+        bench.batch("counts", topic=topic, time_field="at", mode="failfast")
+    assert f"{topic}/0/1" in translate(caught.value).message
+
+
+def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench: Any, tmp_path: Path) -> None:
+    options = {"available_now": True, "checkpoint_dir": str(tmp_path / "c")}
+    with pytest.raises(Exception, match="no-such-topic"):
+        bench.finish("counts", topic="no-such-topic", **options)
+    topic = bench.send(readings(10))
+    bench.finish("counts", topic=topic, **options)
+    with pytest.raises(UsageError, match="checkpoint of another query"):
+        bench.finish("counts", topic="no-such-topic", **options)
+
+
+def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None:
+    records = [("k1", {"id": "x"}, 0.0, 0), ("k2", {"id": "x"}, 1.0, 0), (None, {"id": "y"}, 2.0, 0)]
+    topic = bench.send([*records, ("k3", b"\xff\xfe", 3.0, 0)])
+    for run in (bench.batch, bench.stream):
+        assert [row[0] for row in run("dedupe", topic=topic, key_field="id")] == ["k1", "k3", None]
+    target = bench.send([])
+    bench.finish("dedupe", topic=topic, to="latest", sink=f"topic:{target}")
+    assert {row.key and bytes(row.key): bytes(row.value) for row in bench.read(target)} == {
+        b"k1": b'{"id": "x"}',
+        b"k2": b'{"id": "x"}',
+        b"k3": b"\xff\xfe",
+        None: b'{"id": "y"}',
+    }

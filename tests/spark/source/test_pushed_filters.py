@@ -66,6 +66,7 @@ def test_a_time_from_below_narrows_and_is_checked_again() -> None:
     "asked",
     [
         LessThan(("timestamp",), datetime(2026, 1, 1, tzinfo=UTC)),  # a later record may have an earlier time
+        GreaterThan(("timestamp",), datetime(1960, 1, 1, tzinfo=UTC)),  # a record without a time is of 1969
         Not(EqualTo(("partition",), 1)),
         EqualTo(("value",), b"x"),
         EqualTo(("other",), 1),

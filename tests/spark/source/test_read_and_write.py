@@ -16,7 +16,12 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.functions import col, expr, from_json, lit
 
-from yak.client.admin import Admin
+from yak.client.admin import LATEST, Admin
+from yak.ids import TopicPartition
+from yak.protocol.murmur2 import partition_for_key
+from yak.spark.columnar.read import read
+from yak.spark.columnar.schema import OffsetRange, ReadSettings
+from yak.spark.source.write import produce, write_options
 
 ROOT = Path(__file__).parents[3]
 BEGAN_MS = int(time.time() * 1000)  # of today, or retention would take the records away
@@ -331,3 +336,21 @@ def test_sparks_own_kafka_connector_reads_the_same(
             json.loads(each.sources[0].endOffset)[shared_topic] for each in query.recentProgress if each.numInputRows
         ]
     assert found["yak"] == found["kafka"]  # the same limit gives the same batches, in the same form
+
+
+def test_sink_puts_a_key_into_the_partition_that_java_does(bootstrap: str, new_name: Callable[[], str]) -> None:
+    import pyarrow as pa
+
+    topic = new_name()
+    Admin(bootstrap).create_topic(topic, partitions=7)
+    keys = [f"k{number}".encode() for number in range(20)]
+    rows = pa.RecordBatch.from_pydict({"key": keys, "value": keys})
+    produce(iter([rows]), write_options({"bootstrap": bootstrap, "topic": topic}, overwrite=False), [])
+    ends = Admin(bootstrap).offsets({TopicPartition(topic, number): LATEST for number in range(7)})
+    found = {
+        key: place.partition
+        for place, end in ends.items()
+        for batch in read(OffsetRange(topic, place.partition, 0, end.offset), ReadSettings(bootstrap))
+        for key in batch.column("key").to_pylist()
+    }
+    assert found == {key: partition_for_key(key, 7) for key in keys}

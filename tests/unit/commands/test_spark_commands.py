@@ -186,6 +186,8 @@ def test_topics_that_a_query_names_are_its_tables(query: str, tables: dict[str, 
 
 def test_of_two_topics_with_one_table_the_one_of_that_name_is_meant() -> None:
     assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
+    assert tables_named("SELECT * FROM Orders", ["Orders", "orders"])[0] == {"Orders": "Orders"}
+    assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}
 
 
 def test_values_of_spark_are_told_as_json_has_them() -> None:
@@ -199,11 +201,13 @@ def test_values_of_spark_are_told_as_json_has_them() -> None:
         b"\xff\x00",
         decimal.Decimal("1.50"),
         decimal.Decimal(3),
+        decimal.Decimal("12345678901234567.89"),
         {1: row},
         dt.date(2026, 1, 2),
     ]
     assert plain(values) == [
-        None, True, 1, "nan", "ff00", 1.5, 3, {"1": {"a": "x", "b": ["2026-11-20T12:00:00.005Z"]}}, "2026-01-02",
+        None, True, 1, "nan", "ff00", 1.5, 3, "12345678901234567.89",
+        {"1": {"a": "x", "b": ["2026-11-20T12:00:00.005Z"]}}, "2026-01-02",
     ]  # fmt: skip
 
 

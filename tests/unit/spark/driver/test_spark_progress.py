@@ -1,12 +1,14 @@
-"""What is kept of a batch."""
+"""What is kept of a batch, and how a job ends."""
 
 import json
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from yak.spark.driver.progress import lag_of, line_of, offsets_in
-from yak.spark.driver.running import stop_in_order
+from yak.spark.driver.running import RunningJob, stop_in_order
 
 PROGRESS: dict[str, Any] = {
     "id": "q-1",
@@ -100,3 +102,24 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     query.stop = lambda: stopped.append("cut")  # type: ignore[method-assign]
     stop_in_order([query], timeout_s=0.1)
     assert stopped == ["cut"]
+
+
+def job_with(**session: Any) -> RunningJob:
+    return RunningJob(SimpleNamespace(**session), run=None)  # type: ignore[arg-type]
+
+
+def test_query_that_failed_before_it_is_waited_for_raises_its_error() -> None:
+    failed = SimpleNamespace(isActive=False, exception=lambda: ValueError("at once"))
+    job = job_with(streams=SimpleNamespace(active=[]))
+    with pytest.raises(ValueError, match="at once"):
+        job.wait(failed)
+
+
+def test_stop_request_cancels_the_work_of_a_job_that_reads_once() -> None:
+    cancelled = threading.Event()
+    job = job_with(sparkContext=SimpleNamespace(cancelAllJobs=cancelled.set))
+    job.cancel_when_asked()
+    assert not cancelled.wait(0.05)
+    job.stopping.set()
+    assert cancelled.wait(10)
+    job.ended.set()
