@@ -36,7 +36,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         *TORN,
     ),
     "store": ("store outages", "stores that lost their history", "stores restored"),
-    "log": ("topics deleted", "records deleted on request", "log starts moved"),
+    "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
     "refusals": ("refused kafka_storage_error",),
 }
 CLUSTER: Mapping[str, tuple[str, ...]] = {
