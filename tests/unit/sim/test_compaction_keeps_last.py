@@ -52,7 +52,8 @@ class Bench:
 
     def new_copy(self):
         disk = SimpleNamespace(peek=lambda _path, position: b"".join(self.batches)[position:])
-        node = SimpleNamespace(disk=disk, node_id=1, skew_ms=0, now_ms=self.now_ms, world=SimpleNamespace(now_us=7))
+        clock = {"skew_ms": 0, "wall_ms": self.now_ms, "is_clock_steady": True}
+        node = SimpleNamespace(disk=disk, node_id=1, world=SimpleNamespace(now_us=7), **clock)
         copy = Copy(node, self.key, TopicPartition(COMPACT, 0), self.originals)
         copy.partition, copy.log = SimpleNamespace(high_watermark=100), self.log
         return copy

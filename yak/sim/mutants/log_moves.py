@@ -58,6 +58,11 @@ MUTANTS = (
         _FAULTS,
     ),
     Mutant(
-        "copy-sealed-unsynced", "a copy is on the device before it is sealed", _seal_what_is_not_durable, 300, 1, _FAULTS
+        "copy-sealed-unsynced",
+        "a copy is on the device before it is sealed",
+        _seal_what_is_not_durable,
+        300,
+        1,
+        _FAULTS,
     ),
 )
