@@ -89,7 +89,7 @@ class Bench:
 
     def compact(self, newest, *, retention_ms=0):
         """Rewrite all, by what is said to be newest."""
-        self.copy.node.now_ms = self.now_ms
+        self.copy.node.wall_ms = self.now_ms
         cleaner = BatchFilter(Newest(newest), (), self.now_ms, retention_ms)
         left = [cleaner.filter(read_header(batch), batch) for batch in self.batches]
         self.batches = [bytes(batch) for batch in left if batch is not None]
