@@ -60,6 +60,15 @@ _TURN_END = events.TurnEnd()
 class SimNode:
     """A broker that can be started, killed, crashed, paused and stopped. The network drives its connections."""
 
+    skew_ms = 0
+    """This broker's clock minus the world's. It changes only while the broker does not run."""
+    ahead_ms = 0
+    """How far the wall clock of the machine was moved since the broker's start."""
+    is_clock_steady = True
+    """Whether its wall clock never moved."""
+    image_records: int | None = None
+    """How many records of the metadata the broker has on its disk before it writes a snapshot; None as in the shell."""
+
     def __init__(
         self,
         world: World,
@@ -83,18 +92,10 @@ class SimNode:
         self.directories, self.disk = directories, disk or SimDisk()
         self.disk.make_directory("/")
         self.jobs = Jobs(self.disk, rng, self._later, self._post)
-        self.skew_ms = 0
-        """This broker's clock minus the world's. It changes only while the broker does not run."""
-        self.ahead_ms = 0
-        """How far the wall clock of the machine was moved since the broker's start."""
-        self.is_clock_steady = True
-        """Whether its wall clock never moved."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """How many partitions the broker brings to a new image in one turn."""
         self.partitions_a_fetch = PARTITIONS_A_FETCH
         """How many partitions a follower's fetch names."""
-        self.image_records: int | None = None
-        """How many records of the metadata the broker has on its disk before it writes a snapshot; None as in the shell."""
         self.broker: Broker | None = None
         self.is_ready = False
         self.is_paused = False
