@@ -77,7 +77,8 @@ class MetadataLinear(Watcher):
 
 def _configs_of(image: Image) -> dict[str, dict[str, str]]:
     """All configs of an image, under the names that they have in the store."""
-    found = {f"topic:{each.name}": each.configs for each in (*image.pending.values(), *image.topics.values())}
+    found = {f"topic:{topic.name}": topic.configs for topic in image.pending.values()}
+    found |= {f"topic:{topic.name}": topic.configs for topic in image.topics.values()}
     found |= {f"broker:{node_id}": configs for node_id, configs in image.broker_configs.items()}
     found["broker:"] = image.default_broker_configs
     for kind, held in (
