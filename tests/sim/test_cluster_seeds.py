@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from yak.sim.cluster_faults import BUG, CLASSES, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
+from yak.sim.cluster_faults import BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
 from yak.sim.cluster_run import run_cluster, run_cluster_seed
 from yak.sim.oracle import kio_encodes
 from yak.sim.seed_report import SeedReport, replay_command
@@ -61,7 +61,7 @@ def test_seeds_of_three_brokers_have_each_class_of_faults():
     for seed in SEEDS[3]:
         totals.update(report_of(seed, 3).counts)
     assert [
-        name for name in (*CLASSES, MISDIRECTED, BUG, POWER_AFTER_TRUNCATION, LOST_HISTORY) if not totals[name]
+        name for name in (*CLASSES, MISDIRECTED, BUG, POWER_AFTER_TRUNCATION, LOST_HISTORY, CLOCK) if not totals[name]
     ] == []
 
 
@@ -147,6 +147,10 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "torn: names",
         "killed inside a write",
         "killed inside a start",
+        "entities changed",
+        "metadata logs trimmed",
+        "ends listed",
+        "offsets found by time",
     ):
         assert totals[name] > 0, f"no seed has {name}: {totals}"
     assert totals["acknowledged"] > 10_000

@@ -54,6 +54,7 @@ def test_the_seeds_reach_the_faults_they_are_for():
         "topics deleted",
         "records deleted on request",
         "log starts moved",
+        "replicas moved",
         "unflushed, lost with the power",
         "refused kafka_storage_error",
     ):

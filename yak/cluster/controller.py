@@ -60,9 +60,6 @@ from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId, PartitionEpoch
 from yak.ports.metadata_store import StoreOutcome
 
-KEEP_RECORDS = 100_000
-"""Records that the store's log keeps behind a snapshot, for brokers that come back after a while."""
-TRIM_EVERY = 100_000
 ANSWER_AFTER_MS = 50
 """A broker that waits to be unfenced sends a heartbeat this long after it sees a new controller."""
 RECHECK_AFTER_MS = 100
@@ -398,13 +395,13 @@ class Controller:
 
     def _trim_when_long(self) -> None:
         image = self._session.image
-        if image.offset - self._trimmed_offset < TRIM_EVERY:
+        if image.offset - self._trimmed_offset < self._settings.trim_every:
             return
         self._trimmed_offset = image.offset
         arguments: dict[str, object] = {
             "snapshot_offset": image.offset,
             "snapshot_hash": image.chain_hash,
-            "keep": KEEP_RECORDS,
+            "keep": self._settings.trim_keeps,
         }
 
         def send(snapshot: object) -> None:

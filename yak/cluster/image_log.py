@@ -2,8 +2,8 @@
 
 Records are synced here before the broker acts on them. So after a crash the broker knows all that it acted on, and it
 notices a metadata store that was rolled back. The directory holds `<offset>.log` files, named after the first record
-they may hold, and at most one `snapshot`. Each entry is framed as length and CRC-32C (both big endian, 4 bytes) and
-JSON.
+they may hold, and at most one `snapshot`, with the tail of the hash chain behind it. Each entry is framed as length and
+CRC-32C (both big endian, 4 bytes) and JSON.
 
 Past `MAX_RECORDS` or `MAX_BYTES` the driver runs a `Compaction`, which writes the image as a snapshot and removes the
 files it covers.
@@ -11,7 +11,7 @@ files it covers.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crc32c import crc32c
 
@@ -28,6 +28,8 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 8 * 1024 * 1024
 _FRAME_HEADER_BYTES = 8
 _SNAPSHOT = "snapshot"
+_HASH_CHAIN = "HashChain"
+"""The kind of the entry behind the snapshot: the tail of the hash chain up to it."""
 _SUFFIX = ".log"
 
 
@@ -52,12 +54,15 @@ class Compaction:
 
     path: str
     image: Image
+    hash_chain: str
+    """The tail of the hash chain: without it, a restore could not compare this history with that of a broker behind it."""
     old_files: tuple[str, ...]
 
     def run(self, disk: Disk) -> None:
         """Write the snapshot first. Raises OSError."""
-        snapshot = _entry(write_snapshot(self.image))
-        disk.write_file(self.path, _frame("".join(json_pieces(snapshot))))
+        record = write_snapshot(self.image)
+        tail = replace(record, kind=_HASH_CHAIN, payload={"tail": self.hash_chain})
+        disk.write_file(self.path, _frame("".join(json_pieces(_entry(record)))) + _frame(json.dumps(_entry(tail))))
         for path in self.old_files:
             disk.remove(path)
 
@@ -71,6 +76,10 @@ class ImageLog:
         self.directory = directory
         self._file: File | None = None
         self._old_files: list[str] = []
+        self.is_compacting = False
+        """Whether a plan of `compaction` is under way: a second one must not run beside it, which could end first."""
+        self.records_max: int | None = None
+        """Replaces `MAX_RECORDS`."""
         self._records = 0
         self._bytes = 0
         self._last: MetadataOffset = 0
@@ -108,11 +117,12 @@ class ImageLog:
         return AppendSync(self._file, self.directory if is_new else None)
 
     def compaction(self, image: Image) -> Compaction | None:
-        """The plan to replace a long log by a snapshot; None while it is short.
+        """The plan to replace a long log by a snapshot; None while it is short, or an earlier plan is under way.
 
-        `image` must hold all of the log.
+        `image` must hold all of the log. `compacted` must follow.
         """
-        if (self._records < MAX_RECORDS and self._bytes < MAX_BYTES) or image.offset != self._last:
+        is_short = self._records < (self.records_max or MAX_RECORDS) and self._bytes < MAX_BYTES
+        if is_short or self.is_compacting or image.offset != self._last:
             return None
         if self._file is not None:
             self._old_files.append(self._file.path)
@@ -120,11 +130,14 @@ class ImageLog:
             self._file = None
         old_files, self._old_files = self._old_files, []
         self._records = self._bytes = 0
-        return Compaction(f"{self.directory}/{_SNAPSHOT}", image, tuple(old_files))
+        self.is_compacting = True
+        return Compaction(f"{self.directory}/{_SNAPSHOT}", image, self.hash_chain.to_text(), tuple(old_files))
 
-    def not_compacted(self, plan: Compaction) -> None:
-        """A plan failed: the next one removes its old files too."""
-        self._old_files += plan.old_files
+    def compacted(self, plan: Compaction, error: BaseException | None = None) -> None:
+        """A plan ended; if it failed, the next one removes its old files too."""
+        self.is_compacting = False
+        if error is not None:
+            self._old_files += plan.old_files
 
     def close(self) -> None:
         """Close the file."""
@@ -139,6 +152,8 @@ class ImageLog:
         if not entries or good_bytes == 0:
             raise BadRecord(f"{path}: the checksum does not match")
         self.hash_chain.extend(entries[:1])
+        for tail in entries[1:2]:  # an older YAK wrote none
+            self.hash_chain = HashChainTail.from_text(str(tail.payload["tail"]))
         try:
             return Image().apply(entries[0])
         except BadRecord as error:

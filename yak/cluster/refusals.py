@@ -29,7 +29,9 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     }
     reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
     if outcome.code == "TRIMMED":
-        return f"{reason}. Stop the broker, move its __yak_metadata aside, and start it again: it keeps its logs"
+        # not the whole folder: it has the votes of a quorum's voter
+        files = "`snapshot` and `*.log` in its __yak_metadata"
+        return f"{reason}. Stop the broker, move {files} aside, and start it again: it keeps its logs"
     meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
     if outcome.code in ("MIGRATING", "MOVED") and not is_serving:
         meanwhile = "The broker does not serve yet"

@@ -308,8 +308,8 @@ class MetadataLoader:
             self._context.emit(Notice("error", "observer-failed", {"observed": "image"}, error=error))
 
     def _compacted(self, plan: Compaction, _result: object, error: BaseException | None) -> None:
+        self._image_log.compacted(plan, error)
         if error is not None:
-            self._image_log.not_compacted(plan)
             self._context.notice("warning", "metadata-log-not-compacted", error=str(error))
 
 

@@ -22,6 +22,8 @@ class PartitionBooks:
         self.seen: Values = {}
         self.floor = 0
         """Retention or DeleteRecords removed the records below it."""
+        self.asked: float = 0
+        """A client asked to delete the records below it: without a bound, once it named no offset."""
         self.taken: Mapping[int, int] = {}
         """Offsets that compaction removed from some replica."""
 

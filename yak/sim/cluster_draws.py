@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from yak.cluster.placement import MACHINE
 from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_books import TopicPlan
@@ -52,6 +54,20 @@ def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tup
     if not rng.chance(40):
         return [], settings
     return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
+
+
+class MetadataLengths(NamedTuple):
+    """When the metadata log is replaced by a snapshot: the store's, and that on each broker's disk."""
+
+    trim_every: int
+    trim_keeps: int
+    image_records: int
+
+
+def draw_metadata_lengths(rng: SeededRandom) -> MetadataLengths | None:
+    """Short logs, in some runs: the logs of others never get a snapshot."""
+    lengths = MetadataLengths(rng.choice((5, 20, 60)), rng.choice((0, 5, 20)), rng.choice((1, 5, 30)))
+    return lengths if rng.chance(40) else None
 
 
 def draw_settings(rng: SeededRandom) -> dict[str, str]:

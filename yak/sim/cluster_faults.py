@@ -63,7 +63,9 @@ LOST_HISTORY_PERCENT = 20
 MACHINE_DEATH = "machine"
 """Also drawn by a random source of its own, in clusters with machines: all brokers of one are killed, or lose power."""
 MACHINE_DEATH_PERCENT = 60
-ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH)
+CLOCK = "clock"
+"""Also drawn by a random source of its own: the wall clock of a running broker's machine is set."""
+ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH, CLOCK)
 _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
@@ -72,6 +74,8 @@ _NOT_OF_VOTERS = ("wipe", "misread", LOST_HISTORY)
 """Not where brokers vote: faults of a voter's disk, which `yak.sim.quorum` simulates, and Redis' loss of the metadata."""
 _OF_REDIS = ("cut store", "flutter", "lost calls", "outage", "slow store")
 _LEFT_OUT: dict[str, tuple[str, ...]] = {"redis": (), "raft": _NOT_OF_VOTERS + _OF_REDIS, "both": _NOT_OF_VOTERS}
+CLOCK_AHEAD_MS = (-3_000_000, -2_000, 2_000, 3_000_000)
+"""A clock that is an hour behind would refuse the clients' records (`message.timestamp.after.max.ms`)."""
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
@@ -113,6 +117,7 @@ class ClusterFaults:
             (BUG, BUG_PERCENT),
             (LOST_HISTORY, LOST_HISTORY_PERCENT),
             (MACHINE_DEATH, MACHINE_DEATH_PERCENT if _has_machines(cluster) else 0),
+            (CLOCK, percent),
         ):
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
@@ -136,6 +141,7 @@ class ClusterFaults:
             node.on_fail_stop = partial(self._fail_stopped, node)
             node.on_disks_lost = partial(self._disks_lost, node)
             node.on_request_failed = partial(self._request_failed, node)
+            node.on_trimmed = partial(self._metadata_trimmed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -193,6 +199,7 @@ class ClusterFaults:
             BUG: lambda: self._to_victim(self._plant_bug),
             LOST_HISTORY: self._lose_history,
             MACHINE_DEATH: self._kill_machine,
+            CLOCK: lambda: self._to_victim(_move_clock),
         }
         spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
         if self._spec.strikes(self.struck_count) and not spared:
@@ -486,8 +493,24 @@ class ClusterFaults:
             node.kill()
             self._restart_later(node)
 
+    def _metadata_trimmed(self, node: SimNode) -> None:
+        """An operator sets its copy of the metadata aside."""
+        life = node.starts_count
+        self._under_way += 1
+
+        def set_aside() -> None:
+            self._under_way -= 1
+            if node.broker is not None and node.starts_count == life and node.node_id not in self._busy:
+                self._count("trimmed metadata set aside")
+                node.kill()
+                node.set_metadata_aside()
+                self._restart_later(node)
+
+        self._cluster.world.after(self._rng.between(1_000, 500_000), set_aside)
+
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))
+        node.ahead_ms = 0
 
     # ---------------------------------------------------------------------------------------------------- disks
 
@@ -530,6 +553,11 @@ class ClusterFaults:
                 self._mend()
 
             self._cluster.world.after(100_000, again)
+
+
+def _move_clock(node: SimNode, rng: SeededRandom) -> bool:
+    node.move_clock(rng.choice(CLOCK_AHEAD_MS) - node.skew_ms)
+    return True
 
 
 def _has_machines(cluster: Cluster) -> bool:

@@ -42,6 +42,7 @@ class ClusterRig:
         racks: tuple[str | None, ...] | None = None,
         hands_back: bool = True,
         metadata: str = "redis",
+        trim_every: int = ClusterSettings().trim_every,
     ) -> None:
         """`metadata`: `raft` for a quorum of the brokers. `hands_back`: the preferred leader is elected within a second after it rejoined the ISR."""
         self.world = World()
@@ -51,7 +52,7 @@ class ClusterRig:
             size=size,
             settings={"auto.create.topics.enable": "false"} | (settings or {}),
             cluster_settings=ClusterSettings(
-                auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000
+                auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000, trim_every=trim_every
             ),
             roles=roles or ("leader",) * size,
             racks=racks or (None,) * size,

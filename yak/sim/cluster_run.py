@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,11 +42,13 @@ from yak.sim.cluster_draws import (
     SHORT,
     draw_compaction,
     draw_machines,
+    draw_metadata_lengths,
     draw_plans,
     draw_racks,
     draw_roles,
     draw_settings,
 )
+from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.groups import Groups
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
@@ -53,6 +56,7 @@ from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
 from yak.sim.moving_store import MovingStore
+from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
@@ -69,12 +73,16 @@ from yak.sim.world import START_MS, World
 from yak.transactions.records import TRANSACTION_TOPIC
 
 EVENTS_MAX = 150_000
-ADMIN, SLOPPY, DELETER, IMPOSTOR = "admin", "sloppy", "deleter", "impostor"
+ADMIN, ENTITIES, SLOPPY, DELETER, IMPOSTOR, PROBER = "admin", "entities", "sloppy", "deleter", "impostor", "prober"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
 TRANSACTIONS_PERCENT = 40
 """The share of the seeds that have transactional producers."""
 PROCESSING_PERCENT = 60
 """The share of these that have a group that processes what they write."""
+ENTITIES_PERCENT = 40
+"""The share of the seeds with an administrator who changes quotas, users, ACLs, and configs of groups and brokers."""
+PROBED_PERCENT = 30
+"""The share of the topics with a client that lists the ends of one of their partitions."""
 _TRANSACTIONAL = (TRANSACTIONS, OUTPUT)
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
@@ -116,17 +124,24 @@ class ClusterRun:
                 plans[name] = TopicPlan(name, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._rng) | cleaning
+        lengths = draw_metadata_lengths(SeededRandom(f"metadata lengths {seed}:{brokers}"))
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
             leader_imbalance_check_interval_ms=self._rng.choice((1_000, 5_000)),
             elections_a_call=1,
         )
+        if lengths is not None:
+            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         settings |= {
             "transaction.state.log.num.partitions": "1",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
+        entities_rng = SeededRandom(f"{ENTITIES} {seed}:{brokers}")
+        has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
+        if has_entities and has_acls:
+            settings |= AUTHORIZED
         self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
@@ -145,6 +160,7 @@ class ClusterRun:
             # so that other events run between the partitions of a new image, or of a follower's fetches
             node.partitions_a_slice = 1
             node.partitions_a_fetch = 2
+            node.image_records = None if lengths is None else lengths.image_records
             if not spec.leaves_out(PAUSES):
                 node.jobs.pauses = SeededRandom(f"pauses {seed}:{brokers}:{node.node_id}")
         history = self.cluster.history
@@ -154,6 +170,9 @@ class ClusterRun:
         self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        self.entities: EntitiesAdmin | None = None
+        if has_entities and not spec.leaves_out(ENTITIES):
+            self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.books, has_acls=has_acls)
         topics = [name for name in plans if name not in (CHURN, *_TRANSACTIONAL)]
         self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
@@ -163,7 +182,9 @@ class ClusterRun:
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
-        self.log_starts = LogStartSound(history, self.cluster.store, lambda topic: topic == SHORT)
+        self.log_starts = LogStartSound(
+            history, self.cluster.store, lambda topic: topic == SHORT, lambda place: self.books.of(*place).asked
+        )
         self.markers = MarkersFollowDecisions(history)
         watchers: list[Watcher] = [
             _TellsFaults(self.faults),
@@ -193,7 +214,7 @@ class ClusterRun:
         self.committed_reads = CommittedReads(self.books)
         self.processing: ProcessingGroup | None = None
         self.probes: list[tuple[str, int, SimProducer]] = []
-        self.sloppy: list[SloppyWriter | RecordsDeleter] = []
+        self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber] = []
         """Clients that run until all faults are healed."""
         self.readers: dict[tuple[str, int], SimConsumer] = {}
         self.store_moves: StoreMoves | None = None
@@ -215,6 +236,8 @@ class ClusterRun:
         self.groups.start()
         if not self.spec.leaves_out(ADMIN):
             self.admin.start()
+        if self.entities is not None:
+            self.entities.start()
         if not self.spec.leaves_out(IMPOSTOR):
             self.impostor.start()
         if self.store_moves is not None:
@@ -249,6 +272,7 @@ class ClusterRun:
                 **self.faults.counts,
                 **self.counts.read(),
                 **self.compaction.counts,
+                "metadata logs trimmed": self.cluster.calls.get("trim OK", 0),
                 "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
                 "markers checked": self.markers.markers_count,
                 "coordinators loaded": self.coordinators.loads_count,
@@ -261,9 +285,11 @@ class ClusterRun:
                 *(name for name in self.plans if name != CHURN),
                 *(group.group_id for group in self.groups.groups),
                 ADMIN,
+                ENTITIES,
                 SLOPPY,
                 DELETER,
                 IMPOSTOR,
+                PROBER,
                 SKEW,
                 PAUSES,
             ),
@@ -296,6 +322,18 @@ class ClusterRun:
 
         if TRANSACTIONS in self.plans:
             self._start_transactions()
+        if not self.spec.leaves_out(PROBER):
+            self._probe_offsets()
+
+    def _probe_offsets(self) -> None:
+        """List the ends of some partitions; with a random source of its own, as transactions have one."""
+        rng = SeededRandom(f"{PROBER} {self.spec.seed}:{self.spec.brokers}")
+        for plan in self.plans.values():
+            if plan.name != CHURN and rng.chance(PROBED_PERCENT):
+                place = plan.name, rng.below(plan.partitions)
+                prober = OffsetsProber(Channel(self.view, rng.fork(f"{place}"), place), self.books, *place)
+                self.sloppy.append(prober)
+                prober.start()
 
     def _start_transactions(self) -> None:
         rng = self._transactions_rng
@@ -385,6 +423,8 @@ class ClusterRun:
         """End all faults; from now on the cluster has to recover."""
         self.world.say("everything is healed")
         self.admin.stop()
+        if self.entities is not None:
+            self.entities.stop()
         self.impostor.stop()
         self.groups.heal()
         if self.store_moves is not None:
@@ -497,6 +537,7 @@ class ClusterRun:
         for place in list(self.cluster.store.state.partitions):
             yield partial(self._sync_trouble, place)
         yield self._open_transaction
+        yield self._retention_trouble
         yield self._group_trouble
 
     def _sending_trouble(self, producer: SimProducer) -> str | None:
@@ -517,6 +558,19 @@ class ClusterRun:
         if members == sorted(parse_nodes(row["replicas"])) and not row.get("adding") and not row.get("removing"):
             return None
         return f"{state.topics[place[0]]['name']}-{place[1]} is not in sync: {row}"
+
+    def _retention_trouble(self) -> str | None:
+        """A log that is too large by a whole segment."""
+        for key, copies in self.cluster.history.copies.items():
+            for copy in copies.values():
+                log, partition = copy.log, copy.partition
+                if log is None or partition is None or log.config.retention_bytes < 0 or not copy.is_held:
+                    continue
+                surplus = log.size_bytes - log.segments[0].size - log.config.retention_bytes
+                is_closed = len(log.segments) > 1 and log.segments[1].base_offset <= partition.high_watermark
+                if surplus > 0 and is_closed and key not in self.cluster.history.forfeited:
+                    return f"{copy} keeps {surplus} bytes more than its retention"
+        return None
 
     def _group_trouble(self) -> str | None:
         trouble = self.groups.trouble()

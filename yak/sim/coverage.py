@@ -36,7 +36,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         *TORN,
     ),
     "store": ("store outages", "stores that lost their history", "stores restored"),
-    "log": ("topics deleted", "records deleted on request", "log starts moved"),
+    "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
     "refusals": ("refused kafka_storage_error",),
 }
 CLUSTER: Mapping[str, tuple[str, ...]] = {
@@ -79,6 +79,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "stores restored",
         "disk",
         "slow disk",
+        "clock",
         "calls executed late",
         "bug",
         "requests failed by a bug",
@@ -104,7 +105,17 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "killed inside a write",
         "killed inside a start",
     ),
-    "metadata": ("topics created", "topics deleted", "topics grown", "configs changed", "moves of the metadata"),
+    "metadata": (
+        "topics created",
+        "topics deleted",
+        "topics grown",
+        "configs changed",
+        "entities changed",
+        "metadata logs trimmed",
+        "trimmed metadata set aside",
+        "moves of the metadata",
+    ),
+    "offsets": ("ends listed", "offsets found by time"),
     "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",

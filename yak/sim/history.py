@@ -58,6 +58,7 @@ class Appended(NamedTuple):
     """The checksum that the batch was written with."""
     decision: tuple[int, int, bool] | None = None
     """What its marker says: producer id, producer epoch, and whether the transaction commits."""
+    max_timestamp: int = -1
 
 
 class Chain:
@@ -227,7 +228,7 @@ class Copy:
                 self.chain.add(header.base_offset, header.next_offset, epoch, crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
-                found.append(Appended(header.base_offset, epoch, crc, _decision(header, batch)))
+                found.append(Appended(header.base_offset, epoch, crc, _decision(header, batch), header.max_timestamp))
         if originals is not None:
             originals.fill(self.chain, log.log_end_offset)
         return found
@@ -292,6 +293,17 @@ def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
     return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
+def _may_open(broker: Broker, node_id: NodeId, topic_partition: TopicPartition) -> bool:
+    """Whether a broker that has just started may still find a log of an earlier life on its disk.
+
+    One that reads the metadata again opens its logs late, and has nothing lost meanwhile.
+    """
+    image, number = broker.image, topic_partition.partition
+    topic = image.topics.get(topic_partition.topic)
+    replicas = () if topic is None or number >= len(topic.partitions) else topic.partitions[number].replicas
+    return not image.offset or node_id in replicas
+
+
 class History:
     """All copies and everything committed. The checks are notified in the order of `watchers`."""
 
@@ -344,7 +356,10 @@ class History:
         held, seen = self._held.setdefault(node_id, {}), self._seen.setdefault(node_id, {})
         if len(held) > len(broker.partitions):
             for topic_partition in [each for each in held if each not in broker.partitions]:
-                self._dropped(node_id, topic_partition)
+                if self.copies[held[topic_partition]][node_id].life == life or not _may_open(
+                    broker, node_id, topic_partition
+                ):
+                    self._dropped(node_id, topic_partition)
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
             state = (life, _PARTITION_STATE(partition), None if log is None else _LOG_STATE(log))

@@ -60,6 +60,15 @@ _TURN_END = events.TurnEnd()
 class SimNode:
     """A broker that can be started, killed, crashed, paused and stopped. The network drives its connections."""
 
+    skew_ms = 0
+    """This broker's clock minus the world's. It changes only while the broker does not run."""
+    ahead_ms = 0
+    """How far the wall clock of the machine was moved since the broker's start."""
+    is_clock_steady = True
+    """Whether its wall clock never moved."""
+    image_records: int | None = None
+    """How many records of the metadata the broker has on its disk before it writes a snapshot; None as in the shell."""
+
     def __init__(
         self,
         world: World,
@@ -82,8 +91,6 @@ class SimNode:
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
         self.jobs = Jobs(self.disk, rng, self._later, self._post)
-        self.skew_ms = 0
-        """This broker's clock minus the world's. It changes only while the broker does not run."""
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """How many partitions the broker brings to a new image in one turn."""
         self.partitions_a_fetch = PARTITIONS_A_FETCH
@@ -103,6 +110,8 @@ class SimNode:
         self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
+        self.on_trimmed: Callable[[], None] = lambda: None
+        """The store no longer has the record at which the broker's copy of the metadata ends."""
         self.on_disks_lost: Callable[[], None] = lambda: None
         """The last log directory failed: the shell ends the process.
 
@@ -142,6 +151,17 @@ class SimNode:
         return self.world.now_ms + self.skew_ms
 
     @property
+    def wall_ms(self) -> int:
+        """The wall clock of this broker's machine."""
+        return self.now_ms + self.ahead_ms
+
+    def move_clock(self, ahead_ms: int) -> None:
+        """Set the wall clock so far ahead of the broker's steps."""
+        self.world.say(f"node {self.node_id}: its wall clock is now {ahead_ms} ms ahead")
+        self.ahead_ms, self.is_clock_steady = ahead_ms, False
+        self.post(events.WallClockMoved(ahead_ms))
+
+    @property
     def is_listening(self) -> bool:
         """Whether the kernel accepts connections for the broker, also while its process is paused."""
         return self.broker is not None and (self.is_ready or self._voters is not None)
@@ -160,11 +180,13 @@ class SimNode:
         self._life += 1
         self.starts_count += 1
         self.is_powered = True
+        self.skew_ms, self.ahead_ms = self.skew_ms + self.ahead_ms, 0
         config = BrokerConfig.from_settings(self._settings)
         disk, rng, now_ms = self.disk, self._rng, self.now_ms
         for directory in self.directories:
             disk.make_directory(directory)
         image_log, image = ImageLog.open(disk, f"{self.directories[0]}/{IMAGE_FOLDER}")
+        image_log.records_max = self.image_records
 
         def config_for(topic: str) -> Any:
             return image.log_config(image.topics.get(topic), self.node_id, config.static)
@@ -284,6 +306,14 @@ class SimNode:
         self.disk.remove_tree("/data")
         for directory in self.directories:
             self.disk.remove_tree(directory)
+
+    def set_metadata_aside(self) -> None:
+        """Remove the copy of the metadata, as docs/operations.md says. The node must not run."""
+        assert self.broker is None, "the node runs"
+        folder = f"{self.directories[0]}/{IMAGE_FOLDER}"
+        for name in self.disk.names(folder):
+            if name == "snapshot" or name.endswith(".log"):
+                self.disk.remove(f"{folder}/{name}")
 
     def pause(self) -> None:
         """Stop the process (SIGSTOP): nothing ends, and no event reaches it."""
@@ -433,10 +463,7 @@ class SimNode:
             case events.TailStore(after):
                 self.store_line.tail(after)
             case events.Notice():
-                if effect.error is not None:
-                    self.on_request_failed(effect)
-                self.notices.append(effect)
-                self.world.say(f"n{self.node_id} {effect.level} {effect.event} {effect.fields}")
+                self._notice(effect)
             case events.Ready():
                 self.is_ready = True
                 self._later(MARKS_US, self._renew_marks)
@@ -449,6 +476,14 @@ class SimNode:
             case events.Stopped():
                 self._end_process()
                 self.on_stopped()
+
+    def _notice(self, notice: events.Notice) -> None:
+        if notice.error is not None:
+            self.on_request_failed(notice)
+        if notice.fields.get("code") == "TRIMMED":
+            self.on_trimmed()
+        self.notices.append(notice)
+        self.world.say(f"n{self.node_id} {notice.level} {notice.event} {notice.fields}")
 
     def _reply(self, connection_id: int, frame: bytes) -> None:
         self.world.trace("answer", frame)

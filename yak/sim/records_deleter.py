@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -44,6 +45,8 @@ class RecordsDeleter:
         rng = self._channel.rng
         offset = HIGH_WATERMARK if not ends or rng.chance(20) else rng.choice(ends)
         topic, partition = self._place
+        held = self._books.of(topic, partition)
+        held.asked = max(held.asked, inf if offset == HIGH_WATERMARK else offset)
         fields: dict[str, Any] = {
             "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),

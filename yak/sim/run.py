@@ -11,6 +11,7 @@ from yak.sim.churn import RecordsDeleter, TopicChurn
 from yak.sim.clients import Channel, SimConsumer
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
+from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
@@ -41,8 +42,9 @@ SETTINGS = {
 DIRECTORIES = ("/data", "/more")
 WINDOWS = (1, 1, 2, 5)
 """Batches that a producer has in flight."""
-CHURN, DELETER = "churn", "deleter"
-"""The topic that is repeatedly created and deleted, and the client that deletes records; both may be left out."""
+CHURN, DELETER, MOVER = "churn", "deleter", "mover"
+"""The topic that is repeatedly created and deleted, the client that deletes records, and the administrator who moves
+replicas between the log directories, in half of the runs that have two; each may be left out."""
 PAUSES_US = (5_000, 40_000, 100_000, 200_000)
 """A producer's longest pause after a response."""
 
@@ -123,15 +125,16 @@ class Run:
                 **self.faults.counts,
                 **self.node.jobs.counts,
                 **{f"torn: {what}": number for what, number in self.node.torn.items()},
+                "replicas moved": sum(notice.event == "replica-moved" for notice in self.node.notices),
             },
             strikes=self.faults.struck_count,
-            parts=(*TOPICS, CHURN, DELETER, PAUSES),
+            parts=(*TOPICS, CHURN, DELETER, MOVER, PAUSES),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
 
-    def _channel(self) -> Channel:
-        channel = Channel(self.world, self.node, self._rng.fork(f"channel {len(self.channels)}"))
+    def _channel(self, rng: SeededRandom | None = None) -> Channel:
+        channel = Channel(self.world, self.node, rng or self._rng.fork(f"channel {len(self.channels)}"))
         self.channels.append(channel)
         return channel
 
@@ -151,6 +154,15 @@ class Run:
         deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, deletions)
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
+        self._move_logs()
+
+    def _move_logs(self) -> None:
+        """Move replicas between the directories; its random source of its own leaves the seed's other draws the same."""
+        rng, directories = SeededRandom(f"{MOVER} {self.spec.seed}"), self.node.directories
+        if len(directories) > 1 and rng.chance(50) and not self.spec.leaves_out(MOVER):
+            channel = self._channel(rng)
+            topics = {name: partitions for name, (partitions, _configs) in TOPICS.items()}
+            LogMover(channel, topics, directories, lambda: self.faults.are_over).start()
 
     def _start_producer(self, topic: str, partition: int) -> None:
         producer = SimProducer(

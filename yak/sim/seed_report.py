@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from yak.cluster.payload import BadRecord
 from yak.errors import FailStop, StartRefused
 from yak.sim.books import Violation
 from yak.sim.spec import Spec
@@ -63,6 +64,8 @@ def found_by(error: BaseException) -> str:
         return f"a fail-stop in {last}"
     if isinstance(error, StartRefused):
         return f"a refused start: {error.code}"
+    if isinstance(error, BadRecord):
+        return "metadata that no start can read"
     return ""
 
 

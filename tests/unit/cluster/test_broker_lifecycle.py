@@ -345,5 +345,5 @@ def test_unsafe_store_is_reported_and_refused_if_configured(store, make_driver, 
 
 def test_message_for_a_trimmed_offset_says_what_to_do():
     words = frozen(StoreOutcome("TRIMMED", 9, ""), Image(), is_serving=False)
-    assert "__yak_metadata" in words
+    assert "`snapshot` and `*.log` in its __yak_metadata aside" in words, "a quorum's voter has its votes there too"
     assert "before that history is back" not in words

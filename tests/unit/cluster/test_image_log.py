@@ -96,9 +96,44 @@ def test_a_long_log_becomes_a_snapshot_and_a_tail(disk, tmp_path, monkeypatch):
         compact = log.compaction(image)
         if compact is not None:
             compact.run(disk)
+            log.compacted(compact)
     log.append(records(101, 3)).run(disk)
     assert len(list(directory.iterdir())) <= 2
     assert ImageLog.open(disk, str(directory))[1] == image.apply_all(records(101, 3))[0]
+
+
+def test_no_snapshot_is_begun_while_an_earlier_one_is_written(disk, tmp_path, monkeypatch):
+    """The earlier one could replace the later one, whose job has removed the records between both."""
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
+    directory = tmp_path / "meta"
+    log, image = ImageLog.open(disk, str(directory))
+    plans = []
+    for first in (1, 5):
+        fresh = records(first, 4)
+        log.append(fresh).run(disk)
+        image = image.apply_all(fresh)[0]
+        plans.append(log.compaction(image))
+    for plan in filter(None, reversed(plans)):
+        plan.run(disk)
+    assert ImageLog.open(disk, str(directory))[1] == image
+    assert plans[1] is None
+    log.compacted(plans[0])
+    log.compaction(image).run(disk)
+    assert ImageLog.open(disk, str(directory))[1] == image
+
+
+def test_hash_chain_tail_survives_a_snapshot_and_a_restart(disk, tmp_path, monkeypatch):
+    """Otherwise a restore takes a broker that is a record behind for one of another history."""
+    monkeypatch.setattr(image_log, "MAX_RECORDS", 3)
+    directory = tmp_path / "meta"
+    log, image = ImageLog.open(disk, str(directory))
+    first = records(1, 4)
+    log.append(first).run(disk)
+    log.compaction(image.apply_all(first)[0]).run(disk)
+    log.append(records(5, 1)).run(disk)
+    known = ImageLog.open(disk, str(directory))[0].hash_chain
+    assert [known.holds(each.offset, each.chain_hash) for each in (*first, *records(5, 1))] == [True] * 5
+    assert known.holds(3, "0" * 40) is False
 
 
 def test_a_crash_between_snapshot_and_removal_loses_nothing(disk, tmp_path, monkeypatch):

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from yak.cluster import controller, snapshot
+from yak.cluster import snapshot
 from yak.cluster.snapshot import json_pieces, write_snapshot
 from yak.sim.cluster_rig import ClusterRig
 
 
 def test_snapshot_for_the_store_is_written_in_a_job_and_trims_the_log(monkeypatch):
-    rig = ClusterRig(size=1)
+    rig = ClusterRig(size=1, trim_every=20)
     rig.create_topic("orders", partitions=20, replication_factor=1)
     in_step, written = [False], []
     broker = rig.nodes[0].broker
@@ -29,8 +29,10 @@ def test_snapshot_for_the_store_is_written_in_a_job_and_trims_the_log(monkeypatc
 
     broker.step = marked
     monkeypatch.setattr(snapshot, "write_snapshot", write)
-    monkeypatch.setattr(controller, "TRIM_EVERY", 5)
-    rig.run_until(lambda: "metadata-log-trimmed" in rig.events(1))
+    before = rig.events(1).count("metadata-log-trimmed")
+    for number in range(20):
+        rig.create_topic(f"more-{number}", partitions=1, replication_factor=1)
+    rig.run_until(lambda: rig.events(1).count("metadata-log-trimmed") > before)
     assert written
     assert not any(written)
 

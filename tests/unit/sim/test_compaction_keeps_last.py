@@ -52,7 +52,8 @@ class Bench:
 
     def new_copy(self):
         disk = SimpleNamespace(peek=lambda _path, position: b"".join(self.batches)[position:])
-        node = SimpleNamespace(disk=disk, node_id=1, skew_ms=0, now_ms=self.now_ms, world=SimpleNamespace(now_us=7))
+        clock = {"skew_ms": 0, "wall_ms": self.now_ms, "is_clock_steady": True}
+        node = SimpleNamespace(disk=disk, node_id=1, world=SimpleNamespace(now_us=7), **clock)
         copy = Copy(node, self.key, TopicPartition(COMPACT, 0), self.originals)
         copy.partition, copy.log = SimpleNamespace(high_watermark=100), self.log
         return copy
@@ -88,7 +89,7 @@ class Bench:
 
     def compact(self, newest, *, retention_ms=0):
         """Rewrite all, by what is said to be newest."""
-        self.copy.node.now_ms = self.now_ms
+        self.copy.node.wall_ms = self.now_ms
         cleaner = BatchFilter(Newest(newest), (), self.now_ms, retention_ms)
         left = [cleaner.filter(read_header(batch), batch) for batch in self.batches]
         self.batches = [bytes(batch) for batch in left if batch is not None]

@@ -86,13 +86,14 @@ class CompactionKeepsLast(Watcher):
     def _may_go(self, copy: Copy, record: WalkedRecord, later: WalkedRecord | None, horizon_ms: int | None) -> None:
         assert copy.log is not None
         assert copy.partition is not None
-        log, now_ms = copy.log, copy.node.now_ms
+        log, now_ms, is_steady = copy.log, copy.node.wall_ms, copy.node.is_clock_steady
         limit = min(copy.partition.high_watermark, log.active.base_offset, log.recovery_point)
         where = f"I17: {copy}@{record.offset}"
         if record.offset >= limit:
             raise Violation(f"{where} was compacted away, and only what is below {limit} may be")
         lag_ms = log.config.min_compaction_lag_ms
-        if later is not None and later.offset < limit and not (lag_ms and now_ms - later.timestamp < lag_ms):
+        is_too_new = later is not None and is_steady and lag_ms and now_ms - later.timestamp < lag_ms
+        if later is not None and later.offset < limit and not is_too_new:
             return
         assert copy.originals is not None
         decided = copy.originals.decided_in(copy.chain)
@@ -102,7 +103,7 @@ class CompactionKeepsLast(Watcher):
             raise Violation(f"{where} was compacted away, and nothing below {limit} that is old enough replaced it")
         if horizon_ms is None:
             raise Violation(f"{where}, a tombstone or marker, was removed by the first compaction that saw it")
-        if now_ms < horizon_ms:
+        if now_ms < horizon_ms and is_steady:
             raise Violation(f"{where}, a tombstone or marker, was removed {horizon_ms - now_ms} ms too early")
         self._count("tombstones removed", 1)
 
@@ -115,7 +116,7 @@ class CompactionKeepsLast(Watcher):
         is_of_client = (
             copy.topic_partition.topic == COMPACT and record.offset not in copy.originals.decided_in(copy.chain).markers
         )
-        are_clocks_right = is_of_client and not copy.node.skew_ms
+        are_clocks_right = is_of_client and not copy.node.skew_ms and copy.node.is_clock_steady
         if are_clocks_right and horizon_ms < earliest_ms:
             raise Violation(f"I17: {copy}@{record.offset}, a tombstone, may go {earliest_ms - horizon_ms} ms too early")
 

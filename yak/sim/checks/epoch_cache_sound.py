@@ -22,7 +22,7 @@ class EpochCacheSound(Watcher):
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """A batch of an older epoch must not follow a newer one."""
         epoch = self._epochs.get(copy, -1)
-        for base, batch_epoch, _crc, _decision in batches:
+        for base, batch_epoch, *_more in batches:
             if batch_epoch < epoch:
                 raise Violation(f"I8: {copy}@{base}: epoch {batch_epoch} after {epoch}")
             if batch_epoch > epoch:

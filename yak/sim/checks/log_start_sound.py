@@ -1,17 +1,18 @@
 """I18: a log start offset only grows, and never past the committed records.
 
-Only topics that delete records start above 0. A broker deletes a replica only after the metadata took it away.
+Only topics that delete records start above 0: up to where a client asked, or what retention had to take, by age or by
+size. A broker deletes a replica only after the metadata took it away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from yak.cluster.payload import parse_nodes
-from yak.ids import NodeId, Offset
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.sim.books import Violation
-from yak.sim.history import Copy, History, Key, Watcher
+from yak.sim.history import Appended, Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -19,16 +20,36 @@ if TYPE_CHECKING:
 
 
 class LogStartSound(Watcher):
-    """Checks when a log start moves and when a replica is removed. `may_delete`: whether a topic deletes records."""
+    """Checks when a log start moves and when a replica is removed.
 
-    def __init__(self, history: History, store: SimStore, may_delete: Callable[[str], bool]) -> None:
+    `may_delete`: whether a topic deletes records; `asked`: the offset up to which a client may have deleted those of a
+    partition.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        store: SimStore,
+        may_delete: Callable[[str], bool],
+        asked: Callable[[TopicPartition], float],
+    ) -> None:
         self._history = history
         self._store = store
         self._may_delete = may_delete
+        self._asked = asked
+        self._times: dict[Key, dict[Offset, int]] = {}
+        """The largest timestamp of each batch, by its base offset."""
+        self._starts: dict[Key, Offset] = {}
+        """How far some replica's log start rose lawfully: others follow."""
         self._replicas: dict[Key, tuple[str, str]] = {}
         self._relieved: set[tuple[Key, NodeId]] = set()
         """Replicas that the metadata once took from their brokers."""
         self.moves_count = 0
+
+    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+        """Remember how old the records are."""
+        if self._may_delete(copy.topic_partition.topic):
+            self._times.setdefault(copy.key, {}).update((batch.base_offset, batch.max_timestamp) for batch in batches)
 
     def log_start(self, copy: Copy, before: Offset | None) -> None:
         """A log start moved; `before` is None after a restart of the broker, which may have forgotten the last move."""
@@ -45,6 +66,23 @@ class LogStartSound(Watcher):
             raise Violation(f"I18: {copy} begins at {start}, but only what is below {end} was committed")
         if before is not None:
             self.moves_count += 1
+            if start > max(self._asked(copy.topic_partition), self._starts.get(copy.key, 0)):
+                self._is_due(copy, before)
+        self._starts[copy.key] = max(start, self._starts.get(copy.key, 0))
+
+    def _is_due(self, copy: Copy, before: Offset) -> None:
+        """Raise Violation unless retention had to remove the records from `before` to the log start."""
+        log, times = copy.log, self._times.get(copy.key, {})
+        assert log is not None
+        config = log.config
+        newest = max((at_ms for base, at_ms in times.items() if before <= base < copy.log_start), default=-1)
+        is_old = 0 <= config.retention_ms < copy.node.wall_ms - newest or not copy.node.is_clock_steady
+        is_large = 0 <= config.retention_bytes <= log.size_bytes
+        if not is_old and not is_large:
+            raise Violation(
+                f"I18: {copy}: the records from {before} to {copy.log_start} were removed, {copy.node.wall_ms - newest} ms old"
+                f" and with {log.size_bytes} bytes behind them"
+            )
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
         """Brokers may have lost assignments."""

@@ -40,7 +40,7 @@ class SingleLeader(Watcher):
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """The leader of an epoch writes its batches; followers copy them unchanged."""
-        for base, epoch, crc, _decision in batches:
+        for base, epoch, crc, *_more in batches:
             leader = self._leaders.get((copy.key, epoch))
             if leader is None:
                 raise Violation(f"I3: {copy}@{base}: nobody led in epoch {epoch}")

@@ -40,6 +40,18 @@ def _retain_to_the_log_end(swaps: Swaps) -> None:
     swaps.put(Log, "expired_segments", expired)
 
 
+def _retain_what_is_not_due(swaps: Swaps) -> None:
+    def expired(self: Log, _now_ms: int, high_watermark: int) -> Any:
+        is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
+        return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
+
+    swaps.put(Log, "expired_segments", expired)
+
+
+def _retain_everything(swaps: Swaps) -> None:
+    swaps.put(Log, "expired_segments", lambda *_arguments: [])
+
+
 MUTANTS = (
     Mutant(
         "commit-acked-unreplicated",
@@ -63,4 +75,6 @@ MUTANTS = (
         150,
         faults=("slow way", "pause", "slow disk"),
     ),
+    Mutant("retention-of-what-is-not-due", "retention takes what is due only", _retain_what_is_not_due, 20),
+    Mutant("retention-never", "retention takes what is due", _retain_everything, 60, faults=("kill",)),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from yak.broker.apis import list_offsets
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.partitions.leader_appends import LeaderAppends
 from yak.ports.disk import Disk
@@ -125,6 +126,10 @@ def _sync_in_step(swaps: Swaps) -> None:
     swaps.put(Log, "flush_plan", flush_plan)
 
 
+def _list_the_end_of_the_log(swaps: Swaps) -> None:
+    swaps.put(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
+
+
 MUTANTS = (
     Mutant(
         "sync-inside-the-step",
@@ -152,4 +157,5 @@ MUTANTS = (
         100,
         faults=("lost calls", "pause"),
     ),
+    Mutant("listed-end-above-hw", "a listed end is the high watermark", _list_the_end_of_the_log, 40),
 )

@@ -1,0 +1,99 @@
+"""A client that lists the end offsets of a partition again and again (I6, KIP-207).
+
+- An end is committed, whatever the isolation level.
+- What a client was told of an epoch never shrinks in that epoch, nor under a later leader: a new leader answers only
+  once it knows how far its predecessor committed.
+- By timestamp a leader finds a committed record that is not older.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from yak.sim.books import Violation
+from yak.sim.clients import LIST_OFFSETS
+from yak.sim.request_fields import build
+from yak.sim.wire import request_class
+
+if TYPE_CHECKING:
+    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.routing import Channel
+
+LATEST, _VERSION = -1, 6
+_PAUSES_US = (20_000, 200_000, 1_000_000)
+_PAST_MS = 20_000
+"""By timestamp it asks for a time of up to so long ago."""
+
+
+class OffsetsProber:
+    """Asks the leader of one partition, until it is stopped."""
+
+    def __init__(self, channel: Channel, books: ClusterBooks, topic: str, partition: int) -> None:
+        self._channel, self._rng, self._books = channel, channel.rng, books
+        self._place = topic, partition
+        self._pause_us = self._rng.choice(_PAUSES_US)
+        self._last: dict[int, tuple[int, int]] = {}
+        """By isolation level the newest leader epoch that answered, and the largest end in it and before."""
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Schedule the next request."""
+        self._channel.world.after(self._rng.between(1_000, self._pause_us), self._ask)
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._is_stopped = True
+
+    def _ask(self) -> None:
+        if self._is_stopped:
+            return
+        level = self._rng.below(2)
+        is_by_time = self._rng.chance(30)
+        timestamp = self._channel.world.now_ms - self._rng.below(_PAST_MS) if is_by_time else LATEST
+        topic, partition = self._place
+        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        fields = {"replica_id": -1, "isolation_level": level, "topics": [{"name": topic, "partitions": [asked]}]}
+
+        def answered(answer: Any | None) -> None:
+            result = None if answer is None else answer.topics[0].partitions[0]
+            if result is not None and result.error_code == ErrorCode.none and self._books.promises(*self._place):
+                if is_by_time:
+                    self._found(timestamp, result)
+                else:
+                    self._told(level, result)
+            self.start()
+
+        self._channel.send(LIST_OFFSETS, _VERSION, build(request_class(LIST_OFFSETS, _VERSION), fields), answered)
+
+    def _told(self, level: int, result: Any) -> None:
+        self._books.count("ends listed")
+        self._is_committed(result.offset, "an end")
+        epoch, largest = self._last.get(level, (-1, 0))
+        if result.leader_epoch < epoch:
+            return  # a former leader that does not know yet of its successor
+        if result.offset < largest:
+            topic, partition = self._place
+            raise Violation(
+                f"I6: {topic}-{partition} ended at {largest} in epoch {epoch}, and then at {result.offset} in epoch"
+                f" {result.leader_epoch} ({'read_committed' if level else 'read_uncommitted'})"
+            )
+        self._last[level] = result.leader_epoch, result.offset
+
+    def _found(self, timestamp: int, result: Any) -> None:
+        if result.offset < 0:
+            return
+        self._books.count("offsets found by time")
+        self._is_committed(result.offset + 1, "found by time")
+        if result.timestamp < timestamp:
+            topic, partition = self._place
+            raise Violation(
+                f"{topic}-{partition}@{result.offset} of {result.timestamp} was found as the first record from {timestamp} on"
+            )
+
+    def _is_committed(self, end: int, what: str) -> None:
+        topic, partition = self._place
+        committed = self._books.committed_ends(topic, partition)
+        if end > (committed[-1] if committed else 0):
+            raise Violation(f"I9: {topic}-{partition}: {end} is {what}, and {committed[-1:] or 'nothing'} is committed")
