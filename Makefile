@@ -63,7 +63,8 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/image_test.py packaging/install_test.py packaging/manual.py packaging/notices.py packaging/release.py packaging/smoke_test.py packaging/wheels.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py docs/examples/run.py
 	$(BIN)/lint-imports --no-logo
 
-RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
+# Some libraries of macOS do not work after a fork: there each worker of xdist collects the tests by itself.
+RUN_TESTS = $(BIN)/python tests/run.py $(if $(filter Linux,$(shell uname)),--workers,--dist=loadfile -n) $(WORKERS) --durations=25
 
 .PHONY: check
 check: lint  ## lint and the unit tests, in a few minutes

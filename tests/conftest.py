@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests import flaky
 from tests.preloaded import Preloaded
 
-pytest_plugins = ["tests.file_scheduling"]
+pytest_plugins = ["tests.workers"]
 ORDER = ("unit", "sim", "tui", "spark", "integration")
 TESTS = Path(__file__).resolve().parent
 GC_THRESHOLDS = (50_000, 20, 20)
@@ -57,9 +58,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         test._hypothesis_internal_use_settings = _fewer(known)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by ring; within a ring the order of collection stays."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort by ring; within a ring the order of collection stays. In a whole run each listed flaky test must exist."""
     items.sort(key=_rank)
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_whole and (unused := flaky.unused(flaky.load(), (item.nodeid for item in items))):
+        raise pytest.UsageError(f"tests/flaky.toml: no such test: {', '.join(unused)}")
 
 
 def pytest_collection_finish() -> None:
@@ -86,6 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A test with the mark `exec_yak` starts each `yak` by exec."""
+    """A test with the mark `exec_yak` starts each `yak` by exec. Forked ones become children of this worker."""
+    _preloaded.owner = os.getpid()
     _preloaded.is_wanted = item.get_closest_marker("exec_yak") is None
     return (yield)

@@ -48,7 +48,7 @@ class Preloaded:
         """Without a way, the preloaded process starts with the first request; it ends with this process."""
         self.is_wanted = True
         self._way = way
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self._lock = threading.Lock()
         self._before_main = _before_main(os.environ)
 
@@ -73,7 +73,7 @@ class Preloaded:
 
     def _request(self, asked: Sequence[Any]) -> tuple[bytes, list[int]]:
         """What the preloaded process needs to know; empty if this start needs exec."""
-        if not self.is_wanted or os.getpid() != self._owner or len(asked) != _FORK_EXEC_ARGUMENTS:
+        if not self.is_wanted or os.getpid() != self.owner or len(asked) != _FORK_EXEC_ARGUMENTS:
             return b"", []
         words, _, closes, kept, folder, environment = asked[:6]
         session, group, *user, preexec_fn = asked[15:22]
