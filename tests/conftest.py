@@ -13,7 +13,7 @@ from tests import flaky
 from tests.preloaded import Preloaded
 
 pytest_plugins = ["tests.workers"]
-ORDER = ("unit", "sim", "tui", "spark", "integration")
+ORDER = ("unit", "sim", "tui", "integration", "spark")
 TESTS = Path(__file__).resolve().parent
 GC_THRESHOLDS = (50_000, 20, 20)
 EXAMPLES_MIN = 25

@@ -3,6 +3,9 @@
 Each worker of xdist collects by itself, for half a minute of processor time. Here a worker asks for a file when it begins
 the last test of the one that it has. The process that collected runs no test: it forks another worker if one crashes.
 Linux only, as some libraries of macOS do not work after a fork.
+
+Every second worker takes files from the end, where real brokers and Spark are. They mostly wait, while unit tests mostly
+compute: both together use the processors better than one after the other, and what takes longest does not begin last.
 """
 
 import atexit
@@ -25,7 +28,10 @@ import pytest
 _NAME = "PYTEST_XDIST_WORKER"
 """Plugins that write a report at the end know a worker by this variable."""
 _ON_ONE_SESSION = ("tests/spark/jobs/", "tests/spark/source/")
-"""Folders whose tests use the Spark session of their process: in a second worker they would start a second JVM."""
+"""Folders whose tests use the Spark session of their process: in a second worker they would start a second JVM. They come
+last, which is where the second worker begins."""
+_NICE = 5
+"""Of workers that take files from the front: brokers answer in time although unit tests compute beside them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,10 +56,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def by_file(ids: Sequence[str]) -> list[list[int]]:
     """The numbers of the tests that one worker runs one after the other, in the order of collection."""
     numbers: dict[str, list[int]] = {}
+    on_one_session: list[int] = []
     for number, each in enumerate(ids):
-        scope = "tests/spark" if each.startswith(_ON_ONE_SESSION) else each.partition("::")[0]
-        numbers.setdefault(scope, []).append(number)
-    return list(numbers.values())
+        file = each.partition("::")[0]
+        (on_one_session if each.startswith(_ON_ONE_SESSION) else numbers.setdefault(file, [])).append(number)
+    return [*numbers.values(), *([on_one_session] if on_one_session else [])]
 
 
 @dataclass
@@ -64,6 +71,7 @@ class Worker:
     connection: Connection
     end: int
     """A descriptor that can be read when the worker has ended."""
+    is_at_front: bool
     numbers: deque[int] = field(default_factory=deque)
     """The tests that it has to run, from the last one that it began."""
 
@@ -82,8 +90,8 @@ class Sharing:
         """Return when all tests have run, or when one has failed that ends the run."""
         if reporter := self._config.pluginmanager.getplugin("terminalreporter"):
             reporter.showfspath = False  # the files of several workers alternate
-        for _ in range(min(count, len(self._files))):
-            self._fork()
+        for number in range(min(count, len(self._files))):
+            self._fork(is_at_front=number % 2 == 0)
         try:
             while self._workers and not (self._session.shouldfail or self._session.shouldstop):
                 ready = wait([each for worker in self._workers for each in (worker.connection, worker.end)])
@@ -93,7 +101,7 @@ class Sharing:
             for worker in [*self._workers]:
                 self._remove(worker)
 
-    def _fork(self) -> None:
+    def _fork(self, *, is_at_front: bool) -> None:
         ours, theirs = Pipe()
         name = f"gw{self._forks}"
         self._forks += 1
@@ -103,11 +111,13 @@ class Sharing:
         if (pid := os.fork()) == 0:
             for each in (ours, *(worker.connection for worker in self._workers)):
                 each.close()
+            if is_at_front:
+                os.nice(_NICE)
             folder.mkdir(mode=0o700)
             self._config._tmp_path_factory._basetemp = folder
             InWorker(self._session, theirs, name).run()
         theirs.close()
-        self._workers.append(Worker(pid, ours, os.pidfd_open(pid)))
+        self._workers.append(Worker(pid, ours, os.pidfd_open(pid), is_at_front))
 
     def _receive(self, worker: Worker) -> None:
         try:
@@ -128,7 +138,8 @@ class Sharing:
             getattr(self, f"_on_{kind}")(worker, **what)
 
     def _on_next(self, worker: Worker) -> None:
-        numbers = self._files.popleft() if self._files else []
+        take = self._files.popleft if worker.is_at_front else self._files.pop
+        numbers = take() if self._files else []
         worker.numbers += numbers
         with contextlib.suppress(OSError):  # it has crashed, which `_receive` notices
             worker.connection.send(numbers)
@@ -150,7 +161,7 @@ class Sharing:
         if worker.numbers:
             self._files.appendleft([*worker.numbers])
         if self._files:
-            self._fork()
+            self._fork(is_at_front=worker.is_at_front)
 
     def _remove(self, worker: Worker) -> None:
         """Close the connection, with which a worker that runs ends after its test, and wait until it has ended."""

@@ -25,9 +25,9 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_files_stay_whole_and_those_of_a_spark_session_together():
+def test_files_stay_whole_and_those_of_a_spark_session_together_at_the_end():
     ids = ["b.py::1", "b.py::2", "tests/spark/jobs/x.py::1", "a.py::1", "tests/spark/source/y.py::1", "b.py::3"]
-    assert by_file(ids) == [[0, 1, 5], [2, 4], [3]]
+    assert by_file(ids) == [[0, 1, 5], [3], [2, 4]]
 
 
 FILE = """
@@ -71,6 +71,17 @@ def test_results_output_and_warnings_of_all_workers_are_shown_once(tmp_path):
     assert len({folder for _, _, _, folder in lines}) == len(lines)
     ends = (tmp_path / "ends").read_text().split()
     assert (len(ends), {*ends}) == (4, {"gw0", "gw1"}), "each file's fixture has ended once"
+
+
+def test_every_second_worker_begins_at_the_end(tmp_path):
+    for number in range(4):
+        (tmp_path / f"test_{number}.py").write_text(FILE)
+    run(tmp_path)
+    ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
+    first_of = {}
+    for name, _, _, folder in ran:
+        first_of.setdefault(Path(folder).parent.name, name)
+    assert first_of == {"gw0": "test_0", "gw1": "test_3"}
 
 
 def test_run_ends_at_the_first_failure_when_asked(tmp_path):
