@@ -1,5 +1,6 @@
 """Clusters of three brokers and of one for the live tests of the terminal UI: for each file that asks, whole for each test."""
 
+import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.tui.app import YakApp
@@ -37,6 +39,20 @@ def _parse_once(self: Stylesheet, css: str, **how: Any) -> list[Any]:
 
 
 Stylesheet._parse_rules = _parse_once
+_pause = Pilot.pause
+TURNS = 100
+"""A message of Textual that leads to another takes a turn of the event loop."""
+
+
+async def _pause_for_turns(self: Pilot[Any], delay: float | None = None) -> None:
+    """Textual takes an app for idle that computed nothing for 20 ms, as one does that others keep off the processor."""
+    await _pause(self, delay)
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+    self.app.screen._on_timer_update()
+
+
+Pilot.pause = _pause_for_turns
 
 
 class LiveCluster:
