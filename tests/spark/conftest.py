@@ -16,9 +16,10 @@ from yak.local.cluster import LocalCluster, UpSettings
 
 _names = itertools.count(1)
 
-# A test's Spark lives for a minute or two, in which the JVM's second compiler takes more than it gives.
+# A test's Spark lives for a minute or two, in which the JVM's second compiler takes more than it gives. Several threads that
+# collect garbage take more as well, where several workers share the processors.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+    os.environ.setdefault(_name, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 @pytest.fixture(scope="session")
