@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
@@ -39,6 +40,7 @@ def _parse_once(self: Stylesheet, css: str, **how: Any) -> list[Any]:
 
 
 Stylesheet._parse_rules = _parse_once
+RuleSet.__hash__ = object.__hash__  # the same hash, but not in Python: half a million times while two apps start
 _pause = Pilot.pause
 TURNS = 100
 """A message of Textual that leads to another takes a turn of the event loop."""
