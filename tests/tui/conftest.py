@@ -47,11 +47,19 @@ TURNS = 100
 
 
 async def _pause_for_turns(self: Pilot[Any], delay: float | None = None) -> None:
-    """Textual takes an app for idle that computed nothing for 20 ms, as one does that others keep off the processor."""
+    """Let messages arrive before the time begins, and what a timer posted in this time after it.
+
+    Textual's own pause counts time only, and takes an app for idle that other processes kept off the processor for 20 ms.
+    """
+    await _take_turns()
     await _pause(self, delay)
+    await _take_turns()
+    self.app.screen._on_timer_update()
+
+
+async def _take_turns() -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
-    self.app.screen._on_timer_update()
 
 
 Pilot.pause = _pause_for_turns

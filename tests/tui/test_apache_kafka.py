@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from driving import until
 from textual.widgets import Button, Input, TextArea
 
 from yak.client.admin import Admin
@@ -62,13 +63,6 @@ def member(bootstrap: str) -> Consumer:
     assert message.error() is None
     consumer.commit(message, asynchronous=False)
     return consumer
-
-
-async def until(pilot, is_so, what):
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
-        await pilot.pause(0.1)
 
 
 def texts(app, grid):
