@@ -118,8 +118,11 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
             await pilot.press("y")
             await until(pilot, lambda: app.screen is screen, "topic again")
-            configs = await asyncio.to_thread(Admin(kafka.bootstrap).configs, "topic", TOPIC)
-            assert next(each.value for each in configs if each.name == "retention.ms") == "60000"
+            # A broker of Kafka answers before it has replayed the change.
+            configs = Admin(kafka.bootstrap).configs
+            await until(
+                pilot, lambda: {each.name: each.value for each in configs("topic", TOPIC)}["retention.ms"] == "60000"
+            )
 
             # messages
             app.go("messages", TOPIC)
