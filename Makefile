@@ -1,7 +1,7 @@
 # `make help` lists the targets. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
-#   WORKERS=3           pytest processes of `make test`; they mostly wait
+#   WORKERS=4           pytest processes of `make test`; half of them mostly wait
 #   SEEDS=2000 SEED=1   how many seeds `make sim` runs, and the first
 #   ARGS="..."          more arguments for `yak demo failover`, pytest, or the benchmark
 
@@ -9,7 +9,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-WORKERS ?= 3
+WORKERS ?= 4
 ARGS ?=
 SEEDS ?= 200
 SEED ?= 1
@@ -63,7 +63,8 @@ lint: setup  ## ruff, mypy --strict, and the import contracts
 	$(BIN)/mypy packaging/bootstrap.py packaging/build.py packaging/deb.py packaging/manual.py packaging/notices.py packaging/release.py packaging/wheels.py tests/release/*.py docs/generate_kafka_apis.py docs/generate_kafka_releases.py docs/generate_reference.py docs/make_picture.py docs/make_screenshots.py docs/site_hooks.py docs/examples/run.py
 	$(BIN)/lint-imports --no-logo
 
-RUN_TESTS = $(BIN)/python tests/run.py -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
+# Some libraries of macOS do not work after a fork: there each worker of xdist collects the tests by itself.
+RUN_TESTS = $(BIN)/python tests/run.py $(if $(filter Linux,$(shell uname)),--workers,--dist=loadfile -n) $(WORKERS) --durations=25
 
 .PHONY: check
 check: lint  ## lint and the unit tests, in a few minutes

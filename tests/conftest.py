@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from tests import flaky
 from tests.preloaded import Preloaded
 
-pytest_plugins = ["tests.file_scheduling"]
-ORDER = ("unit", "sim", "tui", "spark", "integration")
+pytest_plugins = ["tests.workers"]
+ORDER = ("unit", "sim", "tui", "integration", "spark")
 TESTS = Path(__file__).resolve().parent
 GC_THRESHOLDS = (50_000, 20, 20)
 EXAMPLES_MIN = 25
@@ -27,6 +28,7 @@ settings.register_profile(
 )
 settings.load_profile("yak")
 
+gc.disable()  # until all tests are collected: nothing of what collection makes becomes garbage, and a third of its time went
 
 _with_fewer: set[object] = set()
 
@@ -57,9 +59,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         test._hypothesis_internal_use_settings = _fewer(known)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by ring; within a ring the order of collection stays."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort by ring; within a ring the order of collection stays. In a whole run each listed flaky test must exist."""
     items.sort(key=_rank)
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_whole and (unused := flaky.unused(flaky.load(), (item.nodeid for item in items))):
+        raise pytest.UsageError(f"tests/flaky.toml: no such test: {', '.join(unused)}")
 
 
 def pytest_collection_finish() -> None:
@@ -67,6 +73,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
 
 
 _preloaded = Preloaded()
@@ -86,6 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A test with the mark `exec_yak` starts each `yak` by exec."""
+    """A test with the mark `exec_yak` starts each `yak` by exec. Forked ones become children of this worker."""
+    _preloaded.owner = os.getpid()
     _preloaded.is_wanted = item.get_closest_marker("exec_yak") is None
     return (yield)

@@ -5,6 +5,8 @@ folder, session, descriptors, signals, command line and exit code are as after e
 from the memory of the preloaded process: they cost a broker 0.3 to 0.7 s of processor time. A `yak` that starts others,
 as `yak up` does, forks them from a copy of that process.
 
+`python -mpytest`, which pytest's own `pytester` starts, is forked likewise, for the clusters that its tests start.
+
 A test about the start of a process has the mark `exec_yak`, and `make test-all` runs all tests with `--exec-yak`.
 Systems other than Linux use exec, and so do starts with other settings of Python, with `preexec_fn` or with other
 descriptors. What differs: `/proc/PID/environ` is that of the preloaded process, and modules are not taken apart at the
@@ -30,6 +32,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 _PYTHON_WORDS = ("-P", "-m", "yak.commands")
+_PYTEST_WORD = "-mpytest"
 _PACKAGES = ("yak.commands", "yak.server")
 _REQUEST_BYTES_MAX = 100_000
 _COMMAND_LINE_BYTES = 16_000
@@ -48,7 +51,7 @@ class Preloaded:
         """Without a way, the preloaded process starts with the first request; it ends with this process."""
         self.is_wanted = True
         self._way = way
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self._lock = threading.Lock()
         self._before_main = _before_main(os.environ)
 
@@ -73,21 +76,25 @@ class Preloaded:
 
     def _request(self, asked: Sequence[Any]) -> tuple[bytes, list[int]]:
         """What the preloaded process needs to know; empty if this start needs exec."""
-        if not self.is_wanted or os.getpid() != self._owner or len(asked) != _FORK_EXEC_ARGUMENTS:
+        if not self.is_wanted or os.getpid() != self.owner or len(asked) != _FORK_EXEC_ARGUMENTS:
             return b"", []
         words, _, closes, kept, folder, environment = asked[:6]
         session, group, *user, preexec_fn = asked[15:22]
         arguments = [os.fsdecode(word) for word in words]
-        if tuple(arguments[:4]) != (sys.executable, *_PYTHON_WORDS):
+        is_pytest = arguments[:2] == [sys.executable, _PYTEST_WORD]
+        if not is_pytest and arguments[:4] != [sys.executable, *_PYTHON_WORDS]:
             return b"", []
         variables = dict(os.environ)
         if environment is not None:
             variables = dict(os.fsdecode(each).split("=", 1) for each in environment)
+        before_main, ours = _before_main(variables), dict(self._before_main)
+        if is_pytest:  # `main` puts these folders into `sys.path`
+            before_main["PYTHONPATH"] = ours["PYTHONPATH"] = ""
         folder = os.getcwd() if folder is None else os.fsdecode(folder)
         is_plain = (
             (closes, group, user, preexec_fn) == (True, -1, [None, None, None, -1], None)
             and len(kept) == 1  # where `subprocess` hears that exec failed
-            and _before_main(variables) == self._before_main
+            and before_main == ours
             and os.path.isdir(folder)
         )
         request = json.dumps([arguments, variables, folder, bool(session)]).encode()
@@ -220,9 +227,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     arguments = fork_on_request(socket.socket(fileno=int(sys.argv[1])))
-    sys.argv = arguments[3:]
+    module, sys.argv = "yak.commands", arguments[3:]
+    if arguments[1] == _PYTEST_WORD:
+        module, sys.argv = "pytest", arguments[1:]
+        sys.path[:0] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     try:
-        runpy.run_module("yak.commands", run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as stop:
         if isinstance(stop.code, int):
             _end(stop.code)

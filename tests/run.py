@@ -1,59 +1,79 @@
-"""`make test`: every test once, side by side; what failed is run once more, alone, and said to be flaky when it then passes.
+"""`make test`: every test once, side by side; what failed is run once more, alone, and is flaky when it then passes.
 
-    python tests/run.py [words for pytest]
+    python tests/run.py [--workers N] [words for pytest]
 
-A test that passes only when nothing else runs has a bug, or has found one; it does not hide a change that is well, nor does it
-go unsaid (Apache Kafka's own build does the same: `maxTestRetries=1`, `maxTestRetryFailures`). More failures than
-`AGAIN_MAX` are no coincidence and are not run again.
+A test that passes only when nothing else runs has a bug, or has found one. It fails the run, unless `tests/flaky.toml`
+lists it with a reason. More failures than `AGAIN_MAX` are no coincidence and are not run again.
 """
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests import flaky
 
 AGAIN_MAX = 5
 LONGEST_S = int(os.environ.get("YAK_TESTS_LONGEST_S", "3000"))
-"""After this time the first run is ended and begun once more, and that is said. No test takes longer than its own time-out
-of two minutes."""
+"""After this time the run is ended and has failed. No test takes longer than its own time-out of two minutes."""
 CACHE = Path("build") / "test-cache"
 TESTS_FAILED = 1
+UNUSABLE = 2
 
 
-def run(*words: str, longest_s: float | None = None) -> int:
+def run(*words: str) -> int:
     """One run of pytest; its exit code. Raises TimeoutExpired."""
     command = [sys.executable, "-m", "pytest", "-o", f"cache_dir={CACHE}", *words]
     # tests start hundreds of `yak` processes, and without its bytecode each of them compiles all of it: 2 s, not 0.3
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(command, check=False, env=environment, timeout=longest_s).returncode
+    return subprocess.run(command, check=False, env=environment, timeout=LONGEST_S).returncode
 
 
 def failed() -> list[str]:
-    """The tests that failed in the last run, or whose worker crashed: pytest does not keep these."""
-    kept: set[str] = set()
-    for name in ("cache/lastfailed", "yak/crashed"):
-        with contextlib.suppress(FileNotFoundError):
-            kept.update(json.loads((CACHE / "v" / name).read_text()))
-    return sorted(kept)
+    """The tests that failed in the last run."""
+    path = CACHE / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(path.read_text())) if path.exists() else []
+
+
+def verdict(tests: Sequence[str], reasons: Mapping[str, str]) -> tuple[int, str]:
+    """The exit code, and what to say, when these tests failed beside the others and passed alone."""
+    listed = [(each, why) for each in tests if (why := flaky.reason(each, reasons))]
+    others = [each for each in tests if not flaky.reason(each, reasons)]
+    lines = [f"FLAKY, but listed in tests/flaky.toml: {each}\n  why:  {why}" for each, why in listed]
+    if others:
+        lines += [
+            "\n  ".join([f"error[flaky-tests]: {len(others)} failed beside the others and passed alone:", *others]),
+            "  try:  repair the test, or what it found; or list it in tests/flaky.toml with the reason",
+        ]
+    return TESTS_FAILED if others else 0, "\n".join(lines)
 
 
 def main(words: list[str]) -> int:
-    """The exit code of pytest, 0 also when what failed passed alone."""
+    """The exit code of pytest; 0 also when all that failed passed alone and is listed."""
+    try:
+        reasons = flaky.load()
+    except ValueError as error:
+        print(f"error[flaky-list]: {error}", file=sys.stderr)
+        return UNUSABLE
     shutil.rmtree(CACHE, ignore_errors=True)
     try:
-        code = run(*words, longest_s=LONGEST_S)
-    except subprocess.TimeoutExpired:
-        print(f"\nHUNG: the tests did not end in {LONGEST_S} s; once more, all of them", flush=True)
         code = run(*words)
+    except subprocess.TimeoutExpired:
+        print(f"\nerror[tests-hang]: the tests did not end in {LONGEST_S} s", flush=True)
+        return TESTS_FAILED
     again = failed()
     if code != TESTS_FAILED or not 0 < len(again) <= AGAIN_MAX:
         return code
     print(f"\n{len(again)} failed beside the others; once more, alone:", *again, sep="\n  ", flush=True)
-    if (code := run("-n", "0", *again)) == 0:
-        print(f"\nFLAKY: {len(again)} failed beside the others and passed alone:", *again, sep="\n  ", flush=True)
+    if code := run(*again):
+        return code
+    code, text = verdict(again, reasons)
+    print(f"\n{text}", flush=True)
     return code
 
 

@@ -100,7 +100,7 @@ def test_wrong_password_fails_soon_with_an_authentication_error(broker, mechanis
     wait_until(failed, "an error", 10)
     assert errors[0].code() == KafkaError._AUTHENTICATION
     assert mechanism in errors[0].str() or "Invalid username or password" in errors[0].str()
-    assert time.monotonic() - begun < 5  # a loaded machine; a second on an idle one
+    assert time.monotonic() - begun < 9  # a second on an idle machine; the deadline of a connection is 10 s
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

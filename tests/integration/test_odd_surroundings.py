@@ -244,7 +244,7 @@ def ctrl_c(marked: Marked, after_s: float, where: str) -> tuple[int, str]:
     return child.returncode, err
 
 
-def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked) -> None:
+def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked, pytestconfig: pytest.Config) -> None:
     began = time.monotonic()
     child = marked.start("up", "-d", "--port", "0", "--no-http", "--data-dir", "first")
     assert child.wait(60) == 0
@@ -252,7 +252,7 @@ def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked) -> Non
     assert marked.start("down", "--data-dir", "first").wait(60) == 0
     seed = random.SystemRandom().randrange(10**6)
     moments = random.Random(seed)
-    for number in range(10):
+    for number in range(10 if pytestconfig.getoption("all_examples") else 5):
         after_s = moments.uniform(0.1, 1.3) * takes_s
         code, err = ctrl_c(marked, after_s, f"data-{number}")
         at = f"seed {seed}, {after_s:.2f} s of {takes_s:.2f} s"

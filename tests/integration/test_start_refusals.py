@@ -151,7 +151,7 @@ def test_no_new_cluster_is_made_under_old_data(data, yak, redis_databases):
         held = client.hgetall("{y}:cluster")
         assert (held["cluster_id"], held["state"]) == (cluster_id, "SEEDING")
         child.kill()
-        child.wait(10)
+        child.wait(60)
     after = fingerprint(data)
     assert {name: after.get(name) for name in KEPT[1:]} == {name: before[name] for name in KEPT[1:]}
 

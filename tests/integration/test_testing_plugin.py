@@ -474,6 +474,7 @@ def test_a_run_that_is_killed_while_its_brokers_start_leaves_nothing(examples: E
     examples.wait_until_nothing_is_left()
 
 
+@pytest.mark.exec_yak
 def test_nothing_of_yak_is_loaded_and_nothing_started_before_a_test_asks(examples: Examples) -> None:
     examples.write(
         test_unused="""

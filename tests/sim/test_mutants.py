@@ -84,7 +84,7 @@ FOUND_AT = {
     "half-changed-state-used": 2,
     "hw-from-own-log-unflushed": 16,
     "last-record-compacted": 2,
-    "pending-offsets-applied": 2,
+    "pending-offsets-applied": 4,
     "producer-ids-given-again": 3,
     "producers-lost-in-recovery": 2,
     "quorum-read-without-round": 5,

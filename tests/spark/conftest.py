@@ -8,36 +8,18 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from yak.local.cluster import LocalCluster, UpSettings
 
-FOLDER = Path(__file__).resolve().parent
-FIRST = (
-    "test_kill_and_resume.py",
-    "test_kill_transactional_stream.py",
-    "test_spark_page.py",
-    "test_demo_spark.py",
-    "test_every_job.py",
-)
-"""The files that take longest: with two processes, one that begins last would run alone in the end."""
 _names = itertools.count(1)
 
-# A test's Spark lives for a minute or two, in which the JVM's second compiler takes more than it gives.
+# A test's Spark lives for a minute or two, in which the JVM's second compiler takes more than it gives. Several threads that
+# collect garbage take more as well, where several workers share the processors.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-    os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first, of this folder's; the rest stays in the order of collection."""
-    ours = [at for at, item in enumerate(items) if FOLDER in item.path.parents]
-    rank = {name: at for at, name in enumerate(FIRST)}
-    ordered = sorted((items[at] for at in ours), key=lambda item: rank.get(item.path.name, len(FIRST)))
-    for at, item in zip(ours, ordered, strict=True):
-        items[at] = item
+    os.environ.setdefault(_name, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Clusters of three brokers and of one for the live tests of the terminal UI: for each file that asks, whole for each test."""
 
+import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.tui.app import YakApp
@@ -37,6 +40,29 @@ def _parse_once(self: Stylesheet, css: str, **how: Any) -> list[Any]:
 
 
 Stylesheet._parse_rules = _parse_once
+RuleSet.__hash__ = object.__hash__  # the same hash, but not in Python: half a million times while two apps start
+_pause = Pilot.pause
+TURNS = 100
+"""A message of Textual that leads to another takes a turn of the event loop."""
+
+
+async def _pause_for_turns(self: Pilot[Any], delay: float | None = None) -> None:
+    """Let messages arrive before the time begins, and what a timer posted in this time after it.
+
+    Textual's own pause counts time only, and takes an app for idle that other processes kept off the processor for 20 ms.
+    """
+    await _take_turns()
+    await _pause(self, delay)
+    await _take_turns()
+    self.app.screen._on_timer_update()
+
+
+async def _take_turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+Pilot.pause = _pause_for_turns
 
 
 class LiveCluster:

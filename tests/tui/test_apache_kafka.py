@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from driving import until
 from textual.widgets import Button, Input, TextArea
 
 from yak.client.admin import Admin
@@ -64,13 +65,6 @@ def member(bootstrap: str) -> Consumer:
     return consumer
 
 
-async def until(pilot, is_so, what):
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
-        await pilot.pause(0.1)
-
-
 def texts(app, grid):
     """The lines of a table; none before the screen has it."""
     found = next(iter(app.screen_below().query(grid).results(Grid)), None)
@@ -124,8 +118,11 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
             await pilot.press("y")
             await until(pilot, lambda: app.screen is screen, "topic again")
-            configs = await asyncio.to_thread(Admin(kafka.bootstrap).configs, "topic", TOPIC)
-            assert next(each.value for each in configs if each.name == "retention.ms") == "60000"
+            # A broker of Kafka answers before it has replayed the change.
+            configs = Admin(kafka.bootstrap).configs
+            await until(
+                pilot, lambda: {each.name: each.value for each in configs("topic", TOPIC)}["retention.ms"] == "60000"
+            )
 
             # messages
             app.go("messages", TOPIC)

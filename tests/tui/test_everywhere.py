@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from driving import until
 from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input
@@ -13,8 +14,6 @@ from yak.tui.screens.base import SCREENS, YakScreen
 from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid
-
-PATIENCE_S = 20.0
 
 
 def run(scenario):
@@ -123,10 +122,7 @@ def test_a_pasted_command_opens_its_screen(name):
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.3)
             paste(app, f":{name}\r")
-            for _ in range(40):
-                await pilot.pause(0.05)
-                if app.current_mode == name:
-                    break
+            await until(pilot, lambda: app.current_mode == name, name)
             await pilot.pause(0.3)
             assert app.current_mode == name
             assert len(app.screen_stack) == 1, app.screen
@@ -279,19 +275,21 @@ def test_too_small_a_window_says_so():
     run(scenario())
 
 
-@pytest.mark.parametrize("size", [(80, 24), (100, 30), (140, 40)])
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_the_key_bar_fits_and_ends_with_help(entry, size):
+def test_the_key_bar_fits_and_ends_with_help(entry):
     async def scenario():
         app = recorded_app(start=entry.name)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause(0.2)
-            bar = app.screen.query_one(KeyBar)
-            cells = bar._left
-            assert 1 <= len(cells) <= 8
-            assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
-            assert all(" " in cell.text for cell in cells), "a key without a word"
-            assert "? help" in bar.render_line(0).text
+        async with app.run_test(size=(80, 24)) as pilot:
+            for size in ((80, 24), (100, 30), (140, 40)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause(0.2)
+                bar = app.screen.query_one(KeyBar)
+                cells = bar._left
+                assert bar.size.width == size[0]
+                assert 1 <= len(cells) <= 8
+                assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
+                assert all(" " in cell.text for cell in cells), "a key without a word"
+                assert "? help" in bar.render_line(0).text
 
     run(scenario())
 
@@ -400,10 +398,7 @@ def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_
             ):
                 app.go(name, what)
                 title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
-                deadline = asyncio.get_running_loop().time() + PATIENCE_S
-                while title not in (words := drawn(app)) or other in words:
-                    assert asyncio.get_running_loop().time() < deadline, name
-                    await pilot.pause(0.1)
+                await until(pilot, lambda t=title, o=other: t in (words := drawn(app)) and o not in words, name)
             app.go("dashboard")
             assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
 

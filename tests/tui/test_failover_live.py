@@ -1,8 +1,9 @@
 """The failover screen on a real cluster: what it breaks is broken, and what the cluster does then is seen."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
+
+from driving import until
 
 from yak.client.admin import Admin
 from yak.ids import TopicPartition
@@ -12,12 +13,6 @@ from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 30.0
-
-
-async def until(pilot: Any, what: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not what():
-            await pilot.pause(0.1)
 
 
 def cells(app: Any, key: str) -> list[str]:

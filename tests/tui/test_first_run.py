@@ -43,17 +43,17 @@ def test_a_context_can_be_added_and_is_written(tmp_path):
     )  # fmt: skip
     os.close(slave)
     try:
-        if "nothing answers" not in read_until(master, "nothing was changed", 20):
+        if "nothing answers" not in read_until(master, "nothing was changed", 60):
             pytest.skip("a broker answers at 127.0.0.1:9092 of this machine")
         os.write(master, b"a")
-        read_until(master, "Name of the context", 10)
+        read_until(master, "Name of the context", 60)
         os.write(master, b"there\n")
-        read_until(master, "HOST:PORT", 10)
+        read_until(master, "HOST:PORT", 60)
         os.write(master, f"127.0.0.1:{port.number}\n".encode())
-        read_until(master, "dashboard", 15)
+        read_until(master, "dashboard", 60)
         os.write(master, b"Q")
-        read_until(master, "\x00", 3)
-        assert child.wait(10) == 0
+        read_until(master, "\x00", 60)  # to its end: without a reader it waits for room in the terminal
+        assert child.wait(60) == 0
     finally:
         child.kill()
         child.wait()

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from driving import until
 from textual.widgets import Button, Static
 
 from yak.client.admin import Admin
@@ -11,14 +12,6 @@ from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 20.0
-
-
-async def until(pilot, is_so, what):
-    """Wait for it; polls are every 1 or 2 s."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"no {what}"
-        await pilot.pause(0.1)
 
 
 def produce(bootstrap, topic, count):

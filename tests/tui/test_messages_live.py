@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 
+from driving import until
 from textual.widgets import Input
 
 from yak.client.admin import Admin
@@ -39,13 +40,6 @@ def fill(live, topic, numbers, *, partitions=3, partition=None, **more):
         record.partition = -1 if partition is None else partition
         sender.send(record, place)
     sender.finish(SECONDS)
-
-
-async def until(pilot, condition, what):
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        await pilot.pause(0.05)
 
 
 def numbers_of(reader):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from driving import until
 from pictures import recorded_app
 from records import EACH, PARTITIONS, open_recorded
 
@@ -18,14 +19,6 @@ ORDERS = Subscription((Choice("orders"),), Seek(START))
 def records(monkeypatch):
     now_ms = recorded_app().now_ms()
     monkeypatch.setattr("yak.tui.messages.reader.open_feed", open_recorded(now_ms))
-
-
-async def until(pilot, condition):
-    for _ in range(400):
-        if condition():
-            return
-        await pilot.pause(0.02)
-    raise AssertionError("it did not happen")
 
 
 def drawn(app):

@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+from driving import until
 from pictures import recorded_app, recorded_source
 from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
@@ -59,14 +60,6 @@ def drive(scenario, *, error=None, **settings):
             await scenario(app, pilot, sends)
 
     asyncio.run(whole())
-
-
-async def until(pilot, condition, what="it"):
-    for _ in range(200):
-        if condition():
-            return
-        await pilot.pause(0.02)
-    raise AssertionError(f"not in time: {what}")
 
 
 async def typed(app, pilot, **fields):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from driving import until
 from textual.widgets import Select, TextArea
 
 from yak.client.admin import Admin
@@ -17,7 +18,6 @@ from yak.tui.produce.files import checkpoint_path
 from yak.tui.widgets.dialogs import FormDialog
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +27,6 @@ def own_config(monkeypatch, tmp_path):
 
 def run(scenario):
     asyncio.run(asyncio.wait_for(scenario, 110))
-
-
-async def until(pilot, condition, what):
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"not in {PATIENCE_S} s: {what}"
-        await pilot.pause(0.05)
 
 
 async def typed(app, pilot, **fields):

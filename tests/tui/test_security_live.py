@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from driving import until
 from support.raft_cluster import RaftCluster
 from textual.widgets import Input
 
@@ -46,13 +47,6 @@ def broker(tmp_path_factory):
 def log_in():
     yield lambda user: use_login(ClientLogin("SCRAM-SHA-256", user, f"secret-of-{user}"))
     use_login(None)
-
-
-async def until(pilot, is_so, what):
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
-        await pilot.pause(0.1)
 
 
 def table(app, name):

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from driving import until
 from pictures import recorded_app, recorded_source
 from textual.widgets import Input, TabbedContent
 
@@ -15,13 +16,6 @@ from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
 ACLS_OFF = YakError("acls-off", "the ACLs could not be read", why="the brokers have no authorizer")
-
-
-async def until(pilot, is_so, what):
-    deadline = asyncio.get_running_loop().time() + 20
-    while not is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
-        await pilot.pause(0.05)
 
 
 def run(scenario, source=None, **settings):

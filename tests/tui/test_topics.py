@@ -19,6 +19,25 @@ def recorded(**answers):
     return source
 
 
+@pytest.mark.parametrize("what", [None, "orders"], ids=["topics", "one topic"])
+def test_screen_whose_timer_fires_while_the_app_ends_asks_nothing(what):
+    """Textual empties the stack of screens before it stops their timers."""
+
+    async def scenario(app, pilot):
+        screen = app.screen
+        assert isinstance(screen, TopicScreen if what else TopicsScreen)
+        ask = screen.ask_seen if what else screen._ask
+        stack = app._screen_stacks[app.current_mode]
+        kept = [*stack]
+        stack.clear()
+        try:
+            ask()
+        finally:
+            stack += kept
+
+    run(scenario, start="topics", start_with=what)
+
+
 # the list
 
 

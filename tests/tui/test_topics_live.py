@@ -2,6 +2,8 @@
 
 import asyncio
 
+from driving import until
+
 from yak.client.admin import Admin
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.widgets.dialogs import ConfirmDialog
@@ -9,14 +11,6 @@ from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 20.0
-
-
-async def until(pilot, is_so, what):
-    """Wait for something on the screen."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while not is_so():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what} within {PATIENCE_S} s"
-        await pilot.pause(0.05)
 
 
 def texts(grid):

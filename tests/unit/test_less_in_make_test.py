@@ -1,15 +1,10 @@
-"""`make test` tries fewer examples than `make test-all`, and its workers collect the same tests from different ends."""
-
-from pathlib import Path
+"""`make test` tries fewer examples than `make test-all`."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.file_scheduling import parts_from
-
-TESTS = Path(__file__).parents[1]
 MANY, FEW, LEAST = 120, 40, 7
 tried: list[int] = []
 
@@ -59,13 +54,3 @@ def test_examples_are_a_quarter_and_25_at_least_in_make_test(pytestconfig):
     assert found == ([MANY, MANY, FEW, LEAST] if pytestconfig.getoption("all_examples") else [30, 30, 25, LEAST])
     test_property_with_many_examples()
     assert len(tried) in ({MANY, 2 * MANY} if pytestconfig.getoption("all_examples") else {30, 60})
-
-
-def test_parts_of_each_worker_are_all_tests_and_begin_elsewhere():
-    parts = [parts_from(worker, 3) for worker in range(3)]
-    assert len({each[0] for each in parts}) == 3
-    assert sorted(parts[0]) == sorted(parts[1]) == sorted(parts[2])
-    assert len(set(parts[0])) == len(parts[0])
-    beneath = [Path(each) for each in parts[0]]
-    lost = [path for path in TESTS.rglob("test_*.py") if not any(path.is_relative_to(part) for part in beneath)]
-    assert lost == []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,26 @@ def test_a_forked_yak_prints_and_ends_as_an_executed_one(words, variables, tmp_p
         return done.returncode, done.stdout, done.stderr
 
     assert run() == run(close_fds=False)  # which needs exec
+
+
+def test_a_forked_pytest_finds_modules_and_ends_as_an_executed_one(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "of_folder.py").write_text("import of_path\n")
+    (tmp_path / "elsewhere" / "of_path.py").write_text("def pytest_report_header():\n    return 'header of a plugin'\n")
+    (tmp_path / "test_it.py").write_text("def test_it():\n    assert 1 == 2\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "elsewhere"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    words = ["-mpytest", "-p", "of_folder", "-p", "of_path", "-p", "no:cacheprovider", "--rootdir", "."]
+
+    def run(**by):
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, **by
+        )
+        return done.returncode, re.sub(r"in [\d.]+s", "", done.stdout), done.stderr
+
+    forked = run()
+    assert forked == run(close_fds=False)  # which needs exec
+    assert forked[0] == 1
+    assert "header of a plugin" in forked[1]
 
 
 def test_a_forked_yak_has_its_own_arguments_session_folder_and_files(tmp_path):

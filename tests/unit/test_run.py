@@ -1,9 +1,15 @@
-"""The runner of `make test`: what fails twice fails, what fails once is said to be flaky."""
+"""The runner of `make test`: a test that fails beside others fails the run, unless it passes alone and is listed."""
 
+import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests import flaky
+from tests import run as runner
 
 RUNNER = Path(__file__).parents[1] / "run.py"
 TESTS = """
@@ -25,15 +31,56 @@ def run(folder: Path, condition: str, *, count: int = 1) -> tuple[int, str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"},  # starts faster
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": ""},  # starts faster
     )
     return ran.returncode, ran.stdout
 
 
-def test_what_passes_alone_is_flaky(tmp_path):
+def test_test_that_passes_alone_fails_the_run(tmp_path):
     code, said = run(tmp_path, "was_seen")
-    assert code == 0
-    assert "FLAKY: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]" in said
+    assert code == 1
+    assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]\n  try:" in said
+
+
+LISTED = {"tests/test_a.py::test_it[*]": "the kernel", "tests/test_b.py::test_other": "the weather"}
+
+
+@pytest.mark.parametrize(
+    ("tests", "code", "said", "unsaid"),
+    [
+        (["tests/test_a.py::test_it[1]"], 0, ["test_it[1]\n  why:  the kernel"], "error"),
+        (["tests/test_a.py::test_it"], 1, ["1 failed", "test_it\n  try:"], "listed in tests/flaky.toml:"),
+        (
+            ["tests/test_a.py::test_it[1]", "tests/test_c.py::test_it[1]"],
+            1,
+            ["why:  the kernel", "error[flaky-tests]: 1 failed beside the others", "\n  tests/test_c.py::test_it[1]"],
+            "weather",
+        ),
+    ],
+    ids=["listed", "pattern of parameters", "one of two"],
+)
+def test_flaky_test_fails_the_run_unless_listed(tests, code, said, unsaid):
+    found, text = runner.verdict(tests, LISTED)
+    assert found == code
+    assert [each for each in said if each not in text] == []
+    assert unsaid not in text
+
+
+def test_listed_flaky_tests_exist_in_a_whole_run():
+    """`tests/conftest.py` asks for those that do not, after collection."""
+    found = ["tests/test_a.py::test_it[1-x]", "tests/test_b.py::test_others"]
+    assert flaky.unused(LISTED, found) == ["tests/test_b.py::test_other"]
+    for pattern in flaky.load():
+        path, _, name = pattern.partition("::")
+        names = {each.name for each in ast.walk(ast.parse(Path(path).read_text())) if isinstance(each, ast.FunctionDef)}
+        assert name.partition("[")[0] in names
+
+
+@pytest.mark.parametrize("text", ['"tests/a.py::test_it" = " "', '"tests/a.py::test_it" = 3', "nonsense"])
+def test_flaky_list_without_a_reason_is_refused(tmp_path, text):
+    (tmp_path / "flaky.toml").write_text(text)
+    with pytest.raises(ValueError, match=r"no reason|end of document"):
+        flaky.load(tmp_path / "flaky.toml")
 
 
 def test_what_fails_again_fails(tmp_path):
@@ -55,51 +102,13 @@ def test_what_is_well_is_run_once(tmp_path):
     assert "once more" not in said
 
 
-def test_a_run_that_does_not_end_is_begun_once_more(tmp_path, monkeypatch):
+def test_run_that_does_not_end_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("YAK_TESTS_LONGEST_S", "3")
-    code, said = run(tmp_path, "was_seen or __import__('time').sleep(60)")
-    assert code == 0
-    assert "HUNG: the tests did not end in 3 s; once more, all of them" in said
+    code, said = run(tmp_path, "__import__('time').sleep(60)")
+    assert code == 1
+    assert "error[tests-hang]: the tests did not end in 3 s" in said
 
 
 def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0
-
-
-def run_in_workers(folder: Path) -> subprocess.CompletedProcess[str]:
-    words = ["-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "--rootdir", "."]
-    return subprocess.run(
-        [sys.executable, str(RUNNER), *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=os.environ
-        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin,tests.file_scheduling"}
-        | {"PYTHONPATH": str(RUNNER.parents[1])},
-    )
-
-
-def test_files_that_use_a_spark_session_have_one_worker(tmp_path):
-    for number in range(8):
-        folder = tmp_path / "tests" / "spark" / ("jobs" if number % 2 else "source")
-        folder.mkdir(parents=True, exist_ok=True)
-        text = "import os\ndef test_it():\n    open(os.environ['PYTEST_XDIST_WORKER'], 'a').close()\n"
-        (folder / f"test_{number}.py").write_text(text)
-    (tmp_path / "test_other.py").write_text(text.replace("], 'a'", "] + '-other', 'a'"))
-    assert run_in_workers(tmp_path).returncode == 0
-    assert len(list(tmp_path.glob("gw[0-9]"))) == 1
-    assert len(list(tmp_path.glob("gw*-other"))) == 1
-
-
-def test_a_run_ends_after_a_worker_crashed(tmp_path):
-    """A worker that crashes had done other files, which no other worker has to do."""
-    for number in range(12):
-        crash = "marker.exists() or (marker.touch(), os._exit(3))" if number == 8 else "True"
-        text = f"import os, pathlib\ndef test_it():\n    marker = pathlib.Path('seen')\n    assert {crash}\n"
-        (tmp_path / f"test_{number:02}.py").write_text(text)
-    ran = run_in_workers(tmp_path)
-    assert "1 failed, 12 passed" in ran.stdout
-    assert ran.returncode == 0, ran.stdout
-    assert "FLAKY" in ran.stdout

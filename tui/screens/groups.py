@@ -316,7 +316,7 @@ class GroupScreen(GroupChangesScreen):
     def ask_again(self) -> None:
         """Ask, unless the cluster has changed: the group does not exist there."""
         if self._asked_source not in (None, self.app.source):
-            if self.app.screen is self:
+            if self.is_active:
                 self.dismiss()
             return
         super().ask_again()

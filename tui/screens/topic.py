@@ -272,7 +272,7 @@ class TopicScreen(ChangesTopics):
 
     def ask_seen(self) -> None:
         """Request that data if the screen is visible."""
-        if self.app.screen is self and not self.app.is_frozen and self.topic in self.picture.topics:
+        if self.is_active and not self.app.is_frozen and self.topic in self.picture.topics:
             self._ask_in_worker()
 
     @work(group="topic")
@@ -542,7 +542,7 @@ class TopicScreen(ChangesTopics):
             super().action_copy()
 
     def deleted(self, topic: str) -> None:
-        if self.app.screen is self and topic == self.topic:
+        if self.is_active and topic == self.topic:
             self.app.pop_screen()
 
 

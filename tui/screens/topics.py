@@ -439,7 +439,7 @@ class TopicsScreen(ChangesTopics):
     # requests
 
     def _ask(self) -> None:
-        if self.app.screen is self and not self._is_asking and not self.app.is_frozen and self.picture.is_loaded:
+        if self.is_active and not self._is_asking and not self.app.is_frozen and self.picture.is_loaded:
             self._is_asking = True  # set before the worker runs: another paint may come first
             self.ask_facts()
 

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from support.client_kinds import Confluent, Message
 from support.group_processes import Group
+from support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -21,34 +22,37 @@ sys.path.append(str(ROOT / "benchmarks"))
 from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 pytestmark = pytest.mark.jvm
-GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 RECORDS = 120
 Tool = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def java() -> list[str]:
-    """The command line up to the class; skipped where Java, Maven or Maven Central is missing."""
+def libs() -> Path:
+    """The folder with Kafka's jars; skipped where Java, Maven or Maven Central is missing."""
     try:
         java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+        return kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
     except Missing as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def java(libs: Path) -> list[str]:
+    """The command line up to the class."""
     return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
 
 
 @pytest.fixture
-def groups(java: list[str], group_broker: Any) -> Tool:
+def groups(libs: Path, group_broker: Any, tmp_path: Path) -> Iterator[Tool]:
     """kafka-consumer-groups: `groups("--list")` gives what it printed."""
+    with KafkaTools(libs, tmp_path) as tools:
 
-    def run(*arguments: str, fails: bool = False) -> str:
-        command = [*java, GROUPS, "--bootstrap-server", group_broker.bootstrap, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-        out = done.stdout + done.stderr
-        assert (done.returncode != 0 or "Error" in out) == fails, out[-2000:]
-        return out
+        def run(*arguments: str, fails: bool = False) -> str:
+            done = tools.run(CONSUMER_GROUPS, group_broker.bootstrap, *arguments)
+            assert (done.status != 0 or "Error" in done.printed) == fails, done
+            return done.printed
 
-    return run
+        yield run
 
 
 def rows(out: str) -> list[dict[str, str]]:

@@ -26,7 +26,7 @@ class Listening:
         self.opened = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
-        assert self.opened.wait(10)
+        assert self.opened.wait(60)
 
     def _read(self) -> None:
         event_id, event = None, ""

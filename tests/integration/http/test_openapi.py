@@ -39,7 +39,8 @@ TROUBLES: Final = {
     "broker-unreachable",
 }
 """What one broker that is well may answer all the same: a topic may ask for more replicas in sync than there are."""
-EXAMPLES: Final = 15
+EXAMPLES, EXAMPLES_OF_ALL = 8, 15
+"""For each route; the second in `make test-all`, as `tests/conftest.py` has it for all properties."""
 PATIENCE_SECONDS: Final = 20
 
 
@@ -83,12 +84,11 @@ def asked() -> list[Any]:
 
 CONFIG = SchemathesisConfig.from_dict(
     {
-        "generation": {"deterministic": True, "max-examples": EXAMPLES, "no-shrink": True},
+        "generation": {"deterministic": True, "max-examples": EXAMPLES_OF_ALL, "no-shrink": True},
         "checks": {"negative_data_rejection": {"expected-statuses": ["4xx"]}},
     }
 )
 SETTINGS = settings(
-    max_examples=EXAMPLES,
     derandomize=True,
     deadline=None,
     database=None,
@@ -133,7 +133,9 @@ def make_topic(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("route", asked(), ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_keeps_to_its_description(route: Route, broker_of_all: Any, session: requests.Session) -> None:
+def test_a_route_keeps_to_its_description(
+    route: Route, broker_of_all: Any, session: requests.Session, pytestconfig: pytest.Config
+) -> None:
     make_topic(broker_of_all.bootstrap)
     url = broker_of_all.http_url
 
@@ -146,4 +148,5 @@ def test_a_route_keeps_to_its_description(route: Route, broker_of_all: Any, sess
     test = build_operation_test(
         config=schema.config, operation=operation, test_func=ask, given_kwargs={}, feedback=FeedbackSources()
     )
-    settings(SETTINGS)(test)()
+    examples = EXAMPLES_OF_ALL if pytestconfig.getoption("all_examples") else EXAMPLES
+    settings(SETTINGS, max_examples=examples)(test)()

@@ -326,7 +326,7 @@ def trim(callers: list[Caller]) -> bool:
     return controller("trim", **arguments, keep=5).code == "OK"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 6))])
 def test_stores_answer_alike_after_a_move_whatever_was_called_before(connected, seed):
     """One cluster moves from memory to Redis and back, the other one the other way round."""
     rng = random.Random(seed)

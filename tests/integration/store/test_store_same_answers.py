@@ -38,7 +38,11 @@ def check_epochs(before, after) -> None:
                     assert (broker.state.value, broker.broker_epoch) == ("ACTIVE", epoch)
 
 
-@pytest.mark.parametrize("seed", range(12))
+SEEDS = (*range(6), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 12)))
+"""Walks of 300 calls each; `make test-all` makes twice as many."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
     rng = random.Random(seed)
     client = redis_py.Redis.from_url(embedded.url)

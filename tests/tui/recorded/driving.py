@@ -4,6 +4,8 @@ import asyncio
 
 from pictures import recorded_app
 
+PATIENCE_S = 60.0
+
 
 def run(scenario, size=(80, 24), source=None, **settings):
     """The scenario with the pilot of an app on recorded data."""
@@ -16,6 +18,14 @@ def run(scenario, size=(80, 24), source=None, **settings):
             assert app._exception is None
 
     asyncio.run(whole())
+
+
+async def until(pilot, condition, what="it"):
+    """Pause until this holds: generous with time, so that a busy machine fails no test."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not in {PATIENCE_S:.0f} s: {what}"
+        await pilot.pause(0.05)
 
 
 async def answered(pilot):

@@ -58,7 +58,7 @@ def test_a_run_that_ended_stays_as_it_ended(tmp_path: Path) -> None:
 def test_stop_asks_the_process(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
     made = replace(spark_runs.new_run("counts", base=tmp_path), process=identify(child.pid))
     assert spark_runs.stop(made)
-    child.wait(10)
+    child.wait(60)
     assert child.returncode == -signal.SIGTERM
     assert made.process is not None
     assert wait_gone(made.process, 5)

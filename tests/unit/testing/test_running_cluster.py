@@ -25,7 +25,7 @@ class FakeSession:
         assert fresh
         self.threads.add(threading.current_thread())
         self.begun.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         if self.error is not None:
             raise self.error
         self.said.append(shape)

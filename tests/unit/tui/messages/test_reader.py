@@ -117,7 +117,7 @@ def made():
     for reader in readers:
         reader.close()
     for reader in readers:
-        assert reader.join(10)
+        assert reader.join(60)
 
 
 def until(condition, seconds=20.0):
