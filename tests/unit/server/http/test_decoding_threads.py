@@ -68,10 +68,12 @@ async def consumed(context):
 
 
 async def streamed(context):
-    async def write(_data):
-        pass
+    with trio.CancelScope() as until_written:
 
-    with trio.move_on_after(0.2):
+        async def write(data):
+            if len(data) > 1_000:
+                until_written.cancel()
+
         await stream.RecordStream(context, {PLACE: 0}, "json").run(write)
 
 
