@@ -148,7 +148,7 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "killed inside a write",
         "killed inside a start",
         "entities changed",
-        "metadata logs trimmed",
+        "snapshots of the metadata log",
         "ends listed",
         "offsets found by time",
     ):

@@ -141,7 +141,6 @@ class ClusterFaults:
             node.on_fail_stop = partial(self._fail_stopped, node)
             node.on_disks_lost = partial(self._disks_lost, node)
             node.on_request_failed = partial(self._request_failed, node)
-            node.on_trimmed = partial(self._metadata_trimmed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -492,21 +491,6 @@ class ClusterFaults:
         if node.broker is not None:
             node.kill()
             self._restart_later(node)
-
-    def _metadata_trimmed(self, node: SimNode) -> None:
-        """An operator sets its copy of the metadata aside."""
-        life = node.starts_count
-        self._under_way += 1
-
-        def set_aside() -> None:
-            self._under_way -= 1
-            if node.broker is not None and node.starts_count == life and node.node_id not in self._busy:
-                self._count("trimmed metadata set aside")
-                node.kill()
-                node.set_metadata_aside()
-                self._restart_later(node)
-
-        self._cluster.world.after(self._rng.between(1_000, 500_000), set_aside)
 
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))

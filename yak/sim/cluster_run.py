@@ -132,7 +132,7 @@ class ClusterRun:
             elections_a_call=1,
         )
         if lengths is not None:
-            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
+            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every)
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         settings |= {
             "transaction.state.log.num.partitions": "1",
@@ -272,7 +272,7 @@ class ClusterRun:
                 **self.faults.counts,
                 **self.counts.read(),
                 **self.compaction.counts,
-                "metadata logs trimmed": self.cluster.calls.get("trim OK", 0),
+                "snapshots of the metadata log": self.cluster.calls.get("trim OK", 0),
                 "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
                 "markers checked": self.markers.markers_count,
                 "coordinators loaded": self.coordinators.loads_count,

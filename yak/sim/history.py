@@ -293,17 +293,6 @@ def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
     return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
-def _may_open(broker: Broker, node_id: NodeId, topic_partition: TopicPartition) -> bool:
-    """Whether a broker that has just started may still find a log of an earlier life on its disk.
-
-    One that reads the metadata again opens its logs late, and has nothing lost meanwhile.
-    """
-    image, number = broker.image, topic_partition.partition
-    topic = image.topics.get(topic_partition.topic)
-    replicas = () if topic is None or number >= len(topic.partitions) else topic.partitions[number].replicas
-    return not image.offset or node_id in replicas
-
-
 class History:
     """All copies and everything committed. The checks are notified in the order of `watchers`."""
 
@@ -356,10 +345,7 @@ class History:
         held, seen = self._held.setdefault(node_id, {}), self._seen.setdefault(node_id, {})
         if len(held) > len(broker.partitions):
             for topic_partition in [each for each in held if each not in broker.partitions]:
-                if self.copies[held[topic_partition]][node_id].life == life or not _may_open(
-                    broker, node_id, topic_partition
-                ):
-                    self._dropped(node_id, topic_partition)
+                self._dropped(node_id, topic_partition)
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
             state = (life, _PARTITION_STATE(partition), None if log is None else _LOG_STATE(log))

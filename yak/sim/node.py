@@ -110,8 +110,6 @@ class SimNode:
         self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
-        self.on_trimmed: Callable[[], None] = lambda: None
-        """The store no longer has the record at which the broker's copy of the metadata ends."""
         self.on_disks_lost: Callable[[], None] = lambda: None
         """The last log directory failed: the shell ends the process.
 
@@ -307,14 +305,6 @@ class SimNode:
         for directory in self.directories:
             self.disk.remove_tree(directory)
 
-    def set_metadata_aside(self) -> None:
-        """Remove the copy of the metadata, as docs/operations.md says. The node must not run."""
-        assert self.broker is None, "the node runs"
-        folder = f"{self.directories[0]}/{IMAGE_FOLDER}"
-        for name in self.disk.names(folder):
-            if name == "snapshot" or name.endswith(".log"):
-                self.disk.remove(f"{folder}/{name}")
-
     def pause(self) -> None:
         """Stop the process (SIGSTOP): nothing ends, and no event reaches it."""
         self.world.say(f"node {self.node_id} is paused")
@@ -480,8 +470,6 @@ class SimNode:
     def _notice(self, notice: events.Notice) -> None:
         if notice.error is not None:
             self.on_request_failed(notice)
-        if notice.fields.get("code") == "TRIMMED":
-            self.on_trimmed()
         self.notices.append(notice)
         self.world.say(f"n{self.node_id} {notice.level} {notice.event} {notice.fields}")
 
