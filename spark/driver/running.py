@@ -29,6 +29,8 @@ from yak.spark.driver.settings import SessionSettings
 
 BATCH_END_S = 60.0
 """How long the current batch may take to end after a stop request."""
+CANCELLED = 143
+"""The exit code of a job that a stop request cut."""
 
 
 @dataclass(slots=True)
@@ -172,7 +174,7 @@ def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int
     if stopping.is_set() and not isinstance(error, SystemExit):
         # A signal to the whole process group also ends Java.
         spark_runs.end(run, "stopped")
-        return 143
+        return CANCELLED
     if isinstance(error, KeyboardInterrupt | SystemExit):
         spark_runs.end(run, "stopped")
         return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130

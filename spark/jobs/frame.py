@@ -88,7 +88,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
     """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
-    from yak.spark.driver.running import running
+    from yak.spark.driver.running import CANCELLED, running
 
     with running(
         job.name,
@@ -103,6 +103,8 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
         process.wait(*filter(None, [started.query]))
         if not process.stopping.is_set():
             started.show()
+        elif started.is_unread:
+            raise SystemExit(CANCELLED)
     return 0
 
 

@@ -26,11 +26,16 @@ _MODES: Final = {
 
 
 class Running:
-    """A started job: a query, or None for a batch that has ended. `table` is shown at the end."""
+    """A started job: a query, or None for a batch. `table` is shown at the end; a batch without one has ended."""
 
     def __init__(self, query: "StreamingQuery | None" = None, table: "DataFrame | None" = None) -> None:
         self.query = query
         self.table = table
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether this is a batch that reads only when it is shown."""
+        return self.query is None and self.table is not None
 
     def show(self) -> None:
         """Print the memory table."""
