@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.exec_yak  # no Python that has imported YAK runs these tests
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -38,7 +38,7 @@ class Routes:
             authorization=SimpleNamespace(is_active=False, authorize=lambda *_asked: True),
         )
         shell: Any = SimpleNamespace(nursery=nursery, counters=Counters(), rate_limit=log.RateLimit())
-        broker_client: BrokerClient = BrokerClient(broker, shell)
+        broker_client: BrokerClient = BrokerClient(broker, shell, shell.rate_limit)
         self.context = Context(
             shell, broker, broker_client, http_port=80, host=host, advertised_host=host, limits=limits
         )

@@ -323,7 +323,7 @@ def test_orderly_stop_ends_a_move_or_completes_it():
 # --------------------------------------------------------------------------------------------------- disks that fail
 
 
-def test_move_to_a_full_directory_fails_and_the_replica_stays():
+def test_move_to_a_full_directory_fails_and_the_replica_stays(monkeypatch):
     rig = filled()
     home = log_of(rig).directory
     rig.node.disk.fail_next("append", errno.ENOSPC, path_contains="-future")
@@ -334,7 +334,7 @@ def test_move_to_a_full_directory_fails_and_the_replica_stays():
     rig.run_for(100)
     assert folders(rig) == {"orders-0": home}
     assert log_of(rig).directory == home
-    rig.node.disk._total_bytes = 100_000
+    monkeypatch.setattr("yak.sim.disk._TOTAL_BYTES", 100_000)
     move(rig)
     rig.run_for(100)
     assert "too little" in rig.node.notices[-1].fields["failure"]

@@ -32,6 +32,7 @@ from yak.server.in_process import Closed, InProcess
 from yak.server.tls_socket import explain
 
 if TYPE_CHECKING:
+    from yak.server.log import RateLimit
     from yak.server.tls_listener import ListenerTls
 
 CLIENT_ID: Final = "yak-http"
@@ -54,9 +55,12 @@ def must_prove(broker: Broker) -> bool:
 class BrokerClient:
     """Sends requests to this broker, or to another by its node id."""
 
-    def __init__(self, broker: Broker, in_process: InProcess, tls: "ListenerTls | None" = None) -> None:
-        """`tls` is that of the inter-broker listener."""
+    def __init__(
+        self, broker: Broker, in_process: InProcess, rate_limit: "RateLimit", tls: "ListenerTls | None" = None
+    ) -> None:
+        """`rate_limit` writes the log, and `tls` is that of the inter-broker listener."""
         self._broker = broker
+        self._rate_limit = rate_limit
         self._in_process = in_process
         secure: Secure | None = None
         if tls is not None or must_prove(broker):
@@ -116,7 +120,7 @@ class BrokerClient:
     def _frame(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId | None) -> bytes:
         """The request. Raises Problem 403 `not-allowed` if another broker gets it, and the caller may not send it."""
         if node_id is not None and node_id != self._broker.node_id:
-            check_rights(self._broker, CALLER.get(), api_key, fields)
+            check_rights(self._broker, self._rate_limit, CALLER.get(), api_key, fields)
         return encode_request(api_key, version, 0, CLIENT_ID, fields)
 
     async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:

@@ -22,7 +22,7 @@ from yak.security import ANONYMOUS
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
 from yak.server.http.forwarded import forwarded_caller
 from yak.server.http.problems import Problem
-from yak.server.http.rights import not_allowed
+from yak.server.http.rights import denied
 from yak.server.http.timed_stream import STREAM
 
 if TYPE_CHECKING:
@@ -98,16 +98,7 @@ def _check_rights(context: "Context", caller: Caller, request: "Request", route:
     access = access_of(route, request)
     if access is None or context.broker.authorization.authorize(caller.principal, caller.host, *access):
         return
-    resources = f"{access.operation.name} {access.kind.name} {access.name[:249]}"
-    fields: dict[str, object] = {
-        "result": "denied",
-        "principal": caller.principal,
-        "host": caller.host,
-        "api": f"{route.method} {route.path}",
-        "resources": resources,
-    }
-    context.shell.rate_limit.write("warning", "audit", fields)
-    raise not_allowed(caller.principal, *access)
+    raise denied(context.shell.rate_limit, caller, f"{route.method} {route.path}", *access)
 
 
 def _certified(request: "Request") -> str:

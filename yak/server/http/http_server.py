@@ -236,7 +236,7 @@ def make_http_server(
     context = Context(
         shell=shell,
         broker=broker,
-        broker_client=BrokerClient(broker, shell.in_process, inter_broker_tls),
+        broker_client=BrokerClient(broker, shell.in_process, shell.rate_limit, inter_broker_tls),
         http_port=http_port,
         host=options.host,
         advertised_host=options.advertised(0)[0],

@@ -303,7 +303,10 @@ class _Writing:
             )
         except Problem as problem:
             for lane in lanes:
-                self._trouble(lane, problem, may_be_written=True)
+                if problem.status == 403:  # `not-allowed`: nothing was sent
+                    lane.problem = problem
+                else:
+                    self._trouble(lane, problem, may_be_written=True)
             return
         found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
         for lane in lanes:

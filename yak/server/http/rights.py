@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.apis import (
+    NAMES,
     alter_partition_reassignments,
     consumer_group_describe,
     describe_groups,
@@ -26,6 +27,7 @@ from yak.server.http.problems import Problem
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.server.http.authentication import Caller
+    from yak.server.log import RateLimit
 
 
 class Need(NamedTuple):
@@ -62,17 +64,29 @@ NEEDS: Final[Mapping[int, Need]] = {
 """By API key. Of any other request, ALTER on the cluster is needed."""
 
 
-def check_rights(broker: "Broker", caller: "Caller", api_key: int, fields: Mapping[str, Any]) -> None:
-    """Raise Problem 403 `not-allowed` unless the caller may send this request."""
+def check_rights(
+    broker: "Broker", rate_limit: "RateLimit", caller: "Caller", api_key: int, fields: Mapping[str, Any]
+) -> None:
+    """Raise Problem 403 `not-allowed` unless the caller may send this request, and log the denial."""
     if not broker.authorization.is_active:
         return
     need = NEEDS.get(api_key, _ALTER_CLUSTER)
     for name in need.names(fields):
         if not broker.authorization.authorize(caller.principal, caller.host, need.operation, need.kind, name):
-            raise not_allowed(caller.principal, need.operation, need.kind, name)
+            raise denied(rate_limit, caller, NAMES.get(api_key, str(api_key)), need.operation, need.kind, name)
 
 
-def not_allowed(principal: str, operation: Operation, kind: ResourceType, name: str) -> Problem:
-    """The refusal of a request."""
-    message = f"{principal} may not {operation.name} {kind.name.lower()} {name[:249]!r}"
+def denied(
+    rate_limit: "RateLimit", caller: "Caller", api: str, operation: Operation, kind: ResourceType, name: str
+) -> Problem:
+    """The refusal of a request, which is in the audit log now."""
+    fields: dict[str, object] = {
+        "result": "denied",
+        "principal": caller.principal,
+        "host": caller.host,
+        "api": api,
+        "resources": f"{operation.name} {kind.name} {name[:249]}",
+    }
+    rate_limit.write("warning", "audit", fields)
+    message = f"{caller.principal} may not {operation.name} {kind.name.lower()} {name[:249]!r}"
     return Problem(403, "not-allowed", message, "use another user, or ask an administrator for an ACL")

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.unit.server.http.rig import NO_AUTHORIZER
+from tests.unit.server.http.rig import NO_AUTHORIZER, Log
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import PLAINTEXT_LISTENER
@@ -61,7 +61,7 @@ def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClie
     image = SimpleNamespace(brokers=brokers)
     broker: Any = SimpleNamespace(node_id=1, image=image, identity=identity, authorization=NO_AUTHORIZER)
     inside, outside = Core(core), Others(others)
-    broker_client = BrokerClient(broker, inside)  # type: ignore[arg-type]
+    broker_client = BrokerClient(broker, inside, Log())  # type: ignore[arg-type]
     broker_client._remote = outside  # type: ignore[assignment]
     return broker_client, inside, outside
 

@@ -16,6 +16,7 @@ from yak.server.http.problems import Problem
 from yak.server.http.record_producer import Lane, ProducerIds, write
 
 NO_IDS = Problem(503, "broker-unreachable", "the store is away")
+NOT_ALLOWED = Problem(403, "not-allowed", "User:bob may not WRITE topic 't'")
 LOST = Problem(503, "broker-unreachable", "closed in the middle")
 
 
@@ -105,6 +106,16 @@ def test_without_a_producer_id_what_may_be_written_is_not_sent_again(trouble, se
     assert read_header(leader.batches[0]).producer_id == -1
     assert (lane.problem is None) == (sent == 2)
     assert lane.is_unknown == (sent == 1)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_what_the_caller_may_not_write_is_refused_at_once_and_is_not_written(ids):
+    leader = Leader(NOT_ALLOWED, ids=ids)
+    lane = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [lane])
+    assert len(leader.batches) == 1
+    assert lane.problem is NOT_ALLOWED
+    assert not lane.is_unknown
 
 
 def test_trouble_that_stays_is_told_after_a_while():

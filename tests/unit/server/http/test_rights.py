@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import trio
 
-from tests.unit.server.http.rig import NO_AUTHORIZER
+from tests.unit.server.http.rig import NO_AUTHORIZER, Log
 from tests.unit.server.http.test_broker_client import make_broker_client
 from yak.acls.bindings import Operation, ResourceType
+from yak.broker.apis import NAMES
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
 from yak.server.http.rights import check_rights
@@ -39,9 +40,14 @@ TOPICS = {"topics": [{"name": "a", "topic": "a"}, {"name": "b", "topic": "b"}]}
     ],
 )
 def test_each_resource_that_a_request_names_is_checked(api_key, fields, operation, kind) -> None:
-    check_rights(broker_that_allows((operation, kind, "a"), (operation, kind, "b")), ANN, api_key, fields)
+    check_rights(broker_that_allows((operation, kind, "a"), (operation, kind, "b")), Log(), ANN, api_key, fields)
+    log = Log()
     with pytest.raises(Problem, match=f"User:ann may not {operation.name} {kind.name.lower()} 'b'"):
-        check_rights(broker_that_allows((operation, kind, "a")), ANN, api_key, fields)
+        check_rights(broker_that_allows((operation, kind, "a")), log, ANN, api_key, fields)
+    ((level, event, logged),) = log.lines
+    assert (level, event, logged["result"], logged["principal"]) == ("warning", "audit", "denied", "User:ann")
+    assert (logged["host"], logged["api"]) == ("10.0.0.9", NAMES[api_key])
+    assert logged["resources"] == f"{operation.name} {kind.name} b"
 
 
 @pytest.mark.parametrize(
@@ -50,14 +56,14 @@ def test_each_resource_that_a_request_names_is_checked(api_key, fields, operatio
      (45, Operation.ALTER), (20, Operation.ALTER)],
 )  # fmt: skip
 def test_a_request_about_the_cluster_and_any_other_needs_the_cluster(api_key, operation) -> None:
-    check_rights(broker_that_allows((operation, ResourceType.CLUSTER, "kafka-cluster")), ANN, api_key, {})
+    check_rights(broker_that_allows((operation, ResourceType.CLUSTER, "kafka-cluster")), Log(), ANN, api_key, {})
     with pytest.raises(Problem) as refused:
-        check_rights(broker_that_allows(), ANN, api_key, {})
+        check_rights(broker_that_allows(), Log(), ANN, api_key, {})
     assert (refused.value.status, refused.value.error) == (403, "not-allowed")
 
 
 def test_without_acls_nothing_is_checked() -> None:
-    check_rights(SimpleNamespace(authorization=NO_AUTHORIZER), ANN, 0, {})
+    check_rights(SimpleNamespace(authorization=NO_AUTHORIZER), Log(), ANN, 0, {})
 
 
 def test_client_of_other_brokers_sends_nothing_that_the_caller_may_not() -> None:

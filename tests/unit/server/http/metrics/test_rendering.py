@@ -33,7 +33,7 @@ def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             shell = Shell(broker, nursery, disk=SimDisk(), latencies=Latencies(broker.counters))
-            broker_client = BrokerClient(broker, shell.in_process)
+            broker_client = BrokerClient(broker, shell.in_process, shell.rate_limit)
             context = Context(shell, broker, broker_client, http_port=1, host="127.0.0.1", advertised_host="localhost")
             with trio.fail_after(20):
                 await test(rig, Rendering(context, MetricsLimits(**limits)))
