@@ -23,7 +23,7 @@ def test_it(number):
 """
 
 
-def run(folder: Path, condition: str, *, count: int = 1) -> tuple[int, str]:
+def run(folder: Path, condition: str, *, count: int = 1, flaky_tests: str = "fail") -> tuple[int, str]:
     (folder / "test_it.py").write_text(TESTS.format(condition=condition, count=count))
     ran = subprocess.run(
         [sys.executable, str(RUNNER), "-q", "--rootdir", "."],
@@ -31,7 +31,9 @@ def run(folder: Path, condition: str, *, count: int = 1) -> tuple[int, str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": ""},  # starts faster
+        env=os.environ
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": ""}  # starts faster
+        | {"YAK_TESTS_FLAKY": flaky_tests},
     )
     return ran.returncode, ran.stdout
 
@@ -40,6 +42,12 @@ def test_test_that_passes_alone_fails_the_run(tmp_path):
     code, said = run(tmp_path, "was_seen")
     assert code == 1
     assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]\n  try:" in said
+
+
+def test_flaky_test_is_only_reported_where_ci_asks_for_that(tmp_path):
+    code, said = run(tmp_path, "was_seen", flaky_tests="reported")
+    assert code == 0
+    assert "error[flaky-tests]: 1 failed beside the others and passed alone:" in said
 
 
 LISTED = {"tests/test_a.py::test_it[*]": "the kernel", "tests/test_b.py::test_other": "the weather"}
