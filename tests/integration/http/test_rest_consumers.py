@@ -438,7 +438,7 @@ def test_a_broker_that_stops_lets_its_instances_leave(cluster, topic, new_name):
     wait_until(lambda: staying.assigned() == [0, 1, 2, 3], "all partitions", 30.0)
     told = Path(cluster.local.log_path(f"node-{coordinator}")).read_text().splitlines()
     of_group = [line for line in told if f"group={group} " in line]
-    assert any("group-member-left" in line for line in of_group)
+    assert any("group-member-left" in line for line in of_group), "\n".join(of_group)
     assert not any("group-member-expired" in line for line in of_group)
     assert len(staying.read_until(20)) == 20
     assert staying.read(500) == []
