@@ -83,8 +83,8 @@ def _is_holder(state: StoreState, a: Mapping[str, Any]) -> bool:
 
 def _holder(state: StoreState) -> Value:
     cluster = state.cluster
-    office = {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"]}
-    return office | {"lease_n": cluster["lease_n"]}
+    controller = {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"]}
+    return controller | {"lease_n": cluster["lease_n"]}
 
 
 def _is_free(state: StoreState, a: Mapping[str, Any], me: dict[str, Any]) -> bool:

@@ -335,10 +335,14 @@ class LeaderAppends:
 
         def done(headers: Any, error: BaseException | None) -> None:
             producers.is_reading = False
-            if error is not None:
+            if error is not None and not isinstance(error, OSError):
                 raise error
+            if partition.log is not log:
+                return
+            if error is not None:
+                self._log_failures.directory_failed(LogDirectoryFailure(log.directory, error))
             # else the log was truncated meanwhile: the next batch out of sequence starts another search
-            if partition.log is log and log.generation == generation:
+            elif log.generation == generation:
                 producers.earlier_read(headers)
 
         self._context.jobs.run("read", producers.search_plan(log.segments, before), done)

@@ -13,6 +13,7 @@ The `.snapshot` file has the last batch of each producer as of an offset, byte f
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -538,7 +539,7 @@ class ProducerState:
                 self._last_marker_offset = offset - 1
             start = max(start, offset)
             if entries and looks_back:
-                self.earlier_read(earlier_batches(segments, start, self._epochs()))
+                self.earlier_read(list(earlier_batches(segments, start, self._epochs())))
             elif entries:
                 self.unread_before = start
             break
@@ -584,8 +585,8 @@ def parse_snapshot(data: bytes) -> Iterator[ProducerSnapshotEntry]:
 class EarlierSearch:
     """A plan to find the batches that producers of these epochs may still retry.
 
-    It shares the segments with the step, and uses only their files. Batches that retention removes in the meantime, or
-    that are unreadable, are not found. Their producer is then rejected as if it had expired.
+    It shares the segments with the step, and uses only their files. Batches that retention removes in the meantime are
+    not found. Their producer is then rejected as if it had expired.
     """
 
     segments: tuple[Segment, ...]
@@ -593,19 +594,20 @@ class EarlierSearch:
     epochs: Mapping[ProducerId, int]
 
     def run(self, disk: Disk) -> list[BatchHeader]:  # noqa: ARG002
-        """The headers, newest first."""
-        try:
-            return earlier_batches(self.segments, self.before, self.epochs)
-        except OSError:
-            return []
+        """The headers, newest first. Raises OSError when the log cannot be read: nothing is known then."""
+        found: list[BatchHeader] = []
+        with contextlib.suppress(FileNotFoundError):  # retention removes the oldest segments
+            found.extend(earlier_batches(self.segments, self.before, self.epochs))
+        return found
 
 
-def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]) -> list[BatchHeader]:
+def earlier_batches(
+    segments: Sequence[Segment], before: Offset, epochs: Mapping[ProducerId, int]
+) -> Iterator[BatchHeader]:
     """The newest batches before an offset that producers of these epochs may still retry, newest first.
 
     Reads up to `_LOOK_BACK_BYTES` of the disk; raises OSError.
     """
-    found: list[BatchHeader] = []
     counts = dict.fromkeys(epochs, 0)
     left = _LOOK_BACK_BYTES
     for segment in reversed(segments):
@@ -623,9 +625,8 @@ def earlier_batches(segments: Sequence[Segment], before: Offset, epochs: Mapping
                 continue
             if counts[producer_id] < PRODUCER_BATCHES_REMEMBERED:
                 counts[producer_id] += 1
-                found.append(header)
+                yield header
         left -= segment.size
-    return found
 
 
 class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
