@@ -202,8 +202,6 @@ class LeaderAppends:
             held = self.transactional.admit(partition, header, records, acks, version, transactional_id)
             if held is not None:
                 return held
-        if partition.deferred_sequences:
-            partition.deferred_sequences.check(header, log.producers, now_ms)
         if config.message_timestamp_type != "LogAppendTime":
             before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
             check_timestamps(header, before_max_ms, after_max_ms, self._context.clock.wall_ms)
@@ -255,9 +253,12 @@ class LeaderAppends:
         elif header.base_sequence == NO_SEQUENCE:
             log.producers.check_epoch(header.producer_id, header.producer_epoch)
         else:
+            if partition.deferred_sequences:
+                partition.deferred_sequences.check(header, log.producers, now_ms)
             try:
                 duplicate = log.producers.check(header)
             except EarlierUnread:
+                partition.deferred_sequences.defer_until_searched(header, now_ms)
                 self._search_earlier(partition, log)
                 words = "the broker is still restoring this producer's state from the log; nothing was written"
                 raise PeerError(ErrorCode.not_enough_replicas, words) from None

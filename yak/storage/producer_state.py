@@ -131,7 +131,6 @@ class ProducerState:
         "_open",
         "_producers",
         "_uncommitted",
-        "_waiting",
         "has_transactions",
         "is_reading",
         "unread_before",
@@ -144,8 +143,6 @@ class ProducerState:
         """Batches below this offset may count and are not yet searched (`earlier_batches`)."""
         self.is_reading = False
         """A job is searching them."""
-        self._waiting: dict[ProducerId, None] = {}
-        """Producers with a batch that is deferred until the search is done."""
         self.has_transactions = False
         """Whether there may be transactions in the log, open or ended."""
         self._open: dict[ProducerId, Offset] = {}
@@ -174,9 +171,6 @@ class ProducerState:
                 ErrorCode.invalid_txn_state,
                 f"producer {header.producer_id} has an open transaction, and this batch is not part of it",
             )
-        if header.producer_id in self._waiting:
-            # an answer to a later batch now could push the deferred one out of the remembered batches
-            raise EarlierUnread
         first_sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:
@@ -206,7 +200,6 @@ class ProducerState:
             expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
             if first_sequence != expected:
                 if self.unread_before is not None:
-                    self._waiting[header.producer_id] = None
                     raise EarlierUnread
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
@@ -376,7 +369,6 @@ class ProducerState:
     def earlier_read(self, headers: Sequence[BatchHeader]) -> None:
         """Add the batches that a search of the log found, newest first; the producers may retry them."""
         self.unread_before = None
-        self._waiting.clear()
         for header in headers:
             self._remember_earlier(header)
 
@@ -442,7 +434,6 @@ class ProducerState:
         """Forget all producers."""
         self._producers = None
         self.unread_before = None
-        self._waiting.clear()
         self._open.clear()
         self._uncommitted.clear()
         self._last_marker_offset = NO_OFFSET
@@ -629,8 +620,18 @@ def earlier_batches(
         left -= segment.size
 
 
-class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
-    """A partition's deferred sequences: producer -> epoch, sequence and time in ms of a batch to be sent again.
+class DeferredSequence(NamedTuple):
+    """A batch that was refused for now and is to be sent again."""
+
+    producer_epoch: int
+    sequence: int
+    refused_ms: int
+    may_be_stored: bool = False
+    """The log was not searched for it yet."""
+
+
+class DeferredSequences(dict[ProducerId, DeferredSequence]):
+    """A partition's deferred sequences, by producer.
 
     A producer has several batches under way. The first may be refused for a moment: the ISR is too small, the disk is
     full, or the broker does not know yet that it leads. The second arrives when that is over. Kafka's behaviour then:
@@ -647,6 +648,10 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
     its answer was lost and a retry was refused. Then the log accepts the batch that follows it, and any other one is
     deferred. A client may also have dropped the first batch: after `DEFERRED_MS` it gets OUT_OF_ORDER_SEQUENCE_NUMBER,
     whether the log knows the producer or not, and begins a new epoch.
+
+    A batch whose earlier copy is searched for in the log has no successor acknowledged before it, not even one that is
+    stored: the client would send new batches in its place, which push its copy out of the last
+    `PRODUCER_BATCHES_REMEMBERED`. If its answer were lost then, the log would know nothing of it.
     """
 
     __slots__ = ()
@@ -659,10 +664,25 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
     def defer_sequence(self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int) -> None:
         """Remember a sequence that a producer is expected to send again."""
         held = self.get(producer_id)
-        if held is None or epoch > held[0] or sequence == held[1] or now_ms - held[2] >= DEFERRED_MS:
-            self[producer_id] = (epoch, sequence, now_ms)
-            if len(self) > DEFERRED_PRODUCERS_MAX:
-                del self[next(iter(self))]
+        if (
+            held is None
+            or epoch > held.producer_epoch
+            or sequence == held.sequence
+            or now_ms - held.refused_ms >= DEFERRED_MS
+        ):
+            self._put(producer_id, DeferredSequence(epoch, sequence, now_ms))
+
+    def defer_until_searched(self, header: BatchHeader, now_ms: int) -> None:
+        """Remember a batch whose earlier copy is searched for; the first one of a producer counts."""
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        held = self.get(header.producer_id)
+        if held is None or epoch > held.producer_epoch or not _is_before(held.sequence, sequence):
+            self._put(header.producer_id, DeferredSequence(epoch, sequence, now_ms, may_be_stored=True))
+
+    def _put(self, producer_id: ProducerId, deferred: DeferredSequence) -> None:
+        self[producer_id] = deferred
+        if len(self) > DEFERRED_PRODUCERS_MAX:
+            del self[next(iter(self))]
 
     def check(self, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
         """Let a batch pass that is the deferred one, precedes it, or is of another epoch; the log decides about it.
@@ -673,7 +693,7 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
         held = self.get(header.producer_id)
         if held is None:
             return
-        epoch, sequence, refused_ms = held
+        epoch, sequence, refused_ms, may_be_stored = held
         if now_ms - refused_ms >= DEFERRED_EXPIRY_MS:
             del self[header.producer_id]
             return
@@ -685,6 +705,12 @@ class DeferredSequences(dict[ProducerId, tuple[int, int, int]]):
             if not _is_before(header.last_sequence, sequence):
                 del self[header.producer_id]
             return
+        if may_be_stored:
+            if now_ms - refused_ms >= DEFERRED_MS:  # its client has dropped it
+                del self[header.producer_id]
+                return
+            words = f"sequence {header.base_sequence} came before {sequence}, which may be stored already"
+            raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
         last = producers.last_sequence(header.producer_id, epoch)
         # another leader may have stored the deferred batch, or this one before it was sent again
         is_stored = last != NO_SEQUENCE and not _is_before(last, sequence)

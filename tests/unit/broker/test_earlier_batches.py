@@ -5,12 +5,14 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.sim.rig import Rig
+from yak.sim.rig import Rig, produce_fields
+from yak.sim.wire import record_batch
+from yak.storage.producer_state import DEFERRED_MS
 
 
-def started_again(*directories: str) -> Rig:
+def started_again(*directories: str, **configs: str) -> Rig:
     rig = Rig(directories=directories or ("/data",))
-    rig.create_topic("orders", segment_bytes="14")
+    rig.create_topic("orders", segment_bytes="14", **configs)
     for number in range(4):
         assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=number).error_code == 0
     rig.restart(orderly=True)
@@ -46,6 +48,44 @@ def test_produce_of_a_gap_after_a_start_is_refused_once_the_log_was_searched():
     rig.run_for(100)
     answer = rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=9)
     assert answer.error_code == ErrorCode.out_of_order_sequence_number
+
+
+@pytest.mark.parametrize("searched_ms", [0, 100])
+def test_no_batch_is_acknowledged_before_one_that_was_put_off_for_the_search(searched_ms):
+    """Five batches are under way, and the log knows the last one. Its answer would let the client send a sixth, which
+    pushes the first out of the remembered batches: if its second answer is lost, a third attempt is out of order."""
+    rig = started_again()
+    codes = []
+    for number in range(4):
+        if number == 1:
+            rig.run_for(searched_ms)
+        codes.append(rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=number).error_code)
+    assert codes == [ErrorCode.not_enough_replicas] * 4
+    rig.run_for(100)
+    for number in range(5):
+        answer = rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=number)
+        assert (answer.error_code, answer.base_offset) == (0, number)
+
+
+def test_batches_that_wait_for_their_recompression_are_put_off_behind_one_that_is_searched_for():
+    """They are in the queue already when the first one is put off."""
+    rig = started_again(compression_type="gzip")
+    batches = [
+        record_batch([b"x"], rig.world.now_ms, producer_id=5, epoch=0, sequence=number) for number in range(1, 4)
+    ]
+    sent = [rig.begin(0, 9, **produce_fields("orders", batch)) for batch in batches]
+    rig.run_for(100)
+    codes = [each.answer.responses[0].partition_responses[0].error_code for each in sent]
+    assert codes == [ErrorCode.not_enough_replicas] * 3
+
+
+def test_batch_that_was_put_off_and_never_comes_again_holds_others_back_for_seconds_only():
+    rig = started_again()
+    assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=1).error_code == ErrorCode.not_enough_replicas
+    rig.run_for(100)
+    assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=4).error_code == ErrorCode.not_enough_replicas
+    rig.run_for(DEFERRED_MS)
+    assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=4).base_offset == 4
 
 
 @pytest.mark.parametrize("operation", ["open", "read"])

@@ -420,22 +420,6 @@ def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_sn
     assert log.producers.check(read_header(following)) is None
 
 
-def test_batches_behind_one_that_waits_for_the_search_wait_too_and_are_found_after_it(make_bench):
-    """Five batches are under way, and the log knows the last one: its answer would let a sixth push out the first."""
-    bench = make_bench()
-    batches = [bench.build([b"x"], producer_id=5, producer_epoch=1, sequence=number) for number in range(10)]
-    for number, batch in enumerate(batches[:9]):
-        bench.log.append(read_header(batch), batch, 0, 0)
-        assert number == bench.log.log_end_offset - 1
-    producers = bench.reopen(clean=True).producers
-    for number in (4, 8, 9):
-        with pytest.raises(EarlierUnread):
-            producers.check(read_header(batches[number]))
-    search(bench.log)
-    assert [producers.check(read_header(batches[number])).base_offset for number in range(4, 9)] == [4, 5, 6, 7, 8]
-    assert producers.check(read_header(batches[9])) is None
-
-
 def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
     bench = make_bench(segment_bytes=250)
     batches = [bench.build([b"x" * 20], producer_id=5, producer_epoch=1, sequence=number) for number in range(9)]
