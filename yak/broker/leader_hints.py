@@ -17,7 +17,6 @@ from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, Pro
 HintedAnswer: TypeAlias = ProducePartitionAnswer | FetchPartitionAnswer
 
 _HINTED = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch})
-_NO_NODE: NodeId = -1
 
 
 def add_hints(
@@ -25,8 +24,10 @@ def add_hints(
 ) -> tuple[NodeEndpoint, ...]:
     """Put the current leader into each error answer that needs it; return the leaders' endpoints.
 
-    The endpoints are those of the client's `listener` (KIP-103). `topics` are pairs of a topic's name or id and its answers. The leader is -1 where none is known. This broker names
-    itself (`node_id`) only when the client's leader epoch is old.
+    The endpoints are those of the client's `listener` (KIP-103). `topics` are pairs of a topic's name or id and its
+    answers. This broker names itself (`node_id`) only when the client's leader epoch is old. An answer whose leader is not
+    known names none: librdkafka reads outside of its memory if one hint of an answer is -1 and another is not (its issue
+    5280).
     """
     leaders: dict[NodeId, None] = {}
     for key, answers in topics:
@@ -44,10 +45,9 @@ def _hint(topic: TopicInfo | None, node_id: NodeId, answer: HintedAnswer) -> Lea
     if topic is None or not 0 <= answer.index < len(topic.partitions):
         return None
     info = topic.partitions[answer.index]
-    if info.leader == node_id and answer.error_code == ErrorCode.not_leader_or_follower:
-        # This broker is stopping, or may not lead yet: the next leader is not known.
-        return LeaderHint(_NO_NODE, info.leader_epoch)
-    return LeaderHint(info.leader, info.leader_epoch)
+    # this broker is stopping, or may not lead yet: the next leader is not known
+    is_unknown = info.leader == node_id and answer.error_code == ErrorCode.not_leader_or_follower
+    return None if is_unknown or info.leader < 0 else LeaderHint(info.leader, info.leader_epoch)
 
 
 def _endpoint(image: Image, node_id: NodeId, listener: str) -> NodeEndpoint | None:
