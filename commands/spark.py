@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -199,7 +200,8 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
         g.out.note(
             f"{run.id}: {ended.state if ended else 'stopped'}; it goes on from its checkpoint when it is run again"
         )
-    return int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
+    code = int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
+    return asked.exit_code if asked.signal is not None and code == 128 + signal.SIGTERM else code
 
 
 def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:

@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output
-from yak.commands.spark import Shown, own_words_first, plain, print_rows, tables_named
+from yak.commands.spark import Shown, followed, own_words_first, plain, print_rows, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
@@ -279,6 +280,21 @@ def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> N
         shown.update()
     assert "120/125" in terminal.text
     assert "batch 41  now 300/s  lag 5  state 20.0 KiB" in terminal.text
+
+
+A_BATCH = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+os.kill(os.getppid(), int(sys.argv[1]))
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number: int, code: int) -> None:
+    run = a_run("sql", "running")
+    g: Any = SimpleNamespace(out=Output(), output="table", quiet=0, bootstrap_servers="127.0.0.1:9092")
+    assert followed(g, run, [sys.executable, "-c", A_BATCH, str(number)]) == code
 
 
 # --------------------------------------------------------------------------------------------- the Python of Spark
