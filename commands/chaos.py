@@ -241,8 +241,12 @@ def anomaly_lines(found: "HistoryReport") -> list[str]:
 
 def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
     """Print the table of `yak chaos abuse`, and the reasons for failed promises."""
+    documents = [row.as_json() for row in rows]
     if g.out.format in {"json", "yaml"}:
-        g.out.object({"ok": all(row.holds for row in rows), "attacks": [row.as_json() for row in rows]})
+        g.out.object({"ok": all(row.holds for row in rows), "attacks": documents})
+        return
+    if not g.out.for_people:
+        g.out.table(documents, tuple(documents[0]))
         return
     shown: list[dict[str, Any]] = [
         {
@@ -259,11 +263,10 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
         for row in rows
     ]
     g.out.table(shown, tuple(shown[0])[:7], tuple(shown[0])[7:])
-    if g.out.for_people:
-        g.out.stdout.flush()
-        for row in rows:
-            if not row.holds:
-                g.out.note(f"violated beside {row.attack}: {row.reason}")
+    g.out.stdout.flush()
+    for row in rows:
+        if not row.holds:
+            g.out.note(f"violated beside {row.attack}: {row.reason}")
     if rows and not rows[0].holds:
         g.out.warn("the promise does not hold without an attack either: this machine is too busy to measure")
 

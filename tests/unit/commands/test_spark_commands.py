@@ -1,5 +1,6 @@
 """`yak spark` without Spark: which words go where, what is shown of jobs, and which Python is taken."""
 
+import csv
 import datetime as dt
 import decimal
 import json
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from yak.commands import spark_python
-from yak.commands.output import Output
+from yak.commands.output import Output, flat
 from yak.commands.spark import Shown, followed, own_words_first, plain, print_rows, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
@@ -95,6 +96,9 @@ def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) 
     golden("tables/spark-status-all.txt", yak("spark", "status", "--all").out)
     document = json.loads(yak("spark", "status", "--all", "-o", "json").out)
     assert [each["id"] for each in document] == ["counts-1", "stats-1"]
+    header, counts, _stats = csv.reader(yak("spark", "status", "--all", "-o", "csv").out.splitlines())
+    found = {**document[0], **document[0]["progress"]}
+    assert dict(zip(header, counts, strict=True)) == {name: flat(found[name]) for name in header}, "the names of JSON"
     assert document[0]["progress"]["lag"] == 5
     assert document[0]["queries"][0]["batch"] == 41
     assert document[1]["error"] == {"code": "spark-memory", "message": "too little", "why": "it needs more"}
