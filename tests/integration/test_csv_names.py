@@ -19,6 +19,8 @@ ROWS = (
     "quorum describe",
     "groups list",
     "groups describe g",
+    "groups describe g --state",
+    "groups watch -n 1",
     "groups members g",
     "groups reset idle -t t --to-earliest",
     "metadata log",
