@@ -471,9 +471,9 @@ def members(
     if g.out.format in ("json", "yaml"):
         g.out.object(member_documents(found))
         return
-    columns = MEMBER_COLUMNS if g.out.for_people else [each for each in MEMBER_COLUMNS if each != "partitions"]
+    columns = [each for each in MEMBER_COLUMNS if g.out.for_people or each != "partitions"]
     if g.verbose and g.out.format == "table":
-        columns = (*MEMBER_COLUMNS, *MEMBER_WIDE)
+        columns += MEMBER_WIDE
     g.out.table(member_rows(found), columns, MEMBER_WIDE, empty=f'group "{name}" is {found.state}: it has no members')
     if g.out.for_people and found.members and any(each.assigned is None for each in found.members):
         g.out.note(f'group "{name}" is {found.state}: its assignments are known when it is Stable')
