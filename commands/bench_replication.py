@@ -66,7 +66,8 @@ def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: Replicat
     facts = machine()
     if not g.out.for_people:
         if g.output in ("csv", "raw"):
-            g.out.table([row(figure) | {"value": round(figure.value, 6)} for figure in figures], COLUMNS)
+            rows = [figure.as_json() for figure in figures]
+            g.out.table(rows, tuple(rows[0]))
         else:
             g.out.object(document(figures, facts))
         return

@@ -1,12 +1,11 @@
 """The rows that `yak brokers` prints."""
 
-import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.placement import MACHINE
 from yak.commands.settings import closest
-from yak.commands.units import format_time
+from yak.commands.watching import looks, show_look
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.view.broker_state import SeenState
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.metadata import ClusterMetadata
     from yak.commands.options import Globals
-
-CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
 def broker_rows(admin: "Admin", *, sizes: bool) -> list[dict[str, Any]]:
@@ -130,11 +127,10 @@ def find_broker(rows: list[dict[str, Any]], node_id: int) -> dict[str, Any]:
 
 def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: bool = False) -> None:
     """Print the table every interval; rates are the growth of the high watermarks that a broker leads."""
-
     admin = g.admin()
     before: dict[TopicPartition, int] = {}
     before_at = 0.0
-    for look in itertools.count(1):
+    for _ in looks(interval_ms, count):
         metadata = admin.metadata()
         led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
         ends = _ends(admin, list(led))
@@ -143,11 +139,10 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
         for row in rows:
             grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
             row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
-        _show(g, rows if unfold or not g.out.for_people else fold(rows))
+        shown = rows if unfold or not g.out.for_people else fold(rows)
+        flat = ("id", "address", "leaders", "records_per_s")
+        show_look(g, shown, columns(g, shown, "records_per_s"), ("leaders_skew_percent",), flat)
         before, before_at = ends, now
-        if look == count:
-            return
-        time.sleep(interval_ms / 1000)
 
 
 def _ends(admin: "Admin", partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -156,21 +151,3 @@ def _ends(admin: "Admin", partitions: list[TopicPartition]) -> dict[TopicPartiti
         return {each: found.offset for each, found in admin.offsets(dict.fromkeys(partitions, "latest")).items()}
     except YakError:
         return {}
-
-
-def _show(g: "Globals", rows: list[dict[str, Any]]) -> None:
-    moment = format_time(g.now_ms(), g.zone)
-    if not g.out.for_people:
-        g.out.table([{"time": moment, **row} for row in rows], ("time", "id", "address", "leaders", "records_per_s"))
-        g.out.stdout.flush()
-        g.out.headers = False
-        return
-    if g.out.stdout.isatty():
-        g.out.stdout.write(CLEAR_SCREEN)
-    g.out.line(moment)
-    g.out.table(
-        rows,
-        columns(g, rows, "records_per_s"),
-        ("leaders_skew_percent",),
-    )
-    g.out.stdout.flush()

@@ -241,8 +241,12 @@ def anomaly_lines(found: "HistoryReport") -> list[str]:
 
 def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
     """Print the table of `yak chaos abuse`, and the reasons for failed promises."""
+    documents = [row.as_json() for row in rows]
     if g.out.format in {"json", "yaml"}:
-        g.out.object({"ok": all(row.holds for row in rows), "attacks": [row.as_json() for row in rows]})
+        g.out.object({"ok": all(row.holds for row in rows), "attacks": documents})
+        return
+    if not g.out.for_people:
+        g.out.table(documents, tuple(documents[0]))
         return
     shown: list[dict[str, Any]] = [
         {
@@ -259,11 +263,10 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
         for row in rows
     ]
     g.out.table(shown, tuple(shown[0])[:7], tuple(shown[0])[7:])
-    if g.out.for_people:
-        g.out.stdout.flush()
-        for row in rows:
-            if not row.holds:
-                g.out.note(f"violated beside {row.attack}: {row.reason}")
+    g.out.stdout.flush()
+    for row in rows:
+        if not row.holds:
+            g.out.note(f"violated beside {row.attack}: {row.reason}")
     if rows and not rows[0].holds:
         g.out.warn("the promise does not hold without an attack either: this machine is too busy to measure")
 
@@ -528,6 +531,22 @@ def attack(
     (found,) = chosen(name, has_http=True)
     rounds = run_attack(found, Target(bootstrap, http, plain, packed), _seconds(duration))
     g.out.stdout.write(json.dumps({"attack": name, "rounds": rounds}) + "\n")
+
+
+@chaos.command("guard", examples=("yak chaos guard /tmp/yak-chaos-1",), hidden=True)
+def guard_(
+    g: Globals,  # noqa: ARG001 - every command has them
+    folder: Annotated[str, argument("FOLDER", "Of the run.", show_default=False)],
+) -> None:
+    """Wait for the end of a run, and kill its processes if the run was killed.
+
+    Does nothing after a byte on standard input; the run was killed when standard input is closed without one.
+    """
+    import sys
+
+    from yak.local.chaos.guardian import guard
+
+    guard(folder, sys.stdin.fileno())
 
 
 @chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))

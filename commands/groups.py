@@ -1,4 +1,4 @@
-"""`yak groups list|describe|members|reset|delete`."""
+"""`yak groups list|describe|members|watch|reset|delete`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.groups.places import partitions_text
 from yak.commands.aliases import names_as_arguments
-from yak.commands.app import OUTPUT, WHAT, Bundle, CommandGroup, command
+from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
 from yak.commands.output import layout
@@ -82,6 +82,9 @@ LAG_FLAT = (
     "client_id",
     "host",
 )
+STATE_COLUMNS = ("group", "coordinator", "assignor", "state", "members")
+STATE_WIDE = ("type", "protocol_type", "epoch")
+STATE_FLAT = ("group", "coordinator", "coordinator_address", "assignor", "state", "members", *STATE_WIDE)
 MEMBER_COLUMNS = ("member_id", "instance_id", "client_id", "host", "partitions", "assignment")
 MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
 RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
@@ -101,6 +104,21 @@ def list_row(group: "Group", *, with_lag: bool) -> dict[str, Any]:
         "assignor": group.assignor,
         "partitions": None if committed is None else len(committed),
         "coordinator_address": group.coordinator_address,
+    }
+
+
+def state_row(group: "Group") -> dict[str, Any]:
+    """One row of `yak groups describe --state`, the columns of kafka-consumer-groups."""
+    return {
+        "group": group.group_id,
+        "coordinator": group.coordinator,
+        "coordinator_address": group.coordinator_address,
+        "assignor": group.assignor,
+        "state": group.state,
+        "members": len(group.members or ()),
+        "type": group.type,
+        "protocol_type": group.protocol_type or None,
+        "epoch": group.epoch,
     }
 
 
@@ -302,7 +320,8 @@ def list_(
     states, types = chosen(state, STATES, "state"), chosen(type_, TYPES, "type")
     with connect(g) as brokers:
         known, silent = list_groups(brokers, states=states, types=types)
-        rows, failed = _rows(g, brokers, known, with_lag=lag)
+        found, failed = read_groups(g, brokers, known, with_lag=lag)
+    rows = [list_row(group, with_lag=has_lag) for group, has_lag in found]
     empty = (
         "No such groups." if states or types else "No groups. A group is there as soon as a consumer joins or commits."
     )
@@ -312,10 +331,10 @@ def list_(
     return 1 if silent or failed else None
 
 
-def _rows(
+def read_groups(
     g: Globals, brokers: "GroupBrokers", known: "dict[str, Group]", *, with_lag: bool
-) -> tuple[list[dict[str, Any]], int]:
-    """One row per group, and the number of groups with missing data."""
+) -> "tuple[list[tuple[Group, bool]], int]":
+    """The groups, each with whether its lag is known, and the number of groups with missing data."""
     from dataclasses import replace
 
     from yak.client.groups.describing import describe_groups
@@ -334,7 +353,7 @@ def _rows(
     marks = read_marks(
         brokers.admin, {each for found in committed.values() if isinstance(found, dict) for each in found}
     )
-    rows = []
+    read = []
     for name, listed in known.items():
         found, offsets = described[name], committed.get(name)
         if isinstance(found, YakError) and found.code == "unknown-group":
@@ -342,14 +361,15 @@ def _rows(
         group = listed if isinstance(found, YakError) else found
         if isinstance(offsets, dict):
             group = replace(group, partitions=partition_lags(group, offsets, marks))
-        rows.append(list_row(group, with_lag=isinstance(offsets, dict)))
-    return rows, failed
+        read.append((group, isinstance(offsets, dict)))
+    return read, failed
 
 
 @command(
     examples=(
         "yak groups describe audit",
         "yak groups describe audit billing -o json",
+        "yak groups describe audit --state",
         "yak groups describe audit --no-time      # without reading any record",
     )
 )
@@ -359,6 +379,7 @@ def describe(
     time: Annotated[
         bool, option("--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT)
     ] = True,
+    state: Annotated[bool, option("--state", "Their states, without offsets: a line for each group.", OUTPUT)] = False,
 ) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
@@ -366,18 +387,24 @@ def describe(
 
     with connect(g) as brokers:
         found = require_groups(brokers, names)
-        committed = committed_offsets(brokers, [name for name, each in found.items() if not isinstance(each, YakError)])
-        documents, errors = [], []
-        for name, group in found.items():
-            offsets = committed.get(name, {})
-            error = group if isinstance(group, YakError) else offsets
-            if isinstance(error, YakError):
-                errors.append(error)
-            elif not isinstance(group, YakError):
-                documents.append(_document(g, brokers, group, error, with_time=time))
+        there = [each for each in found.values() if not isinstance(each, YakError)]
+        errors = [each for each in found.values() if isinstance(each, YakError)]
+        documents = []
+        committed = {} if state else committed_offsets(brokers, [each.group_id for each in there])
+        for group in there:
+            offsets = committed.get(group.group_id, {})
+            if isinstance(offsets, YakError):
+                errors.append(offsets)
+            elif state:
+                documents.append(state_row(group))
+            else:
+                documents.append(_document(g, brokers, group, offsets, with_time=time))
     if not documents and len(errors) == 1:
         raise errors[0]
-    _show(g, documents, with_time=time)
+    if state:
+        _show_states(g, documents)
+    else:
+        _show(g, documents, with_time=time)
     g.out.stdout.flush()
     for failed in errors:
         g.out.error(failed)
@@ -400,8 +427,15 @@ def _document(
     return group_document(group, now_ms=g.now_ms(), when=time_text(g.zone))
 
 
-def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
+def _show_states(g: Globals, rows: list[dict[str, Any]]) -> None:
+    if not g.out.for_people:
+        g.out.table(rows, STATE_FLAT)
+        return
+    shown = [{**row, "coordinator": f"{row['coordinator_address']} ({row['coordinator']})"} for row in rows]
+    g.out.table(shown, STATE_COLUMNS, STATE_WIDE)
 
+
+def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
     out = g.out
     if out.format in ("csv", "raw"):
         out.table(flat_rows(documents), LAG_FLAT)
@@ -437,10 +471,27 @@ def members(
     if g.out.format in ("json", "yaml"):
         g.out.object(member_documents(found))
         return
-    columns = (*MEMBER_COLUMNS, *MEMBER_WIDE) if g.verbose and g.out.format == "table" else MEMBER_COLUMNS
+    columns = [each for each in MEMBER_COLUMNS if g.out.for_people or each != "partitions"]
+    if g.verbose and g.out.format == "table":
+        columns += MEMBER_WIDE
     g.out.table(member_rows(found), columns, MEMBER_WIDE, empty=f'group "{name}" is {found.state}: it has no members')
     if g.out.for_people and found.members and any(each.assigned is None for each in found.members):
         g.out.note(f'group "{name}" is {found.state}: its assignments are known when it is Stable')
+
+
+@command(examples=("yak groups watch", "yak groups watch audit --interval 5s", "yak groups watch audit -o json"))
+def watch(
+    g: Globals,
+    names: Annotated[
+        list[str] | None, argument("GROUP", "Groups; all when none is given.", autocompletion=complete_group)
+    ] = None,
+    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
+    count: Annotated[int | None, option("--count, -n", "Stop after N updates.", STOP, min=1)] = None,
+) -> None:
+    """Show groups continuously: state, members, lag, and committed records a second."""
+    from yak.commands.group_watch import watch_groups
+
+    watch_groups(g, names or (), parse_duration_ms(interval, bare_unit="s"), count)
 
 
 TO = "Where to (exactly one)"
@@ -713,5 +764,5 @@ groups = CommandGroup(
         "yak groups reset audit --topic orders --to-earliest --execute",
     ),
     rewrite=rewrite,
-    leaves={"list": list_, "describe": describe, "members": members, "reset": reset, "delete": delete},
+    leaves={"list": list_, "describe": describe, "members": members, "watch": watch, "reset": reset, "delete": delete},
 )

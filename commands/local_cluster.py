@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from yak.commands.settings import Resolved, Settings
@@ -115,21 +116,10 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
         g.out.object(status.as_json())
         return
     has_machines = any(broker.machine is not None for broker in status.brokers)
-    columns = ("node", *(("machine",) if has_machines else ()), "role", "epoch", "address", "pid")
+    node = "node" if g.out.for_people else "node_id"
+    columns = (node, *(("machine",) if has_machines else ()), "role", "epoch", "address", "pid")
     g.out.table(
-        [
-            {
-                "node": broker.node_id,
-                **({"machine": broker.machine} if has_machines else {}),
-                "role": broker.role,
-                "epoch": broker.epoch,
-                "address": broker.address,
-                "pid": broker.pid,
-                "state": broker.state,
-                "http_address": broker.http_address,
-            }
-            for broker in status.brokers
-        ],
+        [{"node": broker.node_id, **asdict(broker)} for broker in status.brokers],
         (*columns, "state") if with_state else columns,
         wide_columns=("http_address",) if with_state else ("state",),
         empty=f"No cluster was started in {status.data_dir}. yak up -d starts one.",

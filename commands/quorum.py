@@ -22,6 +22,7 @@ quorum = CommandGroup(
 NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 
 _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
+_FLAT = ("node_id", "status", "address", "log_end_offset", "lag", "fetched_ms_ago", "caught_up_ms_ago", "directory_id")
 
 
 @quorum.command(
@@ -44,8 +45,10 @@ def describe(
     rows = _rows(state, metadata)
     if g.output in ("json", "yaml"):
         g.out.object(_document(state, metadata, rows))
-    elif replication or g.output in ("csv", "raw"):
-        g.out.table([_for_people(row) for row in rows] if g.out.for_people else rows, _COLUMNS)
+    elif not g.out.for_people:
+        g.out.table(rows, _FLAT)
+    elif replication:
+        g.out.table([_for_people(row) for row in rows], _COLUMNS)
     else:
         _print(g, state, metadata)
 
@@ -196,14 +199,14 @@ def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, A
     brokers = metadata.brokers
     return [
         {
-            "node": each.node_id,
+            "node_id": each.node_id,
             "status": state.status_of(each),
             "directory_id": _kafka_id(each),
             "address": each.address or (brokers[each.node_id].address if each.node_id in brokers else None),
-            "log_end": each.log_end_offset,
+            "log_end_offset": each.log_end_offset,
             "lag": each.lag,
-            "fetched": each.fetched_ms_ago,
-            "caught_up": each.caught_up_ms_ago,
+            "fetched_ms_ago": each.fetched_ms_ago,
+            "caught_up_ms_ago": each.caught_up_ms_ago,
         }
         for each in (*state.voters, *state.observers)
     ]
@@ -219,25 +222,19 @@ def _kafka_id(replica: "QuorumReplica") -> str | None:
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:
-    ages = {name: None if row[name] is None else f"{row[name]} ms ago" for name in ("fetched", "caught_up")}
-    return {**row, **ages}
+    ages = {name: row[f"{name}_ms_ago"] for name in ("fetched", "caught_up")}
+    words = {name: None if age is None else f"{age} ms ago" for name, age in ages.items()}
+    return {**row, "node": row["node_id"], "log_end": row["log_end_offset"], **words}
 
 
 def _document(state: "QuorumState", metadata: "ClusterMetadata", rows: list[dict[str, Any]]) -> dict[str, Any]:
-    keys = {
-        "node": "node_id",
-        "log_end": "log_end_offset",
-        "fetched": "fetched_ms_ago",
-        "caught_up": "caught_up_ms_ago",
-    }
-    nodes = [{keys.get(name, name): value for name, value in row.items()} for row in rows]
     return {
         "cluster_id": metadata.cluster_id,
         "leader_id": state.leader_id,
         "leader_epoch": state.epoch,
         "high_watermark": state.high_watermark,
-        "voters": [each for each in nodes if each["status"] != "observer"],
-        "observers": [each for each in nodes if each["status"] == "observer"],
+        "voters": [each for each in rows if each["status"] != "observer"],
+        "observers": [each for each in rows if each["status"] == "observer"],
     }
 
 

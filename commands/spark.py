@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -199,7 +200,8 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
         g.out.note(
             f"{run.id}: {ended.state if ended else 'stopped'}; it goes on from its checkpoint when it is run again"
         )
-    return int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
+    code = int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
+    return asked.exit_code if asked.signal is not None and code == 128 + signal.SIGTERM else code
 
 
 def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
@@ -261,6 +263,10 @@ def _tell_errors(g: Globals, run: "Run") -> None:
 
 
 _COLUMNS = ("job", "state", "batch", "input/s", "processed/s", "lag", "checkpoint")
+_FLAT = (
+    *("id", "state", "batch", "input_per_s", "processed_per_s", "lag", "checkpoint", "state_bytes", "duration_ms"),
+    *("last_ms", "master", "pid", "folder"),
+)
 _WIDE = ("state size", "batch ms", "last batch", "master", "pid", "folder")
 _STOP_S = 90.0
 
@@ -281,16 +287,20 @@ def status(
     all_: Annotated[bool, option("--all, -a", "Include ended jobs.", WHAT)] = False,
 ) -> int | None:
     """Show the Spark jobs started here, and their progress."""
-    from yak.local.spark_runs import all_runs, find_run
+    from yak.local.spark_runs import all_runs, figures, find_run, progress_of
 
     if job is not None:
         return _one(g, find_run(job))
     runs = [run for run in all_runs() if all_ or run.is_active]
-    rows = [_row(g, run) for run in runs] if g.out.format not in ("json", "yaml") else [_document(run) for run in runs]
     empty = "No Spark job runs. yak spark run JOB starts one; --all shows those that ended."
     if all_:
         empty = "No Spark job was started from here. yak spark jobs lists what there is."
-    g.out.table(rows, _COLUMNS, _WIDE, empty=empty)
+    if g.out.for_people:
+        g.out.table([_row(g, run) for run in runs], _COLUMNS, _WIDE, empty=empty)
+    elif g.out.format in ("json", "yaml"):
+        g.out.object([_document(run) for run in runs])
+    else:
+        g.out.table([{**run.as_json(), **figures(progress_of(run))} for run in runs], _FLAT)
     return None
 
 

@@ -312,7 +312,7 @@ def describe(
     admin = g.admin()
     described = [describe_topic(admin, name) for name in names]
     if g.output in ("csv", "raw"):
-        rows = [{"topic": each["name"], **row} for each in described for row in each["partitions"]]
+        rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
         g.out.table(rows, tuple(rows[0]) if rows else ())
         return
     if not g.out.for_people:

@@ -208,13 +208,13 @@ def ui(
         from yak.tui.demo.show import run_demo
 
         write = partial(print, flush=True) if plain else None
-        return run_demo(settings, keep=keep, note=g.out.note, write=write)
+        return run_demo(settings, keep=keep, note=g.out.note, write=write, require_reader=g.out.require_reader)
     if not plain and is_first_run(g, settings):
         return first_run(g, settings)
     source = _source(g, settings, data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
-            launch.run_plain(source, settings, lambda line: print(one_line(line), flush=True))
+            launch.run_plain(source, settings, lambda line: print(one_line(line), flush=True), g.out.require_reader)
         return 0
     return launch.run_app(source, settings, lambda name: _other(g, settings, name))
 

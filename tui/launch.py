@@ -144,11 +144,22 @@ def require_terminal() -> None:
         )
 
 
-def run_plain(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> int:
-    """Write every change as a line, for screen readers and files, until interrupted."""
+def run_plain(
+    source: ClusterSource, settings: UiSettings, write: Callable[[str], None], require_reader: Callable[[], None]
+) -> None:
+    """Write every change as a line, for screen readers and files, until interrupted.
 
-    asyncio.run(watch(source, settings, write))
-    return 0
+    `require_reader` raises when nothing reads the lines any more, which no write finds out while nothing changes.
+    """
+
+    async def run() -> None:
+        watching = asyncio.create_task(watch(source, settings, write))
+        while not watching.done():
+            require_reader()
+            await asyncio.wait((watching,), timeout=LOOK_SECONDS)
+        watching.result()
+
+    asyncio.run(run())
 
 
 def self_test(write: Callable[[str], None]) -> int:

@@ -29,8 +29,13 @@ from yak.spark.driver.settings import SessionSettings
 
 BATCH_END_S = 60.0
 """How long the current batch may take to end after a stop request."""
-CANCELLED = 143
-"""The exit code of a job that a stop request cut."""
+
+
+class StopRequest(threading.Event):
+    """Set by the first SIGTERM or Ctrl+C."""
+
+    exit_code = 128 + signal.SIGTERM
+    """Of a job that the request cut."""
 
 
 @dataclass(slots=True)
@@ -39,7 +44,7 @@ class RunningJob:
 
     spark: Any
     run: Run
-    stopping: threading.Event = field(default_factory=threading.Event)
+    stopping: StopRequest = field(default_factory=StopRequest)
     ended: threading.Event = field(default_factory=threading.Event)
 
     def cancel_when_asked(self) -> None:
@@ -89,7 +94,7 @@ def running(
     """A session and a run for the body. An error in it ends the process (SystemExit) with its exit code."""
     settings = settings or SessionSettings()
     run = _this_run(job, settings, words, bootstrap, checkpoint)
-    stopping, ended = threading.Event(), threading.Event()
+    stopping, ended = StopRequest(), threading.Event()
     _stop_by_signal(stopping)
     spark = None
     try:
@@ -136,12 +141,13 @@ def _this_run(
     return run
 
 
-def _stop_by_signal(stopping: threading.Event) -> None:
+def _stop_by_signal(stopping: StopRequest) -> None:
     """The first signal requests a graceful stop; the second one ends the process."""
 
     def ask(number: int, _frame: object) -> None:
         if stopping.is_set():
             raise SystemExit(128 + number)
+        stopping.exit_code = 128 + number
         stopping.set()
 
     signal.signal(signal.SIGTERM, ask)
@@ -166,7 +172,7 @@ def _raise_of(query: Any) -> None:
         raise error
 
 
-def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int:
+def _end_badly(run: Run, error: BaseException, stopping: StopRequest) -> int:
     """Report and save the error; return the exit code."""
     if isinstance(error, SystemExit) and not error.code:
         spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
@@ -174,7 +180,7 @@ def _end_badly(run: Run, error: BaseException, stopping: threading.Event) -> int
     if stopping.is_set() and not isinstance(error, SystemExit):
         # A signal to the whole process group also ends Java.
         spark_runs.end(run, "stopped")
-        return CANCELLED
+        return stopping.exit_code
     if isinstance(error, KeyboardInterrupt | SystemExit):
         spark_runs.end(run, "stopped")
         return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130

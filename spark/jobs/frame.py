@@ -88,7 +88,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
     """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
-    from yak.spark.driver.running import CANCELLED, running
+    from yak.spark.driver.running import running
 
     with running(
         job.name,
@@ -104,7 +104,7 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
         if not process.stopping.is_set():
             started.show()
         elif started.is_unread:
-            raise SystemExit(CANCELLED)
+            raise SystemExit(process.stopping.exit_code)
     return 0
 
 

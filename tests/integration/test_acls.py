@@ -347,6 +347,20 @@ def test_http_serves_each_user_by_its_acls_whichever_broker_leads(cluster):
         assert cluster.get(node, "/metrics").status_code == 401
 
 
+def test_http_records_of_denied_topics_are_refused_each_and_the_others_are_written(cluster):
+    for topic in ("mine", "theirs"):
+        create(cluster, topic)
+    cluster.yak("acls", "add", "--allow", BOB, "--operation", "write", "--topic", "mine")
+    wait_until(lambda: is_in_force(cluster, BOB, "mine"), "the ACL on every broker")
+    records = [{"topic": topic, "payload": "x"} for topic in ("theirs", "mine", "theirs")]
+    for node in cluster.nodes:
+        answer = cluster.http(node, BOB, "POST", "/produce", json=records)
+        assert answer.status_code == 207, answer.text
+        each = answer.json()["records"]
+        assert [record.get("error") for record in each] == ["not-allowed", None, "not-allowed"]
+        assert each[1]["offset"] >= 0
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="127.0.0.2 needs Linux")
 def test_http_request_that_a_broker_forwards_keeps_the_address_of_its_client(cluster):
     create(cluster, "from-afar")

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from support.waiting import wait_until
 
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.processes import processes_of
+from yak.local.spawn import yak_argv
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the fault proxy finds out who calls from /proc, which only Linux has"
@@ -84,6 +86,17 @@ def test_a_kept_run_has_what_brokers_and_writers_said(yak: Any) -> None:
     assert "Acquired" in (kept / "writers.log").read_text()
     logged = sum(path.read_text().count(" isr-changed ") for path in kept.glob("node-*.log"))
     assert ran.json["reached"]["ISR changes"] < logged, "the brokers' stop at the end is no activity of the run"
+
+
+def test_killed_run_leaves_no_process(yak: Any) -> None:
+    words = ("chaos", "run", "--duration", "60s", "--seed", "3", "--faults", "none", "--data-dir", "run")
+    with subprocess.Popen(yak_argv(*words), cwd=yak.folder, stderr=subprocess.DEVNULL) as run:
+        try:
+            ready = [yak.folder / "run" / f"node-{node_id}.json" for node_id in (1, 2, 3)]
+            wait_until(lambda: all(file.exists() for file in ready), "the brokers serve", 60)
+        finally:
+            run.kill()
+    wait_until(lambda: processes_of(str(yak.folder)) == [], "no broker and no Redis", 20)
 
 
 @pytest.fixture(scope="module")

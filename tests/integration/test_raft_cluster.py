@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad, check_complete, read_all
 from support.waiting import wait_until
 
+from yak.client.admin import Admin
 from yak.client.quorum import QuorumState, describe_quorum
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster, UpSettings
@@ -58,6 +59,12 @@ def leaders(cluster: LocalCluster, topic: str = TOPIC) -> dict[int, int]:
     return {number: each.leader for number, each in found.items()}
 
 
+def metadata_state(bootstrap: str, node_id: int) -> str | None:
+    """The broker's state towards its metadata store, as `yak cluster` shows it."""
+    configs = Admin(bootstrap).configs("broker", str(node_id))
+    return next(each.value for each in configs if each.name == "yak.metadata.state")
+
+
 def write(bootstrap: str, topic: str, partition: int, values: list[bytes], acks: int) -> None:
     """Write values to one partition; fails the test when one is not acknowledged."""
     errors: list[object] = []
@@ -100,12 +107,12 @@ def test_one_voter_of_three_serves_its_partitions_and_refuses_changes(cluster: L
     alone = address(cluster, left)
     write(alone, "single", partition, [b"a", b"b", b"c"], acks=1)
     assert read_all(alone, "single", partition, count_max=3) == [b"a", b"b", b"c"]
-    ran = yak.run("topics", "create", "refused", "-b", alone, "--timeout", "3s")
+    wait_until(lambda: metadata_state(alone, left) == "DISCONNECTED", "the broker knows that no leader answers", 30)
+    ran = yak.run("topics", "create", "refused", "-b", alone)
     assert ran.code != 0
-    assert (
-        "Nothing was changed; try again. (REQUEST_TIMED_OUT)" in ran.err
-    )  # from the broker, not of a client that waits
-    ran = yak.run("quorum", "describe", "-b", alone, "--timeout", "1s")
+    # from the broker, not of a client that waits
+    assert "Nothing was changed; try again. (REQUEST_TIMED_OUT)" in ran.err
+    ran = yak.run("quorum", "describe", "-b", alone, "--timeout", "3s")
     assert ran.code == 3
     assert "error[quorum-no-leader]" in ran.err
     cluster.restart(others[0])

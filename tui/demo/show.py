@@ -9,9 +9,14 @@ from yak.tui.settings import UiSettings
 
 
 def run_demo(
-    settings: UiSettings, *, keep: bool, note: Callable[[str], None], write: Callable[[str], None] | None = None
+    settings: UiSettings,
+    *,
+    keep: bool,
+    note: Callable[[str], None],
+    write: Callable[[str], None] | None = None,
+    require_reader: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the app on a cluster of its own; with `write`, print lines instead. Returns its exit code.
+    """Run the app on a cluster of its own; with `write`, print lines instead (`launch.run_plain`). Returns its exit code.
 
     `note` receives the last count, and the place of a kept cluster. Raises YakError: UsageError `no-terminal`, and the
     reason if the cluster does not start.
@@ -30,7 +35,7 @@ def run_demo(
             code = launch.run_app(source, settings)
         else:
             with suppress(KeyboardInterrupt):
-                launch.run_plain(source, settings, write)
+                launch.run_plain(source, settings, write, require_reader)
             code = 0
     finally:
         failed = run.state.error

@@ -121,5 +121,9 @@ class Authorization:
         if getattr(call, "is_denied", False):
             return
         call.is_denied = True
-        self.denied[operation, kind] = self.denied.get((operation, kind), 0) + 1
+        self.count_denied(operation, kind)
         self._log_denied(call, operation, kind, name)
+
+    def count_denied(self, operation: Operation, kind: ResourceType) -> None:
+        """Count a denied request."""
+        self.denied[operation, kind] = self.denied.get((operation, kind), 0) + 1

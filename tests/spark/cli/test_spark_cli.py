@@ -226,7 +226,7 @@ import dataclasses, signal, sys
 from yak.spark.jobs import frame, sql
 
 def build(spark, options):
-    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGINT)
     return sql.build(spark, options)
 
 frame.command(dataclasses.replace(sql.JOB, build=build))(sys.argv[1:])
@@ -237,7 +237,7 @@ def test_batch_that_is_stopped_before_it_reads_did_not_succeed(topic: str) -> No
     words = ("--topic", f"t={topic}", "-q", "SELECT count(*) FROM t", "--to", "latest", "--master", "local[1]")
     command = [sys.executable, "-P", "-c", STOPPED_EARLY, *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
-    assert (ran.returncode, ran.stdout) == (143, ""), ran.stderr
+    assert (ran.returncode, ran.stdout) == (130, ""), ran.stderr
     assert spark_runs.find_run("sql").state == "stopped"
 
 

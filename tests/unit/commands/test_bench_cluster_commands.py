@@ -135,14 +135,16 @@ def test_replication_figures_of_a_cluster_that_runs(
     assert found["figures"][1] == {"name": "ack: median", "value": 0.4567, "unit": "ms", "client_limited": False}
 
 
-def test_csv_has_plain_numbers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_plain_numbers_and_the_names_of_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(bench_replication, "ReplicationBench", CannedBench)
     monkeypatch.setattr(bench_replication, "RunningCluster", NoCluster)
     assert run("bench", "replication", "-b", "x:1", "-o", "csv") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "what,value,unit,limit",
-        "produce 100 B,1234567.0,records/s,client",
-        "ack: median,0.4567,ms,",
+        "name,value,unit,client_limited",
+        "produce 100 B,1234567.0,records/s,true",
+        "ack: median,0.4567,ms,false",
     ]
 
 

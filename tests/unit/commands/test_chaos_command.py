@@ -18,9 +18,11 @@ from yak.commands.chaos import (
     new_watcher,
     partition_lines,
     progress_line,
+    show_abuse,
     transaction_lines,
 )
 from yak.commands.output import Output
+from yak.local.chaos.abuse import AbuseRow
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
@@ -170,6 +172,14 @@ def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatc
     with new_watcher(g, ChaosSettings(7, 60.0, KINDS)) as watcher:
         watcher.phase("load and faults", 60.0)
     assert "load and faults for 60 s\n" in stream.getvalue()
+
+
+def test_csv_of_attacks_has_the_names_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    row = AbuseRow("none", "no attack", 0, 200, 0, 1.0, 2.0, 3.0, None, None, holds=True, reason="")
+    show_abuse(SimpleNamespace(out=Output("csv")), [row])  # type: ignore[arg-type]
+    header, values = capsys.readouterr().out.splitlines()
+    assert header.split(",") == list(row.as_json())
+    assert values.startswith("none,no attack,0,200,0,1.0,")
 
 
 def test_lines_of_the_live_screen() -> None:

@@ -1,5 +1,6 @@
 """`yak groups`: rows, rules of its arguments, what it refuses, and its output."""
 
+import csv
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pytest
 from yak.client.groups import describing, lag, offsets
 from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+from yak.commands import group_watch, watching
 from yak.commands.groups import chosen, rewrite
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
@@ -119,6 +121,8 @@ def world(monkeypatch):
     [
         ("list", ["list"]),
         ("describe", ["describe", "audit", "billing"]),
+        ("state", ["describe", "audit", "billing", "new", "--state"]),
+        ("watch", ["watch", "-n", "1"]),
         ("members", ["members", "audit"]),
         ("members-new", ["members", "new"]),
         ("reset", ["reset", "billing", "-t", "orders", "--shift-by", "2"]),
@@ -128,6 +132,39 @@ def test_the_output_is_as_agreed(yak, golden, world, name, words, format_):
     ran = yak("groups", *words, "-o", format_)
     assert ran.code == 0, ran.err
     golden(f"tables/groups-{name}-{format_}.txt", ran.out)
+
+
+def test_state_of_a_group_reads_no_offset_and_has_kafkas_own_spelling(yak, world, monkeypatch):
+    monkeypatch.setattr(offsets, "committed_offsets", lambda *_: pytest.fail("it asked for offsets"))
+    ran = yak("groups", "--describe", "--group", "audit", "--state")
+    assert ran.code == 0, ran.err
+    assert ran.out == yak("groups", "describe", "audit", "--state").out
+    ran = yak("groups", "describe", "audit", "nope", "--state")
+    assert ran.code == 1
+    assert "audit" in ran.out
+    assert "error[unknown-group]" in ran.err
+
+
+def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak, world, monkeypatch):
+    moments = iter([100.0, 102.0])
+    monkeypatch.setattr(group_watch, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+
+    def sleep(seconds):
+        assert seconds == 0.5
+        world.committed["audit"] |= {O0: 27, O2: 5_000}  # O2 had no commit before: what was read of it is unknown
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=sleep))
+    ran = yak("groups", "watch", "audit", "joining", "-n", "2", "--interval", "500ms", "-o", "csv")
+    assert ran.code == 0, ran.err
+    rows = list(csv.DictReader(ran.out.splitlines()))
+    assert [row["group"] for row in rows] == ["audit", "joining"] * 2, "one header"
+    assert [row["records_per_s"] for row in rows] == ["", "", "10", ""]
+
+
+def test_watching_a_group_that_is_not_there_is_refused(yak, world):
+    ran = yak("groups", "watch", "audi", "-n", "1")
+    assert ran.code == 1
+    assert ran.err.startswith('error[unknown-group]: group "audi" does not exist\n  why:  closest: "audit"')
 
 
 def test_what_does_not_fit_the_log_is_a_warning(yak, world):

@@ -1,9 +1,11 @@
 """`yak spark` without Spark: which words go where, what is shown of jobs, and which Python is taken."""
 
+import csv
 import datetime as dt
 import decimal
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,8 +17,8 @@ from typing import Any
 import pytest
 
 from yak.commands import spark_python
-from yak.commands.output import Output
-from yak.commands.spark import Shown, own_words_first, plain, print_rows, tables_named
+from yak.commands.output import Output, flat
+from yak.commands.spark import Shown, followed, own_words_first, plain, print_rows, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
@@ -94,6 +96,9 @@ def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) 
     golden("tables/spark-status-all.txt", yak("spark", "status", "--all").out)
     document = json.loads(yak("spark", "status", "--all", "-o", "json").out)
     assert [each["id"] for each in document] == ["counts-1", "stats-1"]
+    header, counts, _stats = csv.reader(yak("spark", "status", "--all", "-o", "csv").out.splitlines())
+    found = {**document[0], **document[0]["progress"]}
+    assert dict(zip(header, counts, strict=True)) == {name: flat(found[name]) for name in header}, "the names of JSON"
     assert document[0]["progress"]["lag"] == 5
     assert document[0]["queries"][0]["batch"] == 41
     assert document[1]["error"] == {"code": "spark-memory", "message": "too little", "why": "it needs more"}
@@ -279,6 +284,21 @@ def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> N
         shown.update()
     assert "120/125" in terminal.text
     assert "batch 41  now 300/s  lag 5  state 20.0 KiB" in terminal.text
+
+
+A_BATCH = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+os.kill(os.getppid(), int(sys.argv[1]))
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number: int, code: int) -> None:
+    run = a_run("sql", "running")
+    g: Any = SimpleNamespace(out=Output(), output="table", quiet=0, bootstrap_servers="127.0.0.1:9092")
+    assert followed(g, run, [sys.executable, "-c", A_BATCH, str(number)]) == code
 
 
 # --------------------------------------------------------------------------------------------- the Python of Spark

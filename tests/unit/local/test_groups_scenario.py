@@ -56,7 +56,7 @@ def test_json_has_counts_times_and_a_kept_cluster(result_of):
 def test_table_has_a_row_for_each_partition(result_of):
     assert result_of(GOOD).rows[0] == {
         "partition": 0,
-        "read_by": "2, 3",
+        "readers": "2, 3",
         "acknowledged": 447,
         "read": 449,
         "lost": 0,

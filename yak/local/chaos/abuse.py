@@ -5,6 +5,7 @@ The guarantee bounds the 99th percentile, and requires that each record arrives.
 """
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from yak.client.reach import split_address
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError, YakError
 from yak.local.chaos.attacks import Attack, Target
+from yak.local.chaos.guardian import guarded
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.spawn import yak_argv, yak_environment
 
@@ -102,15 +104,17 @@ class AbuseRun:
         settings = self._settings
         if settings.bootstrap is not None:
             return self._attack(attack, prepared(settings.bootstrap, settings.http))
-        folder = tempfile.mkdtemp(prefix="yak-abuse-")
+        folder = os.path.realpath(tempfile.mkdtemp(prefix="yak-abuse-"))
         cluster = LocalCluster(folder)
-        try:
-            cluster.up(UpSettings(port=0, http_port=0, brokers=1))
-            broker = cluster.status().brokers[0]
-            self._pid = broker.pid
-            return self._attack(attack, prepared(broker.address, (broker.http_address or "").removeprefix("http://")))
-        finally:
-            cluster.discard()
+        with guarded(folder):
+            try:
+                cluster.up(UpSettings(port=0, http_port=0, brokers=1))
+                broker = cluster.status().brokers[0]
+                self._pid = broker.pid
+                http = (broker.http_address or "").removeprefix("http://")
+                return self._attack(attack, prepared(broker.address, http))
+            finally:
+                cluster.discard()
 
     def _attack(self, attack: Attack | None, target: Target) -> AbuseRow:
         name, words = (_QUIET, "no attack") if attack is None else (attack.name, attack.words)

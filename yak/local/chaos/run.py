@@ -16,6 +16,7 @@ from yak.ids import TopicPartition
 from yak.local.chaos import settling
 from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
+from yak.local.chaos.guardian import guarded
 from yak.local.chaos.members import Library, librdkafka
 from yak.local.chaos.nemesis import Nemesis, Operator, Struck
 from yak.local.chaos.readers import NO_END, read_everything
@@ -99,9 +100,8 @@ class ChaosRun:
         """Run all phases. Raises YakError when there is nothing to check: no cluster, no topic."""
         if self.settings.bootstrap is not None:
             return self._elsewhere(self.settings.bootstrap)
-        base = None if self.settings.data_dir is None else os.path.abspath(self.settings.data_dir)
-        folder = Path(base or tempfile.mkdtemp(prefix="yak-chaos-"))
-        with self._cluster(folder) as cluster:
+        folder = Path(os.path.realpath(self.settings.data_dir or tempfile.mkdtemp(prefix="yak-chaos-")))
+        with guarded(str(folder)), self._cluster(folder) as cluster:
             report = self._with_cluster(cluster)
             if self.settings.keep or not report.holds or (report.is_void and not self.is_cut_short()):
                 report.folder = str(folder)

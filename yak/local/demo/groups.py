@@ -475,7 +475,7 @@ class GroupsScenario(Scenario):
         for each in self.counts:
             readers = ", ".join(reader.removeprefix("member-") for reader in each["readers"])
             counts = {name: each[name] for name in _COUNTS}
-            rows.append({"partition": each["partition"], "read_by": readers, **counts})
+            rows.append({"partition": each["partition"], "readers": readers, **counts})
         promise = "every message was read, and nothing twice that was committed"
         return Result(holds, promise, rows, notes, self._next_commands(), fields)
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+CONSUMER_SESSION_MS: Final = 10_000
+"""Of an instance in its group. A killed broker takes its instances along: the group must not wait 45 s for them."""
+
+
 @dataclass(slots=True)
 class HttpLimits:
     """Limits of HTTP; tests change them. Sizes in bytes, times in ms."""
@@ -36,6 +40,8 @@ class HttpLimits:
     """A client that does not accept 64 KiB in this time is disconnected."""
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
+    give_back_ms: int = CONSUMER_SESSION_MS
+    """At the stop, for consumer instances to leave their groups. Without it the members' sessions end after as long."""
     json_depth_max: int = 64
     json_values_max: int = 50_000
     """Of one JSON body. The parser holds the GIL throughout: 300,000 keys took half a second."""

@@ -94,11 +94,11 @@ async def _direct_caller(context: "Context", request: "Request") -> Caller:
 
 
 def _check_rights(context: "Context", caller: Caller, request: "Request", route: "Route") -> None:
-    """Whether the ACLs allow the request. Raises Problem, and logs the denial."""
+    """Whether the ACLs allow the request. Raises Problem, and counts and logs the denial."""
     access = access_of(route, request)
     if access is None or context.broker.authorization.authorize(caller.principal, caller.host, *access):
         return
-    raise denied(context.shell.rate_limit, caller, f"{route.method} {route.path}", *access)
+    raise denied(context.broker, context.shell.rate_limit, caller, f"{route.method} {route.path}", *access)
 
 
 def _certified(request: "Request") -> str:

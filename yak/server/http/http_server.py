@@ -90,7 +90,9 @@ class HttpServer:
         """Accept until `stopping` is set; then pending answers get `graceful_stop_ms` to complete."""
         self._loading = trio.Lock()
         try:
-            await self._accept(stopping)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._give_back, stopping)
+                await self._accept(stopping)
         finally:
             self.gave_back.set()
 
@@ -105,11 +107,11 @@ class HttpServer:
                 await self._terminated.set()
             for scope in self._fast_scopes:
                 scope.cancel()
-            await self._give_back()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
 
-    async def _give_back(self) -> None:
-        with trio.move_on_after(self._context.limits.graceful_stop_ms / 1000):
+    async def _give_back(self, stopping: trio.Event) -> None:
+        await stopping.wait()
+        with trio.move_on_after(self._context.limits.give_back_ms / 1000):
             async with trio.open_nursery() as nursery:
                 for give_back in self._context.at_stop:
                     nursery.start_soon(give_back)

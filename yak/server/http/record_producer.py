@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import trio
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.cluster.image import Image, TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
@@ -23,9 +24,11 @@ from yak.protocol.murmur2 import partition_for_key
 from yak.protocol.record_batch import HEADER_BYTES
 from yak.protocol.record_writer import Headers, build_batch
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from yak.server.http.authentication import CALLER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.record_json import Row
+from yak.server.http.rights import denied, refusal
 from yak.server.http.topic_partitions import Patience, find_or_create_topic, leader_of, max_message_bytes
 
 PLACED_AT_ONCE_MAX: Final = 1000
@@ -205,11 +208,36 @@ def refuse(failed: int, total: int, faults: list[dict[str, Any]]) -> Problem:
 
 async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
     """Write all lanes; each lane holds its result. Raises nothing except a cancellation."""
+    if context.broker.authorization.is_active:
+        _refuse_denied(context, lanes)
+        if all(lane.is_done for lane in lanes):
+            return
     ids = context.part(ProducerIds)
     producer = (-1, -1) if acks == 0 else await ids.borrow(context)
     await _Writing(context, lanes, acks, producer).run()
     if producer[0] >= 0 and not any(lane.problem is not None for lane in lanes):
         ids.give_back(producer)
+
+
+def _refuse_denied(context: Context, lanes: Sequence[Lane]) -> None:
+    """Refuse the lanes of topics that the caller may not write. The first topic is counted and logged, as for Produce.
+
+    A request to another broker is refused as a whole for one topic, and one with acks=0 to this broker in silence.
+    """
+    broker, caller = context.broker, CALLER.get()
+    problems: dict[str, Problem] = {}
+    for topic in dict.fromkeys(lane.place.topic for lane in lanes):
+        access = (Operation.WRITE, ResourceType.TOPIC, topic)
+        if broker.authorization.authorize(caller.principal, caller.host, *access):
+            continue
+        is_first = not problems
+        problems[topic] = (
+            denied(broker, context.shell.rate_limit, caller, "Produce", *access)
+            if is_first
+            else refusal(caller, *access)
+        )
+    for lane in lanes:
+        lane.problem = problems.get(lane.place.topic)
 
 
 class _Writing:

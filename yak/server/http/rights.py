@@ -67,19 +67,26 @@ NEEDS: Final[Mapping[int, Need]] = {
 def check_rights(
     broker: "Broker", rate_limit: "RateLimit", caller: "Caller", api_key: int, fields: Mapping[str, Any]
 ) -> None:
-    """Raise Problem 403 `not-allowed` unless the caller may send this request, and log the denial."""
+    """Raise Problem 403 `not-allowed` unless the caller may send this request, and count and log the denial."""
     if not broker.authorization.is_active:
         return
     need = NEEDS.get(api_key, _ALTER_CLUSTER)
     for name in need.names(fields):
         if not broker.authorization.authorize(caller.principal, caller.host, need.operation, need.kind, name):
-            raise denied(rate_limit, caller, NAMES.get(api_key, str(api_key)), need.operation, need.kind, name)
+            raise denied(broker, rate_limit, caller, NAMES.get(api_key, str(api_key)), need.operation, need.kind, name)
 
 
 def denied(
-    rate_limit: "RateLimit", caller: "Caller", api: str, operation: Operation, kind: ResourceType, name: str
+    broker: "Broker",
+    rate_limit: "RateLimit",
+    caller: "Caller",
+    api: str,
+    operation: Operation,
+    kind: ResourceType,
+    name: str,
 ) -> Problem:
-    """The refusal of a request, which is in the audit log now."""
+    """The refusal of a request, which is counted and in the audit log now."""
+    broker.authorization.count_denied(operation, kind)
     fields: dict[str, object] = {
         "result": "denied",
         "principal": caller.principal,
@@ -88,5 +95,10 @@ def denied(
         "resources": f"{operation.name} {kind.name} {name[:249]}",
     }
     rate_limit.write("warning", "audit", fields)
+    return refusal(caller, operation, kind, name)
+
+
+def refusal(caller: "Caller", operation: Operation, kind: ResourceType, name: str) -> Problem:
+    """The answer to a denied operation."""
     message = f"{caller.principal} may not {operation.name} {kind.name.lower()} {name[:249]!r}"
     return Problem(403, "not-allowed", message, "use another user, or ask an administrator for an ACL")

@@ -9,6 +9,7 @@ from typing import Any
 
 import trio
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.server import listener
 from yak.server.clock import Clock
 from yak.server.http.context import Context, HttpLimits
@@ -68,6 +69,23 @@ async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
 
 NO_AUTHORIZER: Any = SimpleNamespace(is_active=False, authorize=lambda *_asked: True)
 """The authorization of a broker without ACLs."""
+
+
+class Acls:
+    """The authorization of a broker on which `allowed` is what User:ann at 10.0.0.9 may do."""
+
+    is_active = True
+
+    def __init__(self, *allowed: tuple[Operation, ResourceType, str]) -> None:
+        self.allowed = allowed
+        self.denied: list[tuple[Operation, ResourceType]] = []
+
+    def authorize(self, principal: str, host: str, *access: object) -> bool:
+        assert (principal, host) == ("User:ann", "10.0.0.9")
+        return access in self.allowed
+
+    def count_denied(self, operation: Operation, kind: ResourceType) -> None:
+        self.denied.append((operation, kind))
 
 
 def make_context(limits: HttpLimits | None = None, *, token: str | None = None, **more: Any) -> Context:

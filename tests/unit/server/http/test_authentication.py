@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from tests.unit.server.http.rig import NO_AUTHORIZER, make_context
+from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, make_context
 from yak.acls.bindings import Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.security.scram import ITERATIONS_MIN, SCRAM_SHA_256, Mechanism, ScramCredential
@@ -204,11 +204,11 @@ def test_topic_or_group_in_the_query_gives_no_access_to_what_is_about_the_cluste
     assert access.kind is ResourceType.CLUSTER
 
 
-def test_refusal_of_the_authorizer_is_403_and_audited() -> None:
-    context, asked = context_of(Users()), []
-    context.broker.authorization = SimpleNamespace(authorize=lambda *words: asked.append(words))
+def test_refusal_of_the_authorizer_is_403_audited_and_counted() -> None:
+    context = context_of(Users())
+    context.broker.authorization = Acls()
     assert outcome(context, request(basic("ann", PASSWORD))) == "not-allowed"
-    assert asked == [("User:ann", "10.0.0.9", Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")]
+    assert context.broker.authorization.denied == [(Operation.DESCRIBE, ResourceType.CLUSTER)], "it is in the metric"
     ((level, event, fields),) = context.shell.rate_limit.lines
     assert (level, event, fields["result"], fields["principal"]) == ("warning", "audit", "denied", "User:ann")
     assert fields["resources"] == "DESCRIBE CLUSTER kafka-cluster"

@@ -29,7 +29,11 @@ METHOD, PATH, QUERY = "GET", "/api/isr", "topic=a%20b&local=true"
 def broker(
     node_id: int = 2, secret: ClusterSecret | None = SECRET, cluster_id: str = "cluster", wall_ms: int = NOW_MS
 ) -> Any:
-    allowed = SimpleNamespace(is_active=True, authorize=lambda principal, host, *_: (principal, host) == ALLOWED)
+    allowed = SimpleNamespace(
+        is_active=True,
+        authorize=lambda principal, host, *_: (principal, host) == ALLOWED,
+        count_denied=lambda *_: None,
+    )
     peers = SimpleNamespace(secret=secret, cluster_id=cluster_id)
     return SimpleNamespace(node_id=node_id, peers=peers, wall_ms=wall_ms, authorization=allowed)
 

@@ -413,6 +413,32 @@ def test_what_does_not_end_is_ended_at_the_stop() -> None:
     run(test, graceful_stop_ms=200)
 
 
+@pytest.mark.parametrize(("seconds", "has_left"), [(0.3, True), (5.0, False)])
+def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers(
+    seconds: float, has_left: bool
+) -> None:
+    async def test(rig: Rig) -> None:
+        left = []
+
+        async def leave() -> None:
+            await trio.sleep(seconds)
+            left.append(seconds)
+
+        rig.context.at_stop.append(leave)
+        stream = await rig.connect()
+        await stream.send_all(get("/endless"))
+        await stream.receive_some(1)
+        rig.stopping.set()
+        while rig.server.connections:  # noqa: ASYNC110 - what it looks at sets no event
+            await trio.sleep(0.005)
+        assert not rig.server.gave_back.is_set()
+        await rig.server.gave_back.wait()
+        assert bool(left) is has_left
+        await stream.aclose()
+
+    run(test, graceful_stop_ms=50, give_back_ms=1_000)
+
+
 def test_idle_connections_do_not_hold_up_the_stop() -> None:
     async def test(rig: Rig) -> None:
         idle = await rig.connect()

@@ -7,21 +7,25 @@ import trio
 from fake_context import context_of, image_of
 from trio.testing import MockClock
 
+from tests.unit.server.http.rig import Acls
+from yak.acls.bindings import Operation, ResourceType
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.protocol.record_walk import walk_records
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
+from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
 from yak.server.http.record_producer import Lane, ProducerIds, write
 
 NO_IDS = Problem(503, "broker-unreachable", "the store is away")
 NOT_ALLOWED = Problem(403, "not-allowed", "User:bob may not WRITE topic 't'")
+ANN = Caller("User:ann", None, "10.0.0.9:4711")
 LOST = Problem(503, "broker-unreachable", "closed in the middle")
 
 
-def lane_of(count=3, partition=0, batch_bytes_max=10_000, value=b"v"):
-    lane = Lane(TopicPartition("t", partition), batch_bytes_max=batch_bytes_max)
+def lane_of(count=3, partition=0, batch_bytes_max=10_000, value=b"v", topic="t"):
+    lane = Lane(TopicPartition(topic, partition), batch_bytes_max=batch_bytes_max)
     for row in range(count):
         lane.add(row, b"k", value, (), 10 + len(value))
     return lane
@@ -42,8 +46,13 @@ class Leader:
                 raise NO_IDS
             return SimpleNamespace(error_code=ErrorCode.none, producer_id=next(self.ids), producer_epoch=0)
         assert api_key == PRODUCE
-        answers = [self._write(each) for topic in fields["topic_data"] for each in topic["partition_data"]]
-        return SimpleNamespace(responses=[SimpleNamespace(name="t", partition_responses=answers)])
+        responses = [
+            SimpleNamespace(
+                name=topic["name"], partition_responses=[self._write(each) for each in topic["partition_data"]]
+            )
+            for topic in fields["topic_data"]
+        ]
+        return SimpleNamespace(responses=responses)
 
     def _write(self, data):
         self.batches.append(bytes(data["records"]))
@@ -60,8 +69,12 @@ class Leader:
         )
 
 
-def run(context, lanes, acks=-1):
-    trio.run(write, context, lanes, acks, clock=MockClock(autojump_threshold=0))
+def run(context, lanes, acks=-1, caller=None):
+    async def main():
+        CALLER.set(caller or Caller())
+        await write(context, lanes, acks)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +129,30 @@ def test_what_the_caller_may_not_write_is_refused_at_once_and_is_not_written(ids
     assert len(leader.batches) == 1
     assert lane.problem is NOT_ALLOWED
     assert not lane.is_unknown
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+@pytest.mark.parametrize("node", [1, 2], ids=["this broker leads", "another broker leads"])
+def test_records_of_topics_that_the_caller_may_not_write_are_refused_and_the_others_written(node, acks):
+    acls = Acls((Operation.WRITE, ResourceType.TOPIC, "t"))
+    context = context_of(image_of({"t": [node], "u": [node], "v": [node]}), Leader(), authorization=acls)
+    lanes = [lane_of(topic=topic) for topic in ("u", "t", "v")]
+    run(context, lanes, acks=acks, caller=ANN)
+    assert [lane.written for lane in lanes] == [0, 3, 0]
+    assert [lane.problem and lane.problem.error for lane in lanes] == ["not-allowed", None, "not-allowed"]
+    assert "may not WRITE topic 'v'" in lanes[2].problem.message
+    assert not lanes[0].is_unknown
+    assert acls.denied == [(Operation.WRITE, ResourceType.TOPIC)], "one denied request"
+    ((_level, event, fields),) = context.shell.rate_limit.lines
+    assert (event, fields["api"], fields["resources"]) == ("audit", "Produce", "WRITE TOPIC u")
+
+
+def test_request_of_which_each_record_is_denied_sends_nothing():
+    context = context_of(image_of({"t": [2]}), Leader(), authorization=Acls())
+    lane = lane_of()
+    run(context, [lane], caller=ANN)
+    assert lane.problem.error == "not-allowed"
+    assert context.broker_client.asked == [], "no producer id either"
 
 
 def test_trouble_that_stays_is_told_after_a_while():

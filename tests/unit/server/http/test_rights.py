@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.unit.server.http.rig import NO_AUTHORIZER, Log
+from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, Log
 from tests.unit.server.http.test_broker_client import make_broker_client
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis import NAMES
@@ -18,11 +18,7 @@ ANN = Caller("User:ann", None, "10.0.0.9:4711")
 
 
 def broker_that_allows(*allowed: tuple[Operation, ResourceType, str]) -> Any:
-    def authorize(principal: str, host: str, *access: object) -> bool:
-        assert (principal, host) == ("User:ann", "10.0.0.9")
-        return access in allowed
-
-    return SimpleNamespace(authorization=SimpleNamespace(is_active=True, authorize=authorize))
+    return SimpleNamespace(authorization=Acls(*allowed))
 
 
 TOPICS = {"topics": [{"name": "a", "topic": "a"}, {"name": "b", "topic": "b"}]}
@@ -41,9 +37,10 @@ TOPICS = {"topics": [{"name": "a", "topic": "a"}, {"name": "b", "topic": "b"}]}
 )
 def test_each_resource_that_a_request_names_is_checked(api_key, fields, operation, kind) -> None:
     check_rights(broker_that_allows((operation, kind, "a"), (operation, kind, "b")), Log(), ANN, api_key, fields)
-    log = Log()
+    log, broker = Log(), broker_that_allows((operation, kind, "a"))
     with pytest.raises(Problem, match=f"User:ann may not {operation.name} {kind.name.lower()} 'b'"):
-        check_rights(broker_that_allows((operation, kind, "a")), log, ANN, api_key, fields)
+        check_rights(broker, log, ANN, api_key, fields)
+    assert broker.authorization.denied == [(operation, kind)], "it is in the metric"
     ((level, event, logged),) = log.lines
     assert (level, event, logged["result"], logged["principal"]) == ("warning", "audit", "denied", "User:ann")
     assert (logged["host"], logged["api"]) == ("10.0.0.9", NAMES[api_key])

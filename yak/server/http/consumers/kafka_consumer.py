@@ -24,6 +24,7 @@ from yak.client.consumer import (
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.server.http.consumers.bodies import Mark, Settings
 from yak.server.http.consumers.failures import illegal_state, kafka_failure
+from yak.server.http.context import CONSUMER_SESSION_MS
 from yak.server.http.problems import Problem
 
 RECORDS_MAX: Final = 10_000
@@ -383,8 +384,7 @@ def handle_config(settings: Settings) -> dict[str, Any]:
     return consumer_config(None, reset=reset, read_committed=settings.isolation == "read_committed") | {
         "group.protocol": "classic",
         "enable.auto.commit": settings.auto_commit,
-        # A killed broker takes its instances along: the group must not wait 45 s for them.
-        "session.timeout.ms": 10_000,
+        "session.timeout.ms": CONSUMER_SESSION_MS,
         "topic.metadata.refresh.interval.ms": 30_000,
         "queued.min.messages": 1_000,
         "queued.max.messages.kbytes": 2_048,

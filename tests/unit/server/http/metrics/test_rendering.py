@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
+import trio.testing
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
@@ -23,7 +24,9 @@ from yak.sim.rig import Rig
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 
 
-def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: float) -> None:
+def with_rendering(
+    test: Callable[[Rig, Rendering], Awaitable[None]], clock: trio.abc.Clock | None = None, **limits: float
+) -> None:
     """A shell around a simulated broker."""
     rig = Rig()
     rig.create_topic("orders", partitions=3)
@@ -39,7 +42,7 @@ def with_rendering(test: Callable[[Rig, Rendering], Awaitable[None]], **limits: 
                 await test(rig, Rendering(context, MetricsLimits(**limits)))
             nursery.cancel_scope.cancel()
 
-    trio.run(main)
+    trio.run(main, clock=clock)
 
 
 def number(text: list[bytes], name: str) -> float:
@@ -77,6 +80,8 @@ def test_a_wish_that_makes_no_sense_gets_plain_text(accept):
 
 
 def test_who_asks_at_once_gets_the_same_and_later_there_is_a_new_one():
+    clock = trio.testing.MockClock()
+
     async def test(rig: Rig, rendering: Rendering) -> None:
         found: list[tuple[str, list[bytes]]] = []
 
@@ -92,14 +97,15 @@ def test_who_asks_at_once_gets_the_same_and_later_there_is_a_new_one():
         before = number(plain[0], "yak_in_messages_total")
         rig.produce("orders", [b"x"] * 5)
         assert number((await rendering.text(""))[1], "yak_in_messages_total") == before
-        await trio.sleep(rendering.limits.fresh_seconds)
+        clock.jump(rendering.limits.fresh_seconds * 1.1)
         assert number((await rendering.text(""))[1], "yak_in_messages_total") == before + 5
         # and megabytes are not kept for nobody
-        await trio.sleep(rendering.limits.fresh_seconds * 3)
+        clock.jump(rendering.limits.fresh_seconds * 3)
+        await trio.testing.wait_all_tasks_blocked()
         assert rendering._gathered is None
         assert rendering._pieces == {}
 
-    with_rendering(test, fresh_seconds=0.2)
+    with_rendering(test, clock, fresh_seconds=0.2)
 
 
 def test_others_run_while_it_is_made(monkeypatch):

@@ -3,6 +3,7 @@
 import uuid
 from types import SimpleNamespace
 
+from tests.unit.server.http.rig import NO_AUTHORIZER, Log
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.server.http.context import Context, HttpLimits
@@ -41,11 +42,11 @@ def image_of(topics, nodes=(1, 2), http_port=0):
     return Image(brokers=brokers, topics=made)
 
 
-def context_of(image, answer, **limits):
+def context_of(image, answer, *, authorization=NO_AUTHORIZER, **limits):
     """A context on node 1."""
     config = SimpleNamespace(static={}, auto_create_topics_enable=True)
-    broker = SimpleNamespace(image=image, node_id=1, config=config)
-    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 1234))
+    broker = SimpleNamespace(image=image, node_id=1, config=config, authorization=authorization)
+    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 1234), rate_limit=Log())
     return Context(
         shell=shell,
         broker=broker,
