@@ -132,7 +132,7 @@ class ClusterRun:
             elections_a_call=1,
         )
         if lengths is not None:
-            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every)
+            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         settings |= {
             "transaction.state.log.num.partitions": "1",

@@ -112,6 +112,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "configs changed",
         "entities changed",
         "snapshots of the metadata log",
+        "positions trimmed",
         "moves of the metadata",
     ),
     "offsets": ("ends listed", "offsets found by time"),

@@ -103,7 +103,10 @@ def test_trimming_keeps_a_snapshot_and_what_others_still_need(one, backend):
     late = Caller(backend)
     late.who |= one.who
     late.image = Image(offset=1, chain_hash="whatever")
-    assert late("verify").code == "TRIMMED"
+    refused = late("verify")
+    assert (refused.code, refused.value) == ("TRIMMED", {"broker": one("verify").value["broker"]})
+    late.who["node_id"] = 7
+    assert (late("verify").code, late("verify").value) == ("TRIMMED", {})
     assert one("verify").code == "OK"
 
 
