@@ -116,6 +116,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "moves of the metadata",
     ),
     "offsets": ("ends listed", "offsets found by time"),
+    "follower reads": ("fetches from followers",),
     "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",
