@@ -129,9 +129,9 @@ class StoreRestore:
     def may_read_snapshot(self, registered: object) -> bool:
         """Whether the store's snapshot may replace this broker's copy, behind which the store trimmed the log.
 
-        `registered` is this broker in the store. If its last incarnation is closed there, the store has the history in which
-        this broker acknowledged records up to its stop, and no later incarnation acknowledged any. So its logs are whole.
-        Any other store may have been rolled back before it trimmed, or the disk may be older than a later incarnation.
+        `registered` is this broker in the store, closed there. If this copy has the last registration under which the
+        broker acted (a stop may come before a newer one is in the copy), the store has the history in which this broker acknowledged records, and no later incarnation acknowledged any. So its logs are whole. Any
+        other store may have been rolled back before it trimmed, or the disk may be older than a later incarnation.
         """
         image = self._session.image
         own = image.brokers.get(self._session.node_id)
@@ -139,7 +139,8 @@ class StoreRestore:
             own is not None
             and isinstance(registered, Mapping)
             and registered["state"] == BrokerState.CLOSED
-            and (registered["broker_epoch"], registered["boot_id"]) == (own.broker_epoch, own.boot_id)
+            and registered["acted_epoch"] <= own.broker_epoch <= registered["broker_epoch"]
+            and (own.boot_id == registered["boot_id"] or own.broker_epoch < registered["broker_epoch"])
             and self._lifecycle.admitted == (image.offset, image.chain_hash)
         )
 

@@ -29,7 +29,7 @@ def caller_of(state: StoreState, a: Mapping[str, Any]) -> Value:
     broker = state.brokers.get(a["node_id"])
     if broker is None:
         return {}
-    return {"broker": {k: broker[k] for k in ("broker_epoch", "boot_id", "state", "host", "port")}}
+    return {"broker": {k: broker[k] for k in ("broker_epoch", "boot_id", "acted_epoch", "state", "host", "port")}}
 
 
 def check_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_verify_says_what_the_store_knows_of_the_asker(one, backend):
     assert value["broker"] == {
         "broker_epoch": 2,
         "boot_id": "1-boot-1",
+        "acted_epoch": 0,
         "state": "ACTIVE",
         "host": "localhost",
         "port": 9092,

@@ -313,6 +313,26 @@ def test_trimmed_again_before_the_snapshot_is_on_disk_joins_all_the_same(store, 
     assert not store.state.brokers[3]["lossy"]
 
 
+def test_broker_closed_before_its_registration_was_on_disk_joins_after_a_trim(store, three, make_driver, make_identity):
+    one, two, three_ = three
+    close(three_)
+    settle([one, two], 500)
+    for boot in ("boot-3", "boot-4"):
+        short = make_driver(store, make_identity(3, boot=boot), three_.image)
+        short.now_ms = one.now_ms
+        short.connect()
+        while "register" not in short.scripts:
+            short.answer_one()
+        close(short)
+        settle([one, two], 500)
+    create([one, two], "b")
+    trim(store, [one, two])
+    again = restarted(store, three_, make_driver, make_identity)
+    settle([one, two, again], 3_000)
+    assert again.lifecycle.state is ACTIVE
+    assert not store.state.brokers[3]["lossy"]
+
+
 @pytest.mark.parametrize("how", ["another registration", "unregistered"])
 def test_broker_whose_last_registration_the_trimmed_store_does_not_know_as_closed_is_frozen(
     store, three, make_driver, make_identity, how

@@ -87,8 +87,8 @@ end
 -- The caller's registration, for the answer of a comparison of histories.
 local function caller()
   local broker = read_broker(A.node_id)
-  return broker and {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id, state = broker.state,
-    host = broker.host, port = broker.port} or nil
+  return broker and {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id,
+    acted_epoch = broker.acted_epoch, state = broker.state, host = broker.host, port = broker.port} or nil
 end
 
 -- Whether this store holds the caller's cluster and history; a refusal or nil.
