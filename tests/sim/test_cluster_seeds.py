@@ -149,7 +149,9 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "killed inside a start",
         "entities changed",
         "snapshots of the metadata log",
+        "positions trimmed",
         "ends listed",
+        "fetches from followers",
         "offsets found by time",
     ):
         assert totals[name] > 0, f"no seed has {name}: {totals}"

@@ -2,7 +2,8 @@
 
 ElectLeaders and AlterPartitionReassignments change many partitions by compare-and-set (`PartitionChanges`). A request too
 large for one script call is split into several. A partition that changed between the image and the store is planned
-again from the newer image, a few times. Every partition has its own result.
+again from the newer image, a few times. Every partition has its own result. Lists of configs change by compare-and-set
+too (`change_from_image`).
 """
 
 from __future__ import annotations
@@ -55,6 +56,26 @@ class DelayedMetadataChanges(DelayedOperation, Generic[K]):
     def change(self, key: K, requests: Sequence[StoreRequest]) -> bool:
         """Send one change; a refusal becomes its result. Returns whether it was sent."""
         return self._send((key,), requests, self._record)
+
+    def change_from_image(self, key: K, plan: Callable[[], Sequence[StoreRequest]]) -> None:
+        """Plan one change and send it; plan it again from the newer image while the store has other values than expected.
+
+        Each attempt fails because another change succeeded, so they end, at the latest with this request's time.
+        """
+
+        def take(keys: Sequence[K], error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+            if error is None and values[0].get("code") == "INVALID_UPDATE_VERSION":
+                self.change_from_image(key, plan)
+            else:
+                self._record(keys, error, values)
+
+        try:
+            requests = plan()
+        except PeerError as error:
+            self.refuse(key, error)
+        else:
+            if requests:
+                self._send((key,), requests, take)
 
     def refuse(self, key: K, error: PeerError) -> None:
         """Record the result of a change that cannot be sent."""

@@ -408,6 +408,8 @@ class BrokerLifecycle:
             self._bootstrap()
         elif outcome.code == "WRONG_CLUSTER" and not self.is_ready:
             self._refuse(refusals.wrong_cluster(session.cluster_id, outcome.value.get("cluster_id")))
+        elif outcome.code == "TRIMMED" and self._restore.may_read_snapshot(outcome.value.get("broker")):
+            self._restore.read_snapshot(now_ms)
         elif outcome.code != "OK":
             self._freeze(outcome, now_ms)
             if self.state is LifecycleState.FROZEN:
@@ -641,12 +643,14 @@ class BrokerLifecycle:
     # --------------------------------------------------------------------------------- for `StoreRestore`
 
     def begin_adoption(self, due_ms: int) -> None:
-        """Tail the restored history from the store; verify it again at `due_ms` if it does not arrive."""
-        self._move(LifecycleState.VERIFYING, "taking over the restored metadata")
+        """Tail the store's log, which begins with a snapshot; verify it again at `due_ms` if that does not arrive."""
+        if self.state is not LifecycleState.VERIFYING:
+            self._move(LifecycleState.VERIFYING)
+        self._reason = "reading the store's snapshot of the metadata"
         self._dues["recheck"] = due_ms
         self._session.put(Tail(self.admitted[0]))
 
     def end_adoption(self) -> None:
-        """Verify the restored history, which is on this broker's disk."""
+        """Verify the snapshot's history, which is on this broker's disk."""
         self._dues.pop("recheck", None)
         self.verify()

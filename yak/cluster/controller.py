@@ -60,8 +60,6 @@ from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.ids import BrokerEpoch, MetadataOffset, NodeId, PartitionEpoch
 from yak.ports.metadata_store import StoreOutcome
 
-KEEP_RECORDS = 100_000
-"""Records that the store's log keeps behind a snapshot, for brokers that come back after a while."""
 ANSWER_AFTER_MS = 50
 """A broker that waits to be unfenced sends a heartbeat this long after it sees a new controller."""
 RECHECK_AFTER_MS = 100
@@ -403,7 +401,7 @@ class Controller:
         arguments: dict[str, object] = {
             "snapshot_offset": image.offset,
             "snapshot_hash": image.chain_hash,
-            "keep": KEEP_RECORDS,
+            "keep": self._settings.trim_keeps,
         }
 
         def send(snapshot: object) -> None:

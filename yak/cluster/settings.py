@@ -25,7 +25,9 @@ class ClusterSettings:
     elections_a_call: int = 100
     """A script blocks the store while it runs; this many elections take about 1 ms. The simulator lowers it."""
     trim_every: int = 100_000
-    """The records between two snapshots of the store's log. The simulator lowers it."""
+    """The records between two snapshots of the store's log."""
+    trim_keeps: int = 100_000
+    """Records that the store's log keeps behind a snapshot, for brokers that come back after a while. The simulator lowers both."""
 
     @property
     def patience_ms(self) -> int:

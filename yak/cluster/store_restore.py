@@ -1,4 +1,4 @@
-"""A frozen broker's part in a restore of the metadata store.
+"""A broker's part in a restore of the metadata store, and the snapshot that it reads where its position was trimmed.
 
     the store lost the history -> offer the image to it; the store then refuses every other call, so that no broker uses it
     the store has another incarnation that comes from this broker's -> load its snapshot, go on as a member of it
@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.hash_chain import HashChainTail
+from yak.cluster.records import BrokerState
 from yak.cluster.restore import Offer, pack
 from yak.cluster.store_session import StoreSession
+from yak.ids import MetadataOffset
 from yak.ports.metadata_store import StoreOutcome, TailedRecord
 
 if TYPE_CHECKING:
@@ -44,10 +46,13 @@ class StoreRestore:
         self._offered: object = None
         """The offer that a store accepted: the image's position and the broker epoch."""
         self._adopts = False
+        self._trimmed_offset: MetadataOffset | None = None
+        """The end of this broker's copy, whose next record the store trimmed, until the store's snapshot replaces it."""
 
     def pause(self) -> None:
         """Abandon the calls under way: no reply will come."""
         self._adopts = False
+        self._trimmed_offset = None
 
     def on_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
         """The store does not hold this broker's history, and the metadata are frozen."""
@@ -121,6 +126,31 @@ class StoreRestore:
                 )
             lifecycle.begin_adoption(now_ms + BUSY_MS)
 
+    def may_read_snapshot(self, registered: object) -> bool:
+        """Whether the store's snapshot may replace this broker's copy, behind which the store trimmed the log.
+
+        `registered` is this broker in the store, closed there. If this copy has the last registration under which the
+        broker acted (a stop may come before a newer one is in the copy), the store has the history in which this broker acknowledged records, and no later incarnation acknowledged any. So its logs are whole. Any
+        other store may have been rolled back before it trimmed, or the disk may be older than a later incarnation.
+        """
+        image = self._session.image
+        own = image.brokers.get(self._session.node_id)
+        return (
+            own is not None
+            and isinstance(registered, Mapping)
+            and registered["state"] == BrokerState.CLOSED
+            and registered["acted_epoch"] <= own.broker_epoch <= registered["broker_epoch"]
+            and (own.boot_id == registered["boot_id"] or own.broker_epoch < registered["broker_epoch"])
+            and self._lifecycle.admitted == (image.offset, image.chain_hash)
+        )
+
+    def read_snapshot(self, now_ms: int) -> None:
+        """Read the store's snapshot in place of the trimmed records."""
+        offset = self._session.image.offset
+        self._session.say("info", "metadata-snapshot-requested", trimmed_offset=offset)
+        self._lifecycle.begin_adoption(now_ms + BUSY_MS)
+        self._trimmed_offset = offset
+
     def may_admit(self, record: TailedRecord) -> bool:
         """Whether a snapshot may replace the image: one of another incarnation only while this broker adopts it."""
         image = self._session.image
@@ -128,8 +158,12 @@ class StoreRestore:
         return is_ours or self._adopts
 
     def on_image(self) -> None:
-        """Belong to the adopted incarnation once its snapshot is the image, also if the connection was lost meanwhile."""
+        """Go on with the snapshot once it is the image: as a member of its incarnation, also if the connection was lost."""
         session = self._session
+        if self._trimmed_offset is not None and session.image.offset > self._trimmed_offset:
+            self._trimmed_offset = None
+            self._lifecycle.end_adoption()
+            return
         if session.image.incarnation_id == session.incarnation_id or not session.image.offset:
             return
         session.incarnation_id = session.image.incarnation_id

@@ -150,15 +150,25 @@ def plan_delete_topic(image: Image, topic: TopicInfo) -> tuple[StoreRequest, ...
 
 
 def plan_alter_configs(
-    image: Image, resource_type: str, resource_name: str, configs: Mapping[str, str | None], *, replace: bool
+    image: Image,
+    resource_type: str,
+    resource_name: str,
+    configs: Mapping[str, str | None],
+    expected: Mapping[str, str | None],
+    *,
+    replace: bool,
 ) -> tuple[StoreRequest, ...]:
     """Plan to set configs of a resource, and to remove those that are None; `replace` also removes all others.
 
     Resource types are `topic` (by name), `broker` (by node id, empty for all) and `group` (by id). The caller validates
-    the values, since it knows the type of each config. Raises PeerError when the topic does not exist.
+    the values, since it knows the type of each config. `expected` has the values that others were computed from: the
+    store changes nothing, and answers INVALID_UPDATE_VERSION, if they were replaced. Raises PeerError when the topic does
+    not exist.
     """
     _check_resource(image, resource_type, resource_name)
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items())]
+    changes = [
+        [name, value, expected[name]] if name in expected else [name, value] for name, value in sorted(configs.items())
+    ]
     return (_alter(resource_type, resource_name, changes, replace=replace),)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.metadata_store.checks import (
     Refused,
     Value,
+    caller_of,
     change_broker,
     check_broker,
 )
@@ -53,10 +54,7 @@ def verify(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # no
     cluster = state.cluster
     value: Value = {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")}
     value |= {"controller_id": cluster["ctl_id"], "controller_epoch": cluster["ctl_epoch"], "secret": state.secret}
-    broker = state.brokers.get(a["node_id"])
-    if broker is not None:
-        value["broker"] = {k: broker[k] for k in ("broker_epoch", "boot_id", "state", "host", "port")}
-    return value
+    return value | caller_of(state, a)
 
 
 def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

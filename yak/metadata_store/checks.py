@@ -24,6 +24,14 @@ class Refused(Exception):
         self.value = value
 
 
+def caller_of(state: StoreState, a: Mapping[str, Any]) -> Value:
+    """The caller's registration, for the answer of a comparison of histories; empty when there is none."""
+    broker = state.brokers.get(a["node_id"])
+    if broker is None:
+        return {}
+    return {"broker": {k: broker[k] for k in ("broker_epoch", "boot_id", "acted_epoch", "state", "host", "port")}}
+
+
 def check_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's registration; refuses a broker epoch that is not the current one."""
     broker = state.brokers.get(a["node_id"])

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Set and remove configs of a topic, a broker, all brokers, a group, or an entity with quotas, or a pattern with ACLs."""
+    """Set and remove configs of a topic, a broker, all brokers, a group, or an entity with quotas, or a pattern with ACLs.
+
+    A change is a name and the new value, and where that was computed from a value, that one too. If the config has neither
+    of the two, nothing changes; the caller computes again from the image of the answer's offset.
+    """
     check_broker(state, a)
     kind, resource = a["resource_type"], a["resource_name"]
     if kind == "topic" and resource not in state.topic_ids:
@@ -20,7 +24,9 @@ def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value
     key = f"{kind}:{resource}"
     old = state.configs.get(key, {})
     new = {} if a["replace"] else dict(old)
-    for name, value in a["changes"]:
+    for name, value, *expected in a["changes"]:
+        if expected and old.get(name) not in (*expected, value):
+            return {"code": "INVALID_UPDATE_VERSION"}
         if value is None:
             new.pop(name, None)
         else:

@@ -19,7 +19,7 @@ from yak.metadata_store import (
     seeding,
     topics,
 )
-from yak.metadata_store.checks import Refused, Value
+from yak.metadata_store.checks import Refused, Value, caller_of
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
@@ -123,6 +123,6 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
             # a later trim replaced the snapshot, and all records after it may still be there
             return
         if entry is None or (entry is state.snapshot and entry.chain_hash != request.known_hash):
-            raise Refused("TRIMMED")
+            raise Refused("TRIMMED", **caller_of(state, asker))
         if entry.chain_hash != request.known_hash:
             raise Refused("FORKED")

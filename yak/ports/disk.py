@@ -97,6 +97,12 @@ class Disk(Protocol):
     def file_sizes(self, path: str) -> list[tuple[str, int]]:
         """(name, size in bytes) of the plain files of a directory, sorted; one system call a file at most."""
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written, in ms of the machine's wall clock."""
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Set that time, for a file that replaces another one."""
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; no error when it exists."""
 

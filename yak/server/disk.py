@@ -61,6 +61,14 @@ class RealDisk:
         with os.scandir(path) as entries:
             return sorted((entry.name, entry.stat().st_size) for entry in entries if entry.is_file())
 
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Set that time."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, readable by their owner only; no error when it exists."""
         try:

@@ -20,11 +20,12 @@ _NOTICED = {
     "log-damaged": "damage found by brokers",
     "damaged-replica-resigned": "damaged replicas resigned",
     "replica-resync-started": "full resyncs",
+    "metadata-snapshot-requested": "positions trimmed",
     "group-log-unreadable": "damage noticed by coordinators",
     "transaction-timed-out": "transactions timed out",
     "transaction-markers-fenced": "transactions ended by another coordinator",
 }
-"""Log events of brokers that report damaged bytes, and ends of transactions."""
+"""Log events of brokers that report damaged bytes, trimmed metadata, and ends of transactions."""
 
 
 class Counts(Watcher):

@@ -60,12 +60,13 @@ class MetadataLengths(NamedTuple):
     """When the metadata log is replaced by a snapshot: the store's, and that on each broker's disk."""
 
     trim_every: int
+    trim_keeps: int
     image_records: int
 
 
 def draw_metadata_lengths(rng: SeededRandom) -> MetadataLengths | None:
     """Short logs, in some runs: the logs of others never get a snapshot."""
-    lengths = MetadataLengths(rng.choice((5, 20, 60)), rng.choice((1, 5, 30)))
+    lengths = MetadataLengths(rng.choice((5, 20, 60)), rng.choice((0, 5, 20)), rng.choice((1, 5, 30)))
     return lengths if rng.chance(40) else None
 
 

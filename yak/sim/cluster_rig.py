@@ -43,6 +43,7 @@ class ClusterRig:
         hands_back: bool = True,
         metadata: str = "redis",
         trim_every: int = ClusterSettings().trim_every,
+        trim_keeps: int = ClusterSettings().trim_keeps,
     ) -> None:
         """`metadata`: `raft` for a quorum of the brokers. `hands_back`: the preferred leader is elected within a second after it rejoined the ISR."""
         self.world = World()
@@ -52,7 +53,10 @@ class ClusterRig:
             size=size,
             settings={"auto.create.topics.enable": "false"} | (settings or {}),
             cluster_settings=ClusterSettings(
-                auto_leader_rebalance=hands_back, leader_imbalance_check_interval_ms=1_000, trim_every=trim_every
+                auto_leader_rebalance=hands_back,
+                leader_imbalance_check_interval_ms=1_000,
+                trim_every=trim_every,
+                trim_keeps=trim_keeps,
             ),
             roles=roles or ("leader",) * size,
             racks=racks or (None,) * size,

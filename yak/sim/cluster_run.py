@@ -10,6 +10,7 @@ from typing import Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.settings import ClusterSettings
+from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import Offset, TopicPartition
 from yak.sim.books import PartitionBooks, Violation
@@ -50,7 +51,7 @@ from yak.sim.cluster_draws import (
 )
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
-from yak.sim.groups import Groups
+from yak.sim.groups import Groups, OtherReadings
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
@@ -59,6 +60,7 @@ from yak.sim.moving_store import MovingStore
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
+from yak.sim.rack_reader import RackChannel
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
 from yak.sim.recording import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
@@ -75,6 +77,8 @@ from yak.transactions.records import TRANSACTION_TOPIC
 EVENTS_MAX = 150_000
 ADMIN, ENTITIES, SLOPPY, DELETER, IMPOSTOR, PROBER = "admin", "entities", "sloppy", "deleter", "impostor", "prober"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
+RACK_READERS = "rack readers"
+"""More of them: consumers that read in their own rack."""
 TRANSACTIONS_PERCENT = 40
 """The share of the seeds that have transactional producers."""
 PROCESSING_PERCENT = 60
@@ -132,7 +136,7 @@ class ClusterRun:
             elections_a_call=1,
         )
         if lengths is not None:
-            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every)
+            cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
         self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
         settings |= {
             "transaction.state.log.num.partitions": "1",
@@ -146,6 +150,12 @@ class ClusterRun:
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
         machines = draw_machines(SeededRandom(f"machines {seed}:{brokers}"), brokers, wanted=wanted)
+        racks = machines or racks
+        reads_rng = SeededRandom(f"{RACK_READERS} {seed}:{brokers}")
+        self._reader_racks = sorted({rack for rack in racks if rack is not None} if reads_rng.chance(60) else ())
+        """Racks in which some consumers read; the brokers then name followers to them."""
+        if self._reader_racks:
+            settings["replica.selector.class"] = RACK_AWARE_SELECTOR
         self.cluster = Cluster(
             self.world,
             rng,
@@ -153,7 +163,7 @@ class ClusterRun:
             settings=settings,
             cluster_settings=cluster_settings,
             roles=roles,
-            racks=machines or racks,
+            racks=racks,
             metadata=spec.metadata,
         )
         for node in self.cluster.nodes:
@@ -290,6 +300,7 @@ class ClusterRun:
                 DELETER,
                 IMPOSTOR,
                 PROBER,
+                RACK_READERS,
                 SKEW,
                 PAUSES,
             ),
@@ -320,10 +331,29 @@ class ClusterRun:
                 if self._rng.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)
 
+        if self._reader_racks and not self.spec.leaves_out(RACK_READERS):
+            self._read_in_racks()
         if TRANSACTIONS in self.plans:
             self._start_transactions()
         if not self.spec.leaves_out(PROBER):
             self._probe_offsets()
+
+    def _read_in_racks(self) -> None:
+        """Read some partitions in a rack (KIP-392); with a random source of its own."""
+        rng = SeededRandom(f"{RACK_READERS} clients {self.spec.seed}:{self.spec.brokers}")
+        for plan in self.plans.values():
+            if plan.name in (CHURN, *_TRANSACTIONAL) or not rng.chance(60):
+                continue
+            place = plan.name, rng.below(plan.partitions)
+            process = f"reader in a rack of {place[0]}-{place[1]}"
+            self.recorder.assigned(process, {place: 0})
+            SimConsumer(
+                RackChannel(Channel(self.view, rng.fork(process), place), self.books, rng.choice(self._reader_racks)),
+                Reading(OtherReadings(self.books), self.recorder, process, place),
+                *place,
+                pause_us=rng.choice(READERS_PAUSES_US),
+                retry_us=RETRY_US,
+            ).start()
 
     def _probe_offsets(self) -> None:
         """List the ends of some partitions; with a random source of its own, as transactions have one."""

@@ -112,9 +112,11 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "configs changed",
         "entities changed",
         "snapshots of the metadata log",
+        "positions trimmed",
         "moves of the metadata",
     ),
     "offsets": ("ends listed", "offsets found by time"),
+    "follower reads": ("fetches from followers",),
     "impostors": ("impostors refused",),
     "groups": (
         "coordinators loaded",

@@ -44,6 +44,7 @@ class SimFile:
         data = self._content.data
         before = len(data)
         with self._disk.writing as tear:
+            self._content.modified_ms = self._disk.clock()
             for buffer in buffers:
                 data += buffer
             if tear is not None:
@@ -83,6 +84,7 @@ class SimFile:
         self._disk.may_fail("truncate", self._path)
         with self._disk.writing:
             self._content.truncate(size)
+            self._content.modified_ms = self._disk.clock()
 
     def sync(self) -> None:
         """Make all appended bytes durable."""
@@ -157,6 +159,8 @@ class SimDisk:
         self.cached_bytes: int | None = None
         self.reads: dict[str, int] = {}
         self.syncs = 0
+        self.clock: Callable[[], int] = lambda: 0
+        """The machine's wall clock in ms, by which writes of files are dated."""
         self.on_call: Callable[[str, str], None] | None = None
         """Gets each call that waits for the device or changes files, before it begins, while it is set."""
         self.observe_failure: Callable[[str, str], None] | None = None
@@ -300,6 +304,17 @@ class SimDisk:
             for name in self.names(path)
             if prefix + name in self._names.files
         ]
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written."""
+        content = self._names.files.get(path)
+        if content is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        return content.modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Set that time."""
+        self._names.files[path].modified_ms = modified_ms
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents."""

@@ -16,7 +16,7 @@ SECTORS = (64, 512, 4096)
 class Content:
     """`synced` bytes are on the device; `cut` holds truncated bytes that the device keeps until the next sync."""
 
-    __slots__ = ("cut", "data", "is_broken", "synced", "wounds")
+    __slots__ = ("cut", "data", "is_broken", "modified_ms", "synced", "wounds")
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -24,6 +24,8 @@ class Content:
         self.cut = b""
         self.is_broken = False
         """A sync failed: the page cache marks the bytes clean, and no later sync writes them to the device."""
+        self.modified_ms = 0
+        """When it was last written or truncated."""
         self.wounds: list[tuple[int, bytes]] = []
         """(position, right bytes), in the order of the damage."""
 

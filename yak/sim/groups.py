@@ -36,8 +36,8 @@ LOOK_US = 500_000
 """How often an administrator fetches the committed offsets, in the end."""
 
 
-class _Readings:
-    """The reports of members' reads: they must be committed, but only the partition's own consumer counts as a reader."""
+class OtherReadings:
+    """The reports of reads by members and in racks: they must be committed, but only the partition's own consumer counts."""
 
     def __init__(self, books: ClusterBooks) -> None:
         self._books = books
@@ -47,7 +47,7 @@ class _Readings:
         self._books.log_begins(topic, partition, log_start_offset)
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A member read a record."""
+        """A record was read."""
         self._books.read_by_another(topic, partition, offset, value, high_watermark)
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
@@ -78,7 +78,7 @@ class SimGroup:
         self.books = books
         self.topics = topics
         self.recorder: Recorder = cluster_books.recorder
-        self.readings: ReadBooks = _Readings(cluster_books)
+        self.readings: ReadBooks = OtherReadings(cluster_books)
         self.session_ms = rng.choice(SESSIONS_MS)
         self.rebalance_ms = rng.choice((1_500, 3_000))
         # a member that learns of a rebalance after its time-out never gets in

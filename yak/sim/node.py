@@ -90,6 +90,7 @@ class SimNode:
         self.host, self.port = f"node{node_id}", PORT
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
+        self.disk.clock = lambda: self.wall_ms
         self.jobs = Jobs(self.disk, rng, self._later, self._post)
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """How many partitions the broker brings to a new image in one turn."""

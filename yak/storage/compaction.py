@@ -371,6 +371,9 @@ class Compaction:
                 new.append(left)
             if has_changed:
                 cleaned = new.finish()
+                if (modified_ms := group[-1].modified_ms()) is not None:
+                    # as in Kafka: records without timestamps do not become newer
+                    disk.set_modified_ms(cleaned.path(LOG_SUFFIX), modified_ms)
                 is_ready = True
                 return Replacement(group, cleaned)
         except Overgrown as error:
@@ -485,9 +488,11 @@ def cleanable(log: Log, last_stable_offset: Offset, now_ms: int) -> Cleanable:
         if following.base_offset > safe_offset:
             break
         is_dirty = following.base_offset > first_dirty_offset
-        if is_dirty and config.min_compaction_lag_ms and now_ms - segment.max_timestamp < config.min_compaction_lag_ms:
-            due_ms = segment.max_timestamp + config.min_compaction_lag_ms
-            break
+        if is_dirty and config.min_compaction_lag_ms:
+            largest = segment.largest_timestamp()
+            if now_ms - largest < config.min_compaction_lag_ms:
+                due_ms = largest + config.min_compaction_lag_ms
+                break
         end_offset = following.base_offset
         if is_dirty:
             dirty_bytes += segment.size

@@ -7,7 +7,7 @@ file and positions that they were given, never mutable state.
 import struct
 from dataclasses import dataclass
 
-from yak.config.log_config import LogConfig
+from yak.config.log_config import NEVER, LogConfig
 from yak.ids import FilePosition, Offset
 from yak.ports.disk import Disk, DiskFull, File
 from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header
@@ -127,10 +127,26 @@ class Segment:
         except struct.error:
             self.first_timestamp = NO_TIMESTAMP
 
+    def modified_ms(self) -> int | None:
+        """When its `.log` file was last written; None if that cannot be read."""
+        try:
+            return self.disk.modified_ms(self.path(LOG_SUFFIX))
+        except OSError:
+            return None
+
+    def largest_timestamp(self) -> int:
+        """The time that retention and compaction go by (Kafka's LogSegment.largestTimestamp).
+
+        Of records without timestamps it is the last write; a segment whose file says nothing is never old.
+        """
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        modified_ms = self.modified_ms()
+        return NEVER if modified_ms is None else modified_ms
+
     def is_older_than(self, retention_ms: int, now_ms: int) -> bool:
-        """Whether its newest record, or if it has no timestamp the segment, is older; never with a negative age."""
-        newest = self.max_timestamp if self.max_timestamp >= 0 else self.created_ms
-        return 0 <= retention_ms < now_ms - newest
+        """Whether its largest timestamp is older; never with a negative age."""
+        return 0 <= retention_ms < now_ms - self.largest_timestamp()
 
     # ------------------------------------------------------------------------------------------------ indexes
 

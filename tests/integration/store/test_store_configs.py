@@ -16,6 +16,20 @@ def test_configs_are_set_removed_and_replaced(one, backend):
     assert one.alter("topic", "none", [["x", "1"]]).code == "NO_TOPIC"
 
 
+def test_config_computed_from_an_older_value_changes_nothing(one, backend):
+    one.create("a", configs={"list": "1"})
+    assert one.alter("topic", "a", [["list", "1,2", "1"], ["new", "3", None]]).value == {}
+    before = kinds(backend)
+    for stale in (["list", "1,3", "1"], ["list", "1,3", None], ["new", None, "4"], ["new", "4", None]):
+        outcome = one.alter("topic", "a", [["x", "1"], stale])
+        assert (outcome.code, outcome.value) == ("OK", {"code": "INVALID_UPDATE_VERSION"}), stale
+    assert kinds(backend) == before
+    # a repeat of an applied change, whose answer was lost
+    assert one.alter("topic", "a", [["list", "1,2", "1"], ["none", None, None]]).value == {}
+    assert one.alter("topic", "a", [["list", None, "1,2"]]).value == {}
+    assert one.catch_up().image.topics["a"].configs == {"new": "3"}
+
+
 def test_broker_configs_are_for_one_or_for_all(one):
     assert one.alter("broker", "1", [["x", "1"]]).code == "OK"
     assert one.alter("broker", "", [["x", "2"]]).code == "OK"

@@ -45,6 +45,7 @@ def test_verify_says_what_the_store_knows_of_the_asker(one, backend):
     assert value["broker"] == {
         "broker_epoch": 2,
         "boot_id": "1-boot-1",
+        "acted_epoch": 0,
         "state": "ACTIVE",
         "host": "localhost",
         "port": 9092,
@@ -103,7 +104,10 @@ def test_trimming_keeps_a_snapshot_and_what_others_still_need(one, backend):
     late = Caller(backend)
     late.who |= one.who
     late.image = Image(offset=1, chain_hash="whatever")
-    assert late("verify").code == "TRIMMED"
+    refused = late("verify")
+    assert (refused.code, refused.value) == ("TRIMMED", {"broker": one("verify").value["broker"]})
+    late.who["node_id"] = 7
+    assert (late("verify").code, late("verify").value) == ("TRIMMED", {})
     assert one("verify").code == "OK"
 
 

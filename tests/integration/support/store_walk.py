@@ -116,7 +116,8 @@ def delete(rng, caller, other):
 
 def configs(rng, caller, other):
     kind, name = rng.choice((("broker", ""), ("broker", "1"), ("topic", rng.choice(TOPICS))))
-    changes = [["min.insync.replicas", rng.choice((None, "1", "2", "3"))]]
+    expected = ([], [], [None], ["1"], ["2"])
+    changes = [["min.insync.replicas", rng.choice((None, "1", "2", "3")), *rng.choice(expected)]]
     return "alter_configs", {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False}
 
 

@@ -1,11 +1,13 @@
 """Broker lifecycles and a store that lost its history: they offer their images, an operator restores, and they go on."""
 
+import json
 import uuid
 
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.restore import JUMP, StoreBefore, plan_restore, unpack
+from yak.cluster.snapshot import write_snapshot
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
 from yak.metadata_store.seeding import offers_digest
 from yak.ports.metadata_store import StoreRequest
@@ -249,6 +251,116 @@ def test_store_that_goes_back_to_before_a_restore_is_restored_again(store, three
     settle(three, 8_000)
     assert states(three) == [ACTIVE] * 3
     assert three[0].image.incarnation == 3
+
+
+def trim(store, drivers):
+    """The controller, which is the first, writes a snapshot, and keeps no record that no broker needs."""
+    settle(drivers, 3_000)
+    driver = drivers[0]
+    image, state = driver.image, store.state
+    who = {"node_id": 1, "broker_epoch": driver.lifecycle.broker_epoch, "controller_epoch": state.cluster["ctl_epoch"]}
+    snapshot = {"snapshot": json.dumps(write_snapshot(image).payload), "keep": 0}
+    snapshot |= {"snapshot_offset": image.offset, "snapshot_hash": image.chain_hash}
+    assert store.call(StoreRequest("trim", who | snapshot), driver.now_ms).value["trimmed"]
+
+
+def close(driver):
+    driver.take(driver.lifecycle.leave(driver.now_ms))
+    driver.run()
+    assert driver.left
+
+
+def restarted(store, driver, make_driver, make_identity, **more):
+    again = make_driver(store, make_identity(driver.image.brokers[3].node_id, boot="boot-2", **more), driver.image)
+    again.now_ms = driver.now_ms
+    return again.connect().run()
+
+
+def test_broker_that_was_closed_while_the_store_trimmed_its_position_joins_as_the_member_that_it_was(
+    store, three, make_driver, make_identity
+):
+    one, two, three_ = three
+    close(three_)
+    settle([one, two], 500)
+    create([one, two], "b")
+    trim(store, [one, two])
+    again = restarted(store, three_, make_driver, make_identity)
+    settle([one, two, again], 3_000)
+    assert again.lifecycle.state is ACTIVE
+    assert set(again.image.topics) == {"a", "b"}
+    assert not store.state.brokers[3]["lossy"]
+    assert not [say.event for say in again.said if say.level in ("warning", "error")]
+
+
+def test_trimmed_again_before_the_snapshot_is_on_disk_joins_all_the_same(store, three, make_driver, make_identity):
+    one, two, three_ = three
+    close(three_)
+    settle([one, two], 500)
+    create([one, two], "b")
+    trim(store, [one, two])
+    again = make_driver(store, make_identity(3, boot="boot-2"), three_.image)
+    again.now_ms = three_.now_ms
+    again.connect()
+    again.answer_one()
+    again.pump_tail()
+    again.lose()
+    create([one, two], "c")
+    trim(store, [one, two])
+    again.connect().run()
+    settle([one, two, again], 3_000)
+    assert again.lifecycle.state is ACTIVE
+    assert set(again.image.topics) == {"a", "b", "c"}
+    assert not store.state.brokers[3]["lossy"]
+
+
+def test_broker_closed_before_its_registration_was_on_disk_joins_after_a_trim(store, three, make_driver, make_identity):
+    one, two, three_ = three
+    close(three_)
+    settle([one, two], 500)
+    for boot in ("boot-3", "boot-4"):
+        short = make_driver(store, make_identity(3, boot=boot), three_.image)
+        short.now_ms = one.now_ms
+        short.connect()
+        while "register" not in short.scripts:
+            short.answer_one()
+        close(short)
+        settle([one, two], 500)
+    create([one, two], "b")
+    trim(store, [one, two])
+    again = restarted(store, three_, make_driver, make_identity)
+    settle([one, two, again], 3_000)
+    assert again.lifecycle.state is ACTIVE
+    assert not store.state.brokers[3]["lossy"]
+
+
+@pytest.mark.parametrize("how", ["another registration", "unregistered"])
+def test_broker_whose_last_registration_the_trimmed_store_does_not_know_as_closed_is_frozen(
+    store, three, make_driver, make_identity, how
+):
+    """Its history may be another one, or its disk older than what it acknowledged: an operator decides."""
+    one, two, three_ = three
+    old = three_.image
+    close(three_)
+    if how == "another registration":
+        settle([one, two], 500)
+        newer = make_driver(store, make_identity(3, boot="boot-3"), three_.image)
+        newer.now_ms = one.now_ms
+        newer.connect().run()
+        settle([one, two, newer], 3_000)
+        assert newer.lifecycle.state is ACTIVE
+        close(newer)
+    else:
+        settle([one, two], 500)
+        assert one.change(plan_unregister_broker(one.image, 3)).error is None
+    settle([one, two], 500)
+    create([one, two], "b")
+    trim(store, [one, two])
+    three_.image = old
+    again = restarted(store, three_, make_driver, make_identity)
+    settle([one, two, again], 3_000)
+    assert again.lifecycle.state is FROZEN
+    assert "no longer has record" in again.lifecycle.reason
+    assert set(again.image.topics) == {"a"}
 
 
 def test_unregistered_broker_is_not_waited_for_and_stays_unregistered(store, three):

@@ -174,9 +174,12 @@ def test_a_topic_is_deleted_by_its_id():
 
 @pytest.mark.parametrize("replace", [False, True])
 def test_alter_configs_sets_and_removes_configs(replace):
-    [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None}, replace=replace)
-    assert (request.arguments["changes"], request.arguments["replace"]) == ([["a", None], ["b", "1"]], replace)
-    refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}, replace=replace))
+    [request] = plan_alter_configs(ONE, "topic", "old", {"b": "1", "a": None, "c": "2,3"}, {"c": "2"}, replace=replace)
+    assert (request.arguments["changes"], request.arguments["replace"]) == (
+        [["a", None], ["b", "1"], ["c", "2,3", "2"]],
+        replace,
+    )
+    refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}, {}, replace=replace))
     assert refused is ErrorCode.unknown_topic_or_partition
 
 

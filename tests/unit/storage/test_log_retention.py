@@ -57,6 +57,21 @@ def test_when_all_is_too_old_the_active_segment_rolls_and_goes(make_bench):
     assert bench.append() == 20
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_segment_without_timestamps_is_as_old_as_its_last_write_however_often_the_broker_starts(make_bench, clean):
+    """Kafka's LogSegment.largestTimestamp falls back to the file's modification time."""
+    bench = make_bench(retention_ms=100)
+    bench.disk.clock = lambda: 1_000
+    bench.append(timestamps=[-1])
+    bench.disk.clock = lambda: 1_050
+    bench.append(timestamps=[-1], now_ms=1_050)
+    assert bench.log.expired_segments(1_150, 2) == []
+    assert bench.log.expired_segments(1_151, 2) == bench.log.segments
+    bench.reopen(clean=clean, now_ms=1_140)
+    assert bench.log.expired_segments(1_150, 2) == []
+    assert bench.log.expired_segments(1_151, 2) == bench.log.segments
+
+
 def test_size_retention_keeps_at_least_the_bytes_asked_for(make_bench):
     bench = make_bench(segment_bytes=300, retention_ms=-1, retention_bytes=700)
     fill(bench)

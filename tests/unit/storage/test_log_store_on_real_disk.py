@@ -1,5 +1,7 @@
 """The same store on a real file system: what the simulated one cannot show."""
 
+import os
+import time
 import uuid
 
 import pytest
@@ -17,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
 
 
 def open_store(path):
-    return LogStore.open(RealDisk(), [str(path)], 1, uuid.uuid4, 0, lambda _topic: CONFIG)
+    return LogStore.open(RealDisk(), [str(path)], 1, uuid.uuid4, int(time.time() * 1000), lambda _topic: CONFIG)
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -46,6 +48,24 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     assert log.append(read_header(batch), batch, 1, 0) == 60
     again.delete(log).run(again.disk)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
+    again.release()
+
+
+def test_log_without_timestamps_ages_from_its_last_write_over_restarts(tmp_path, build):
+    store = open_store(tmp_path)
+    log = store.create(PARTITION, uuid.uuid4(), CONFIG)
+    batch = build([b"x"], timestamps=[-1])
+    log.append(read_header(batch), memoryview(batch), 0, 0)
+    path = log.active.path(".log")
+    store.close_plan(4).run(store.disk)
+    store.release()
+    day_ms = 86_400_000
+    written_ms = int(time.time() * 1000) - 8 * day_ms
+    os.utime(path, (written_ms / 1000, written_ms / 1000))
+    again = open_store(tmp_path)
+    log = again.logs[PARTITION]
+    assert log.expired_segments(written_ms + CONFIG.retention_ms - 1_000, 1) == []
+    assert log.expired_segments(written_ms + CONFIG.retention_ms + 1_000, 1) == log.segments
     again.release()
 
 

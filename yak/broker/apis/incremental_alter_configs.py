@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 from yak.broker.call import Call, Outcome
 from yak.broker.config_changes import change_configs
 from yak.broker.config_resources import BrokerLoggerResource, Resource
-from yak.config.incremental import Change, IncrementalOp, apply_incremental
+from yak.config.incremental import Change, apply_incremental
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 44, "IncrementalAlterConfigs", range(2)
 ABSENT = ("configs of client metrics and broker loggers: a value for one is refused",)
-_OF_LISTS = (IncrementalOp.APPEND, IncrementalOp.SUBTRACT)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Change each resource's configs. A list is extended from its newest value, which another broker may have set."""
-    extends = any(config.config_operation in _OF_LISTS for asked in call.request.resources for config in asked.configs)
-    return change_configs(broker, call, _changed, replaces=False, extends=extends)
+    """Change each resource's configs. A list is changed from its newest value, which another broker may have set."""
+    return change_configs(broker, call, _changed, replaces=False)
 
 
 def _changed(resource: Resource, asked: Any) -> dict[str, str]:

@@ -13,6 +13,11 @@ if not A.replace then
   for option, value in pairs(old) do new[option] = value end
 end
 for _, change in ipairs(A.changes) do
+  -- A value that was computed from another one replaces only that one; it may be there after a lost answer.
+  local present, expected = old[change[1]] or cjson.null, change[3]
+  if expected ~= nil and present ~= expected and present ~= change[2] then
+    return answer('OK', {code = 'INVALID_UPDATE_VERSION'})
+  end
   if change[2] == cjson.null then new[change[1]] = nil else new[change[1]] = change[2] end
 end
 local same = true

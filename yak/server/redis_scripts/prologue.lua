@@ -66,6 +66,31 @@ local function check_not_frozen()
   return code and refuse(code) or nil
 end
 
+local function broker_key(id) return key('b:' .. text(id)) end
+
+-- A registered broker as a table; false when there is none.
+local function read_broker(id)
+  local broker = read_hash(broker_key(id))
+  if broker then
+    broker.broker_epoch = tonumber(broker.broker_epoch)
+    broker.lossy_epoch = tonumber(broker.lossy_epoch)
+    broker.lossy = broker.lossy == '1'
+    broker.acted_epoch = tonumber(broker.acted_epoch or 0)
+    broker.fast_fenced_ms = tonumber(broker.fast_fenced_ms or 0)
+    broker.persisted = tonumber(broker.persisted)
+    broker.min_isr = tonumber(broker.min_isr or 1)
+    broker.port = tonumber(broker.port)
+  end
+  return broker
+end
+
+-- The caller's registration, for the answer of a comparison of histories.
+local function caller()
+  local broker = read_broker(A.node_id)
+  return broker and {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id,
+    acted_epoch = broker.acted_epoch, state = broker.state, host = broker.host, port = broker.port} or nil
+end
+
 -- Whether this store holds the caller's cluster and history; a refusal or nil.
 local function check_history()
   if not cluster then return refuse('NO_CLUSTER') end
@@ -98,7 +123,7 @@ local function check_history()
       for i = 1, #following, 2 do
         if following[i] == 'p' and following[i + 1] == KNOWN_HASH then return nil end
       end
-      return refuse('TRIMMED')
+      return refuse('TRIMMED', {broker = caller()})
     end
     local fields = entry[2]
     for i = 1, #fields, 2 do
@@ -106,24 +131,6 @@ local function check_history()
     end
   end
   return nil
-end
-
-local function broker_key(id) return key('b:' .. text(id)) end
-
--- A registered broker as a table; false when there is none.
-local function read_broker(id)
-  local broker = read_hash(broker_key(id))
-  if broker then
-    broker.broker_epoch = tonumber(broker.broker_epoch)
-    broker.lossy_epoch = tonumber(broker.lossy_epoch)
-    broker.lossy = broker.lossy == '1'
-    broker.acted_epoch = tonumber(broker.acted_epoch or 0)
-    broker.fast_fenced_ms = tonumber(broker.fast_fenced_ms or 0)
-    broker.persisted = tonumber(broker.persisted)
-    broker.min_isr = tonumber(broker.min_isr or 1)
-    broker.port = tonumber(broker.port)
-  end
-  return broker
 end
 
 local ME

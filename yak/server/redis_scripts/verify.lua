@@ -4,9 +4,5 @@ if refused then return refused end
 local value = {cluster_id = cluster.cluster_id, incarnation_id = cluster.incarnation_id,
   incarnation = tonumber(cluster.incarnation), controller_id = tonumber(cluster.ctl_id),
   controller_epoch = tonumber(cluster.ctl_epoch), secret = redis.call('GET', key('secret')) or ''}
-local broker = read_broker(A.node_id)
-if broker then
-  value.broker = {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id, state = broker.state,
-    host = broker.host, port = broker.port}
-end
+value.broker = caller()
 return answer('OK', value)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from yak.broker.apis import list_offsets
+from yak.broker.fetches import ConsumerFetch
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.partitions.leader_appends import LeaderAppends
 from yak.ports.disk import Disk
@@ -130,6 +131,15 @@ def _list_the_end_of_the_log(swaps: Swaps) -> None:
     swaps.put(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
 
 
+def _followers_serve_all(swaps: Swaps) -> None:
+    real = vars(ConsumerFetch)["_end_offset"]
+
+    def end_offset(self: ConsumerFetch, partition: Partition) -> int:
+        return partition.log_end_offset if partition.is_follower else real(self, partition)
+
+    swaps.put(ConsumerFetch, "_end_offset", end_offset)
+
+
 MUTANTS = (
     Mutant(
         "sync-inside-the-step",
@@ -158,4 +168,5 @@ MUTANTS = (
         faults=("lost calls", "pause"),
     ),
     Mutant("listed-end-above-hw", "a listed end is the high watermark", _list_the_end_of_the_log, 40),
+    Mutant("follower-read-above-hw", "a follower serves up to its high watermark (KIP-392)", _followers_serve_all, 100),
 )

@@ -13,7 +13,7 @@ from yak.sim.rig import Pending
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 TOPIC = 2
-SET, DELETE, APPEND = 0, 1, 2
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
 
 
@@ -108,6 +108,41 @@ def test_list_is_extended_from_the_newest_one(metadata):
     else:
         alter(rig, 2, THROTTLED, "0:2", APPEND)
     assert configs(rig) == {THROTTLED: "0:1,0:2"}
+
+
+def finish(rig: ClusterRig, *changes: Pending) -> None:
+    rig.run_until(lambda: all(pending.is_done for pending in changes))
+    assert [pending.answer.responses[0].error_code for pending in changes] == [ErrorCode.none] * len(changes)
+
+
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_lists_changed_by_two_brokers_at_the_same_time_have_every_acknowledged_change(metadata):
+    rig = ClusterRig(metadata=metadata)
+    rig.create_topic("orders")
+    finish(rig, *(begin(rig, node_id, THROTTLED, f"0:{node_id}", APPEND) for node_id in (1, 2, 3)))
+    rig.run_for(1_000)
+    stored = [node.broker.image.topics["orders"].configs[THROTTLED] for node in rig.nodes]
+    assert {tuple(sorted(each.split(","))) for each in stored} == {("0:1", "0:2", "0:3")}
+    finish(rig, begin(rig, 1, THROTTLED, "0:1", SUBTRACT), begin(rig, 2, THROTTLED, "0:2", SUBTRACT))
+    rig.run_for(1_000)
+    assert rig.alive().broker.image.topics["orders"].configs[THROTTLED] == "0:3"
+
+
+def test_list_is_extended_again_from_the_value_that_replaced_it_meanwhile(rig):
+    """A whole request is planned again: its other configs too, which only this client has set."""
+    appended = {"name": THROTTLED, "config_operation": APPEND, "value": "0:1"}
+    configs_of_one = [appended, {"name": SEGMENT, "config_operation": SET, "value": "60000"}]
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": configs_of_one}
+    first = rig.begin(1, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    finish(rig, begin(rig, 2, THROTTLED, "0:2"), first)
+    assert configs(rig) == {RETENTION: "4000", SEGMENT: "60000", THROTTLED: "0:2,0:1"}
+
+
+def test_list_of_a_topic_that_is_deleted_meanwhile_is_refused(rig):
+    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    pending = begin(rig, 2, THROTTLED, "0:1", APPEND)
+    rig.run_until(lambda: deleted.is_done and pending.is_done)
+    assert pending.answer.responses[0].error_code == ErrorCode.unknown_topic_or_partition
 
 
 def test_list_is_not_extended_while_the_store_is_away(rig):

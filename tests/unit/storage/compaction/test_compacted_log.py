@@ -149,6 +149,30 @@ def test_largest_timestamp_is_found_before_a_batch_that_lost_its_records(make_be
     assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (1, 50, 0)
 
 
+def test_segment_without_timestamps_keeps_its_age_when_it_is_compacted(make_bench):
+    bench = make_bench(cleanup_policy="compact,delete", retention_ms=100)
+    bench.disk.clock = lambda: 1_000
+    put(bench, [(b"a", b"1"), (b"b", b"1")], timestamps=[-1, -1])
+    put(bench, [(b"a", b"2")], timestamps=[-1])
+    bench.log.roll(1_000)
+    bench.disk.clock = lambda: 1_090
+    put(bench, [(b"z", b"1")], timestamps=[-1])
+    compact(bench)
+    assert len(records(bench)) == 3
+    assert bench.log.expired_segments(1_100, 4) == []
+    assert bench.log.expired_segments(1_101, 4) == bench.log.segments[:1]
+
+
+def test_segment_without_timestamps_is_compacted_when_its_last_write_is_old_enough(make_bench):
+    bench = make_bench(cleanup_policy="compact", min_compaction_lag_ms=100)
+    bench.disk.clock = lambda: 1_000
+    put(bench, [(b"a", b"1")], timestamps=[-1])
+    bench.log.roll(1_000)
+    bench.flush()
+    assert (cleanable(bench.log, 1, 1_099).end_offset, cleanable(bench.log, 1, 1_099).due_ms) == (0, 1_100)
+    assert cleanable(bench.log, 1, 1_100).end_offset == 1
+
+
 def test_gap_wider_than_an_index_is_remembered_when_the_policy_changes(bench, build):
     far = 2**31 + 10
     bench.append()
