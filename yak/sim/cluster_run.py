@@ -77,7 +77,7 @@ from yak.transactions.records import TRANSACTION_TOPIC
 EVENTS_MAX = 150_000
 ADMIN, ENTITIES, SLOPPY, DELETER, IMPOSTOR, PROBER = "admin", "entities", "sloppy", "deleter", "impostor", "prober"
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
-RACK_READERS = "rack readers"
+RACK_READERS = "rack-readers"
 """More of them: consumers that read in their own rack."""
 TRANSACTIONS_PERCENT = 40
 """The share of the seeds that have transactional producers."""

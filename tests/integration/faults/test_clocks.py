@@ -31,6 +31,18 @@ def first_timestamp_ms(cluster: FaultCluster, topic: str) -> int:
         consumer.close()
 
 
+def changed_nothing(cluster: FaultCluster) -> bool:
+    """Whether no broker changed anything for two lags, in which one that is misjudged by an hour would be seen.
+
+    A busy machine shrinks an ISR now and then; a misjudged lag or lease does so at every look.
+    """
+    marks, offset = cluster.marks(), cluster.image.offset
+    time.sleep(2 * 1.5)
+    return cluster.image.offset == offset and not any(
+        mark.lines("broker-fenced") or mark.lines("isr-changed") for mark in marks.values()
+    )
+
+
 def test_clocks_an_hour_apart_change_nothing(apart, unique_topic):
     cluster = apart
     cluster.create(unique_topic, [1, 2, 3], [3, 1, 2], message_timestamp_type="LogAppendTime")
@@ -38,12 +50,9 @@ def test_clocks_an_hour_apart_change_nothing(apart, unique_topic):
         load.wait_for(50)
         # The clocks really differ: the leader of partition 0 stamps its records.
         assert first_timestamp_ms(cluster, unique_topic) > time.time_ns() // 1_000_000 + HOUR_MS // 2
-        marks, offset = cluster.marks(), cluster.image.offset
-        time.sleep(2 * 1.5)  # long enough for a lag or a lease that is misjudged by an hour to be seen
+        wait_until(lambda: changed_nothing(cluster), "three seconds without a change", 30.0)
         load.wait_for(50)
-        assert cluster.image.offset == offset
-        assert not any(mark.lines("broker-fenced") or mark.lines("isr-changed") for mark in marks.values())
-        # Failover to one with another clock, and back, and the office with it.
+        # Failover to one with another clock, and back, and the controller with it.
         for node_id in (1, 3):
             node = cluster.nodes[node_id]
             node.kill9()
