@@ -6,6 +6,7 @@ Linux only, as some libraries of macOS do not work after a fork.
 
 Every second worker takes files from the end, where real brokers and Spark are. They mostly wait, while unit tests mostly
 compute: both together use the processors better than one after the other, and what takes longest does not begin last.
+What is left then mostly waits: where the processors are idle, more workers are forked, up to `_IDLE_FACTOR` N.
 """
 
 import atexit
@@ -13,6 +14,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections import deque
@@ -30,8 +32,22 @@ _NAME = "PYTEST_XDIST_WORKER"
 _ON_ONE_SESSION = ("tests/spark/jobs/", "tests/spark/source/")
 """Folders whose tests use the Spark session of their process: in a second worker they would start a second JVM. They come
 last, which is where the second worker begins."""
+_IDLE_FACTOR = 2
+_IDLE_PERCENT = 30.0
+"""Share of the last 10 s in which some process waited for a processor, below which another worker is forked."""
+_FORK_SECONDS = 10.0
+"""Between two of these forks: the pressure has to show the first one."""
 _NICE = 5
 """Of workers that take files from the front: brokers answer in time although unit tests compute beside them."""
+
+
+def cpu_pressure_percent() -> float:
+    """Share of the last 10 s in which some process waited for a processor (PSI); 100 where the kernel does not say."""
+    try:
+        with open("/proc/pressure/cpu") as file:
+            return float(file.readline().split("avg10=")[1].split()[0])
+    except (OSError, LookupError, ValueError):
+        return 100.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,12 +100,14 @@ class Sharing:
         self._config: Any = session.config
         self._files = deque(by_file([item.nodeid for item in session.items]))
         self._workers: list[Worker] = []
-        self._forks = 0
+        self._forks = self._count_max = 0
+        self._forked_s = 0.0
 
     def run(self, count: int) -> None:
         """Return when all tests have run, or when one has failed that ends the run."""
         if reporter := self._config.pluginmanager.getplugin("terminalreporter"):
             reporter.showfspath = False  # the files of several workers alternate
+        self._count_max = count * _IDLE_FACTOR
         for number in range(min(count, len(self._files))):
             self._fork(is_at_front=number % 2 == 0)
         try:
@@ -97,6 +115,7 @@ class Sharing:
                 ready = wait([each for worker in self._workers for each in (worker.connection, worker.end)])
                 for worker in [each for each in self._workers if each.connection in ready or each.end in ready]:
                     self._receive(worker)
+                self._fork_if_idle()
         finally:
             for worker in [*self._workers]:
                 self._remove(worker)
@@ -105,6 +124,7 @@ class Sharing:
         ours, theirs = Pipe()
         name = f"gw{self._forks}"
         self._forks += 1
+        self._forked_s = time.monotonic()
         folder = self._config._tmp_path_factory.getbasetemp() / name
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -118,6 +138,15 @@ class Sharing:
             InWorker(self._session, theirs, name).run()
         theirs.close()
         self._workers.append(Worker(pid, ours, os.pidfd_open(pid), is_at_front))
+
+    def _fork_if_idle(self) -> None:
+        if (
+            self._files
+            and len(self._workers) < self._count_max
+            and time.monotonic() - self._forked_s > _FORK_SECONDS
+            and cpu_pressure_percent() < _IDLE_PERCENT
+        ):
+            self._fork(is_at_front=False)
 
     def _receive(self, worker: Worker) -> None:
         try:

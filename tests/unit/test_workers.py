@@ -111,3 +111,22 @@ def test_error_of_collection_is_reported_as_without_workers(tmp_path):
     ran = run(tmp_path)
     assert ran.returncode == 2
     assert "ModuleNotFoundError: No module named 'nonsense'" in ran.stdout
+
+
+@pytest.mark.parametrize(("pressure_percent", "workers"), [(0.0, 4), (100.0, 2)])
+def test_idle_processors_get_more_workers(tmp_path, pressure_percent, workers):
+    (tmp_path / "conftest.py").write_text(
+        "from tests import workers\n"
+        "workers._FORK_SECONDS = 0.0\n"
+        f"workers.cpu_pressure_percent = lambda: {pressure_percent}\n"
+    )
+    for number in range(12):
+        (tmp_path / f"test_{number}.py").write_text(
+            "import os, time\n"
+            "def test_it():\n"
+            "    time.sleep(0.2)\n"
+            "    with open('ran', 'a') as file:\n"
+            "        file.write(f'{os.getpid()}\\n')\n"
+        )
+    assert "12 passed" in run(tmp_path).stdout
+    assert len(set((tmp_path / "ran").read_text().split())) == workers
