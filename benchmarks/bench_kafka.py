@@ -1,15 +1,17 @@
 """`make bench-kafka`: the same load on YAK and on Apache Kafka, side by side, as tables of ratios.
 
-Three parts: one broker of each, three brokers of each, and kill -9. Needs Java 17 and Maven; says so and ends with 0
+Four parts: one broker of each, three brokers of each, kill -9, and reads that are compressed, cold or far away. Needs Java 17 and Maven; says so and ends with 0
 where they are missing. `--quick` is a smoke run of a few minutes, `--part` runs one part alone.
 """
 
 import argparse
+import os
 import shlex
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -18,8 +20,10 @@ from versus.brokers import Broker, KafkaBroker, start_and_wait
 from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
 from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import COMPARED_VERSION, Missing, Refused, compared_jars, java_version
+from versus.link import NEAR, NoLink, delayed_link
 from versus.loads import cells
-from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
+from versus.page import FAILOVER, ONE, PARTS, READS, THREE, put_section, section
+from versus.read_rounds import DROP_CACHES, ReadPlan, ReadRounds, read_cells
 from versus.rounds import Plan, Rounds
 from versus.table import Row, table_lines, write_json
 from versus.yak_broker import YakBroker
@@ -32,6 +36,7 @@ from yak.local.bench.replication import shapes
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS_MIN = 5
 FAILOVER_ROUNDS = 3
+READ_ROUNDS = 3
 KILLS = 4
 
 
@@ -54,7 +59,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
         "--json",
         type=Path,
         default=ROOT / "build/bench-kafka.json",
-        help="the figures; those of three brokers beside it as NAME-three.json and NAME-failover.json",
+        help="the figures; those of other parts beside it as NAME-PART.json",
     )
     parser.add_argument("--docs", type=Path, help="the page (default docs/benchmarks.md; none with --quick)")
     return parser.parse_args(argv)
@@ -140,6 +145,31 @@ def run_three(
             side.stop()
 
 
+def run_reads(options: argparse.Namespace, jars: Path, folder: Path) -> tuple[list[Row], list[str], int]:
+    """(rows, what was left out, rounds): about 12 minutes on two cores."""
+    near, far = read_cells(0.1 if options.quick else 1.0)
+    plan = ReadPlan(options.rounds or (1 if options.quick else READ_ROUNDS), near, far, link_seconds=5.0)
+    left_out = [] if os.access(DROP_CACHES, os.W_OK) else [f"from disk: {DROP_CACHES} is not writable"]
+    with ExitStack() as made:
+        try:
+            link, host = made.enter_context(delayed_link()), NEAR
+        except NoLink as why:
+            link, host = None, "127.0.0.1"
+            left_out.append(f"across a link: {why}")
+        sides: list[Broker] = [
+            YakBroker(folder / "yak-reads", host=host),
+            KafkaBroker(jars, folder / "kafka-reads", host=host),
+        ]
+        for side in sides:
+            made.callback(side.stop)
+            side.prepare()
+            start_and_wait(side)
+            say(f"{side.name} answers at {side.bootstrap}")
+        rounds = ReadRounds(sides, plan, link, say)
+        rounds.run()
+        return rounds.table.rows(), left_out, plan.rounds
+
+
 def settings_text(properties: Mapping[str, object]) -> str:
     """librdkafka properties for the page."""
     return ", ".join(f"`{name}={value}`" for name, value in properties.items())
@@ -196,6 +226,9 @@ def main(argv: list[str]) -> int:
         if THREE in parts or FAILOVER in parts:
             for part, rows, notes, count in run_three(options, jars, Path(folder), parts):
                 report(options, part, rows, notes, count, java)
+        if READS in parts:
+            rows, notes, count = run_reads(options, jars, Path(folder))
+            report(options, READS, rows, notes, count, java)
     return 0
 
 

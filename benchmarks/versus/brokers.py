@@ -31,8 +31,8 @@ SERVER_PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller_port}
 inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
@@ -53,7 +53,7 @@ log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
 """
-"""config/server.properties of the Kafka 4 release, with loopback addresses and a data folder of our own."""
+"""config/server.properties of the Kafka 4 release, with addresses and a data folder of our own."""
 
 LOG4J2 = """\
 Configuration:
@@ -197,6 +197,7 @@ class KafkaBroker(Watched):
     jars: Path
     folder: Path
     name: str = "kafka"
+    host: str = "127.0.0.1"
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     tls_port: int = 0
@@ -206,7 +207,7 @@ class KafkaBroker(Watched):
     @property
     def bootstrap(self) -> str:
         """Where clients connect."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def java(self, *arguments: str) -> list[str]:
         """A command line that runs a class of Kafka's jars with the broker's JVM flags."""
@@ -216,7 +217,9 @@ class KafkaBroker(Watched):
         """Write the config and format the storage, as the quick start says. Raises CalledProcessError."""
         self.folder.mkdir(parents=True)
         config = self.folder / "server.properties"
-        text = SERVER_PROPERTIES.format(port=self.port, controller_port=free_port(), data=self.folder / "data")
+        text = SERVER_PROPERTIES.format(
+            host=self.host, port=self.port, controller_port=free_port(), data=self.folder / "data"
+        )
         if self.tls_port:
             text = text.replace("listeners=PLAINTEXT", f"listeners=SSL://127.0.0.1:{self.tls_port},PLAINTEXT")
             text = text.replace("protocol.map=", "protocol.map=SSL:SSL,")

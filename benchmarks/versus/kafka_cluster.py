@@ -106,7 +106,7 @@ class KafkaCluster:
 
     def _properties(self, node: KafkaNode) -> str:
         text = SERVER_PROPERTIES.format(
-            port=node.port, controller_port=node.controller_port, data=node.folder / "data"
+            host="127.0.0.1", port=node.port, controller_port=node.controller_port, data=node.folder / "data"
         ).replace("node.id=1\n", f"node.id={node.node_id}\n")
         servers = ",".join(f"127.0.0.1:{each.controller_port}" for each in self.nodes.values())
         text = text.replace(f"bootstrap.servers=127.0.0.1:{node.controller_port}", f"bootstrap.servers={servers}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from versus.brokers import Broker
 
 from yak.client.admin import Admin
-from yak.client.bench.load import Load
+from yak.client.bench.load import NO_COMPRESSION, Load
 from yak.client.bench.result import Result
 from yak.client.bench.topics import fresh_topic
 from yak.local.bench.replication import measure as measure_load
@@ -80,8 +80,8 @@ class Topics:
             body(topic)
 
 
-def bulk_produce(broker: Broker, topic: str, cell: Cell) -> Measured:
-    """acks=all, linger.ms=5, no compression."""
+def bulk_produce(broker: Broker, topic: str, cell: Cell, compression: str = NO_COMPRESSION) -> Measured:
+    """acks=all, linger.ms=5."""
     load = Load(
         "produce",
         broker.bootstrap,
@@ -90,12 +90,13 @@ def bulk_produce(broker: Broker, topic: str, cell: Cell) -> Measured:
         messages=cell.records,
         size_bytes=cell.size_bytes,
         linger_ms=BULK_LINGER_MS,
+        compression=compression,
         warm_up_s=0.3,
     )
     return measure(broker, load)
 
 
-def bulk_consume(broker: Broker, topic: str, cell: Cell) -> Measured:
+def bulk_consume(broker: Broker, topic: str, cell: Cell, warm_up_s: float = 0.2) -> Measured:
     """The records of `bulk_produce`, divided among the clients."""
     load = Load(
         "consume",
@@ -104,7 +105,7 @@ def bulk_consume(broker: Broker, topic: str, cell: Cell) -> Measured:
         clients=cell.clients,
         messages=cell.records,
         size_bytes=cell.size_bytes,
-        warm_up_s=0.2,
+        warm_up_s=warm_up_s,
     )
     return measure(broker, load)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from versus.table import KAFKA, YAK, Row, met_word, short
 
-ONE, THREE, FAILOVER = "one", "three", "failover"
-PARTS = (ONE, THREE, FAILOVER)
+ONE, THREE, FAILOVER, READS = "one", "three", "failover", "reads"
+PARTS = (ONE, THREE, FAILOVER, READS)
 
 MEASURED = """\
 Measured {when} by `{command}` on {machine}.
@@ -88,6 +88,20 @@ refused connections.
   leadership goes back to it in that time. Pauses of a second are librdkafka's: it forgets a broker that is gone, and when
   it hears of it again with the new leader, it may take a second to connect.
 - Medians over all kills; p99 is by nearest rank, so with few kills it is the longest.
+""",
+    ),
+    READS: Words(
+        "Reads that are compressed, cold, or far away",
+        """\
+One broker of each, as in the first part; records of 1 KB in 8 partitions. Round trips are those of a link between the
+clients' network namespace and the brokers, which a process delays on the same two cores: so the rates are this
+machine's, and the ratios say what a delay costs each side.
+""",
+        """\
+- **lz4**: librdkafka's batches, compressed by the producer; bytes are those of the values.
+- **from disk**: the page cache was dropped before (`/proc/sys/vm/drop_caches`), and the clients did not warm up.
+- **round trip**: clients read for 5 s at most, or to the end. Kafka has its release's `socket.send.buffer.bytes`, 100 KB;
+  the kernel doubles it, and a connection can have no more than that under way.
 """,
     ),
 }

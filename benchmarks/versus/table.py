@@ -93,6 +93,10 @@ class Table:
         row.samples[side].append(value)
         row.client_limited[side] += client_limited
 
+    def clear(self) -> None:
+        """Drop what was measured so far."""
+        self._rows.clear()
+
     def rows(self) -> list[Row]:
         """The rows that all sides have."""
         return [row for row in self._rows.values() if all(row.samples.values())]

@@ -20,6 +20,7 @@ class YakBroker(Watched):
 
     folder: Path
     name: str = "yak"
+    host: str = "127.0.0.1"
     port: int = field(default_factory=free_port)
     configs: tuple[str, ...] = ()
     """`name=value` pairs, beside the defaults."""
@@ -30,7 +31,7 @@ class YakBroker(Watched):
     @property
     def bootstrap(self) -> str:
         """Where clients connect."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def prepare(self) -> None:
         """Nothing but a folder: YAK formats its data directory when it starts."""
@@ -42,7 +43,7 @@ class YakBroker(Watched):
             self.redis = EmbeddedRedis(str(self.folder / "redis"))
             self.redis.start()
         spec = BrokerSpec(
-            1, "127.0.0.1", self.port, str(self.folder / "data"), self.redis.url, self.configs, http_port=self.http_port
+            1, self.host, self.port, str(self.folder / "data"), self.redis.url, self.configs, http_port=self.http_port
         )
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
