@@ -79,11 +79,11 @@ def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
 
 
 def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: ModuleType) -> None:
-    from versus.page import FAILOVER, ONE, PARTS, THREE, put_section, section
+    from versus.page import PARTS, THREE, put_section, section
 
     rows = sample(table).rows()  # type: ignore[attr-defined]
     text = "# Benchmarks\n"
-    for part in (ONE, THREE, FAILOVER):
+    for part in PARTS:
         text = put_section(text, part, section(part, rows, [f"first {part}"], FACTS))
     text += "\n## Transactions\n\nMeasured by hand.\n"
     assert [part for part in PARTS if f"first {part}" in text] == list(PARTS)
