@@ -75,7 +75,7 @@ class Flusher:
             return
         wanted, self._wanted = self._wanted, {}
         for partition, all_of_it in wanted.items():
-            self._start(partition, all_of_it=all_of_it)
+            self._start(partition, all_of_it=all_of_it)  # nowhere else: two at a time could write the older epochs last
 
     def _start(self, partition: Partition, *, all_of_it: bool) -> None:
         log = partition.log
@@ -94,7 +94,7 @@ class Flusher:
                 self._rewrite_epochs(partition.topic_partition, plan)
                 if partition.flush_wanted:
                     # requested for the log that took this one's place
-                    self._start(partition, all_of_it=True)
+                    self.want(partition)
                 return
             try:
                 if error is not None:
@@ -114,7 +114,7 @@ class Flusher:
                 self._emit(partition, PartitionEvent.FOLLOWER_FLUSHED)
             if partition.flush_wanted or log.has_unflushed_closed_segments:
                 # a segment closed meanwhile wants a flush, and the next request for one may be far away
-                self._start(partition, all_of_it=partition.flush_wanted)
+                self.want(partition, all_of_it=partition.flush_wanted)
 
         self._context.jobs.run("flush", plan, done)
 

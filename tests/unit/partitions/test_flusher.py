@@ -1,8 +1,9 @@
-"""The flusher: what it does about a flush that ends after its log was deleted."""
+"""The flusher: one flush of a log at a time, also where the log was deleted and created again meanwhile."""
 
 import datetime as dt
 
-from yak.sim.rig import Rig
+from yak.sim.rig import Rig, produce_fields
+from yak.sim.wire import record_batch
 from yak.storage import flush
 from yak.storage.names import LEADER_EPOCH_CHECKPOINT
 
@@ -33,3 +34,38 @@ def test_late_flush_of_a_deleted_log_makes_the_next_log_write_its_epochs_again(m
     rig.run_for(5_000)
     assert late[0] != own, "the late flush wrote"
     assert rig.node.disk.read_file(path) == own
+
+
+def test_one_flush_of_a_log_runs_at_a_time_also_when_its_end_leads_to_appends(monkeypatch):
+    """Of two side by side, the one that was planned first may write its older leader epochs last."""
+    rig = Rig()
+    rig.create_topic("orders", flush_messages="1", segment_bytes="14")
+    broker = rig.node.broker
+    partition = broker.partitions["orders", 0]
+    flusher, running, most = broker.flusher, [], []
+    run, emit = broker.context.jobs.run, flusher._emit
+
+    def counted(kind, plan, done):
+        if kind == "flush":
+            running.append(plan)
+            most.append(len(running))
+
+        def ended(result, error):
+            if kind == "flush":
+                running.remove(plan)
+            done(result, error)
+
+        run(kind, plan, ended)
+
+    def emit_and_append(changed, event):
+        emit(changed, event)
+        flusher.want(partition)  # as an append does
+
+    monkeypatch.setattr(broker.context.jobs, "run", counted)
+    monkeypatch.setattr(flusher, "_emit", emit_and_append)
+    rig.node.jobs.delays_us = {"flush": 20_000}
+    for _ in range(4):
+        rig.begin(0, 9, **produce_fields("orders", record_batch([b"x"], rig.world.now_ms)), client=rig.new_client())
+    rig.run_for(200)
+    assert len(most) > 2
+    assert max(most) == 1
