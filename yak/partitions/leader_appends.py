@@ -258,7 +258,7 @@ class LeaderAppends:
             try:
                 duplicate = log.producers.check(header)
             except EarlierUnread:
-                partition.deferred_sequences.defer_until_searched(header, now_ms)
+                partition.deferred_sequences.defer(header, now_ms)
                 self._search_earlier(partition, log)
                 words = "the broker is still restoring this producer's state from the log; nothing was written"
                 raise PeerError(ErrorCode.not_enough_replicas, words) from None
@@ -377,7 +377,7 @@ class LeaderAppends:
             return
         header, is_deferred = read_header(records), error.error_code == ErrorCode.not_enough_replicas
         if error.error_code == ErrorCode.not_leader_or_follower or (is_deferred and partition.is_under_min_isr):
-            partition.deferred_sequences.defer(header, self._context.clock.now_ms)
+            partition.deferred_sequences.defer(header, self._context.clock.now_ms, comes_again=is_deferred)
             return
         if error.error_code not in _SEQUENCE_ERRORS or header.producer_id == NO_PRODUCER_ID:
             return

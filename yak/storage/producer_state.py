@@ -626,8 +626,8 @@ class DeferredSequence(NamedTuple):
     producer_epoch: int
     sequence: int
     refused_ms: int
-    may_be_stored: bool = False
-    """The log was not searched for it yet."""
+    comes_again: bool
+    """This leader refused it. Else its client may have sent it to another leader, and have its answer."""
 
 
 class DeferredSequences(dict[ProducerId, DeferredSequence]):
@@ -649,40 +649,34 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
     deferred. A client may also have dropped the first batch: after `DEFERRED_MS` it gets OUT_OF_ORDER_SEQUENCE_NUMBER,
     whether the log knows the producer or not, and begins a new epoch.
 
-    A batch whose earlier copy is searched for in the log has no successor acknowledged before it, not even one that is
-    stored: the client would send new batches in its place, which push its copy out of the last
-    `PRODUCER_BATCHES_REMEMBERED`. If its answer were lost then, the log would know nothing of it.
+    Before a batch that comes again, no successor is acknowledged, not even one that is stored: the client would send new
+    batches in its place, which push an earlier copy of the deferred one out of the last `PRODUCER_BATCHES_REMEMBERED`. If
+    its answer were lost then, the log would know nothing of it.
     """
 
     __slots__ = ()
 
-    def defer(self, header: BatchHeader, now_ms: int) -> None:
+    def defer(self, header: BatchHeader, now_ms: int, *, comes_again: bool = True) -> None:
         """Remember a batch that was refused for now. A producer's first one counts while it is retried."""
         if header.producer_id != NO_PRODUCER_ID:
-            self.defer_sequence(header.producer_id, header.producer_epoch, header.base_sequence, now_ms)
+            self.defer_sequence(
+                header.producer_id, header.producer_epoch, header.base_sequence, now_ms, comes_again=comes_again
+            )
 
-    def defer_sequence(self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int) -> None:
-        """Remember a sequence that a producer is expected to send again."""
+    def defer_sequence(
+        self, producer_id: ProducerId, epoch: int, sequence: int, now_ms: int, *, comes_again: bool = False
+    ) -> None:
+        """Remember a sequence that a producer is expected to send."""
         held = self.get(producer_id)
         if (
             held is None
             or epoch > held.producer_epoch
-            or sequence == held.sequence
+            or not _is_before(held.sequence, sequence)
             or now_ms - held.refused_ms >= DEFERRED_MS
         ):
-            self._put(producer_id, DeferredSequence(epoch, sequence, now_ms))
-
-    def defer_until_searched(self, header: BatchHeader, now_ms: int) -> None:
-        """Remember a batch whose earlier copy is searched for; the first one of a producer counts."""
-        epoch, sequence = header.producer_epoch, header.base_sequence
-        held = self.get(header.producer_id)
-        if held is None or epoch > held.producer_epoch or not _is_before(held.sequence, sequence):
-            self._put(header.producer_id, DeferredSequence(epoch, sequence, now_ms, may_be_stored=True))
-
-    def _put(self, producer_id: ProducerId, deferred: DeferredSequence) -> None:
-        self[producer_id] = deferred
-        if len(self) > DEFERRED_PRODUCERS_MAX:
-            del self[next(iter(self))]
+            self[producer_id] = DeferredSequence(epoch, sequence, now_ms, comes_again)
+            if len(self) > DEFERRED_PRODUCERS_MAX:
+                del self[next(iter(self))]
 
     def check(self, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
         """Let a batch pass that is the deferred one, precedes it, or is of another epoch; the log decides about it.
@@ -693,7 +687,7 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
         held = self.get(header.producer_id)
         if held is None:
             return
-        epoch, sequence, refused_ms, may_be_stored = held
+        epoch, sequence, refused_ms, comes_again = held
         if now_ms - refused_ms >= DEFERRED_EXPIRY_MS:
             del self[header.producer_id]
             return
@@ -705,24 +699,20 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
             if not _is_before(header.last_sequence, sequence):
                 del self[header.producer_id]
             return
-        if may_be_stored:
-            if now_ms - refused_ms >= DEFERRED_MS:  # its client has dropped it
-                del self[header.producer_id]
-                return
-            words = f"sequence {header.base_sequence} came before {sequence}, which may be stored already"
-            raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
         last = producers.last_sequence(header.producer_id, epoch)
         # another leader may have stored the deferred batch, or this one before it was sent again
         is_stored = last != NO_SEQUENCE and not _is_before(last, sequence)
         missing = (last + 1) & SEQUENCE_MAX
-        if is_stored and not _is_before(missing, header.base_sequence):
+        is_expired = now_ms - refused_ms >= DEFERRED_MS
+        follows = is_stored and not _is_before(missing, header.base_sequence)
+        if follows and (is_expired or not comes_again):
             del self[header.producer_id]
             return
         words = f"sequence {header.base_sequence} came before {sequence}"
-        if is_stored:
+        if is_stored and not follows:
             # the batches behind the deferred one are missing
             words = f"sequence {header.base_sequence} came behind {sequence}; {missing} is missing"
-        if now_ms - refused_ms < DEFERRED_MS:
+        if not is_expired:
             raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
         raise PeerError(ErrorCode.out_of_order_sequence_number, words)
 

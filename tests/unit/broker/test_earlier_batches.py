@@ -5,6 +5,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import add_broker, set_partition
 from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 from yak.storage.producer_state import DEFERRED_MS
@@ -51,7 +52,7 @@ def test_produce_of_a_gap_after_a_start_is_refused_once_the_log_was_searched():
 
 
 @pytest.mark.parametrize("searched_ms", [0, 100])
-def test_no_batch_is_acknowledged_before_one_that_was_put_off_for_the_search(searched_ms):
+def test_no_batch_is_acknowledged_before_one_that_was_deferred_for_the_search(searched_ms):
     """Five batches are under way, and the log knows the last one. Its answer would let the client send a sixth, which
     pushes the first out of the remembered batches: if its second answer is lost, a third attempt is out of order."""
     rig = started_again()
@@ -67,8 +68,8 @@ def test_no_batch_is_acknowledged_before_one_that_was_put_off_for_the_search(sea
         assert (answer.error_code, answer.base_offset) == (0, number)
 
 
-def test_batches_that_wait_for_their_recompression_are_put_off_behind_one_that_is_searched_for():
-    """They are in the queue already when the first one is put off."""
+def test_batches_that_wait_for_their_recompression_are_deferred_behind_one_that_is_searched_for():
+    """They are in the queue already when the first one is deferred."""
     rig = started_again(compression_type="gzip")
     batches = [
         record_batch([b"x"], rig.world.now_ms, producer_id=5, epoch=0, sequence=number) for number in range(1, 4)
@@ -79,13 +80,34 @@ def test_batches_that_wait_for_their_recompression_are_put_off_behind_one_that_i
     assert codes == [ErrorCode.not_enough_replicas] * 3
 
 
-def test_batch_that_was_put_off_and_never_comes_again_holds_others_back_for_seconds_only():
+def test_deferred_batch_that_never_comes_again_holds_others_back_for_seconds_only():
     rig = started_again()
     assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=1).error_code == ErrorCode.not_enough_replicas
     rig.run_for(100)
     assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=4).error_code == ErrorCode.not_enough_replicas
     rig.run_for(DEFERRED_MS)
     assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=4).base_offset == 4
+
+
+def set_min_isr(rig: Rig, value: str) -> None:
+    config = {"name": "min.insync.replicas", "config_operation": 0, "value": value}
+    asked = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
+    assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == 0
+
+
+def test_stored_batch_is_not_acknowledged_before_one_that_the_leader_refused_for_its_isr():
+    rig = Rig()
+    rig.create_topic("orders")
+    for number in range(2):
+        rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=number)
+    add_broker(rig, 2)
+    set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1,))
+    set_min_isr(rig, "2")
+    assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=0).error_code == ErrorCode.not_enough_replicas
+    set_min_isr(rig, "1")
+    assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=1).error_code == ErrorCode.not_enough_replicas
+    for number in range(3):
+        assert rig.produce("orders", [b"x"], producer_id=5, epoch=0, sequence=number).base_offset == number
 
 
 @pytest.mark.parametrize("operation", ["open", "read"])
