@@ -5,7 +5,7 @@ LogManager.scala).
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -34,6 +34,7 @@ from yak.storage.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_CHECKPOINT,
+    LOG_SUFFIX,
     META_PROPERTIES,
     NEW_LOG_MARK,
     OWN_FOLDER_PREFIX,
@@ -494,3 +495,76 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
         why=f"{path}/{META_PROPERTIES} says cluster.id={found}; nothing was changed",
         try_=("point the broker at that cluster's Redis", "name an empty directory with --data-dir"),
     )
+
+
+def claim_all(
+    directories: Sequence[LogDirectory], node_id: NodeId, make_uuid: Callable[[], uuid.UUID], cluster_id: str | None
+) -> None:
+    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused."""
+    for directory in directories:
+        directory.examine(node_id)
+    _check_agreement(directories, cluster_id)
+    try:
+        for directory in directories:
+            directory.claim(make_uuid)
+        _check_agreement(directories, cluster_id)
+    except BaseException:
+        for directory in directories:
+            directory.release()
+        raise
+
+
+def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None) -> None:
+    wanted = cluster_id
+    for directory in directories:
+        if directory.cluster_id is None:
+            continue
+        if wanted is not None and directory.cluster_id != wanted:
+            raise other_cluster(directory.path, directory.cluster_id, wanted)
+        wanted = directory.cluster_id
+    ids = [directory.directory_id for directory in directories if directory.directory_id is not None]
+    if len(set(ids)) != len(ids):
+        raise StartRefused(
+            "data-dir-copied",
+            f"{' and '.join(directory.path for directory in directories)} have the same directory.id",
+            why="one is a copy of the other; nothing was changed",
+            try_=("name only one of them with --data-dir",),
+        )
+    folders: dict[str, list[LogDirectory]] = {}
+    for directory in directories:
+        try:
+            names = directory.partition_folders()[0] if directory.disk.exists(directory.path) else []
+        except OSError:
+            continue
+        for name in names:
+            folders.setdefault(name, []).append(directory)
+    for name, holders in folders.items():
+        if len(holders) > 1:
+            _check_copies(name, holders)
+
+
+def _check_copies(name: str, holders: Sequence[LogDirectory]) -> None:
+    """Refuse two folders of one name, unless they are of different topics: then the metadata decides which one counts.
+
+    A folder that names no topic and has no records is no copy: the process ended while it created the log. Raises
+    StartRefused.
+    """
+    copies: list[str] = []
+    topics: set[uuid.UUID | None] = set()
+    for directory in holders:
+        path = directory.file(name)
+        try:
+            topic_id = topic_of_folder(directory.disk, path)
+            sizes = directory.disk.file_sizes(path)
+        except OSError:
+            topic_id, sizes = None, [(LOG_SUFFIX, 1)]
+        if topic_id is not None or any(size for file, size in sizes if file.endswith(LOG_SUFFIX)):
+            copies.append(directory.path)
+            topics.add(topic_id)
+    if len(copies) > 2 or (len(copies) == 2 and (len(topics) < 2 or None in topics)):
+        raise StartRefused(
+            "data-dir-duplicate-partition",
+            f"partition {name} is in {copies[0]} and in {copies[1]}",
+            why="it is not known which copy is right; nothing was changed",
+            try_=(f"move one of the two folders {name} out of its data directory",),
+        )

@@ -17,7 +17,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk
-from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
+from yak.storage.checkpoints import BadCheckpoint
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.interrupted_moves import InterruptedMoves
 from yak.storage.log import Log
@@ -39,6 +39,7 @@ from yak.storage.log_directory import (
     FolderRemoval,
     LogDirectory,
     LoweringPlan,
+    claim_all,
     other_cluster,
 )
 from yak.storage.log_loader import ALL_FLUSHED, NO_TOPIC_ID, LoadedLog, LogLoader
@@ -50,7 +51,6 @@ from yak.storage.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
-    PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
     parse_partition_folder,
     set_aside_name,
@@ -209,7 +209,7 @@ class LogStore:
         nothing touched when the directories belong to another node or cluster.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
-        _claim(found, node_id, make_uuid, cluster_id)
+        claim_all(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
             store._load_all(config_for, progress, now_ms, kernel_boot_id, is_replicated)
@@ -572,11 +572,12 @@ class LogStore:
         return log
 
     def adopt(self, log: Log) -> None:
-        """Add a log to the store."""
-        if log.topic_partition in self.logs:
-            self.rivals[log.topic_partition] = log
-        else:
+        """Add a log to the store; one that names no topic gives way to another of its name."""
+        held = self.logs.get(log.topic_partition)
+        if held is None or held.topic_id == NO_TOPIC_ID:
             self.logs[log.topic_partition] = log
+        elif log.topic_id != NO_TOPIC_ID:
+            self.rivals[log.topic_partition] = log
 
     def settle(self, log: Log) -> bool:
         """Whether a log that a thread created may be used: not when its directory failed in the meantime."""
@@ -828,68 +829,3 @@ class _Checkpoints:
         except BadCheckpoint as error:
             store.report.note("error", "checkpoint-damaged", directory=directory.path, file=name, error=str(error))
             return {}
-
-
-def _claim(
-    directories: Sequence[LogDirectory], node_id: NodeId, make_uuid: Callable[[], uuid.UUID], cluster_id: str | None
-) -> None:
-    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused."""
-    for directory in directories:
-        directory.examine(node_id)
-    _check_agreement(directories, cluster_id)
-    try:
-        for directory in directories:
-            directory.claim(make_uuid)
-        _check_agreement(directories, cluster_id)
-    except BaseException:
-        for directory in directories:
-            directory.release()
-        raise
-
-
-def _check_agreement(directories: Sequence[LogDirectory], cluster_id: str | None) -> None:
-    wanted = cluster_id
-    for directory in directories:
-        if directory.cluster_id is None:
-            continue
-        if wanted is not None and directory.cluster_id != wanted:
-            raise other_cluster(directory.path, directory.cluster_id, wanted)
-        wanted = directory.cluster_id
-    ids = [directory.directory_id for directory in directories if directory.directory_id is not None]
-    if len(set(ids)) != len(ids):
-        raise StartRefused(
-            "data-dir-copied",
-            f"{' and '.join(directory.path for directory in directories)} have the same directory.id",
-            why="one is a copy of the other; nothing was changed",
-            try_=("name only one of them with --data-dir",),
-        )
-    holders: dict[str, str] = {}
-    doubled: set[str] = set()
-    for directory in directories:
-        try:
-            names = directory.partition_folders()[0] if directory.disk.exists(directory.path) else []
-        except OSError:
-            continue
-        for name in names:
-            if name in holders and (name in doubled or not _are_of_two_topics(directory, holders[name], name)):
-                raise StartRefused(
-                    "data-dir-duplicate-partition",
-                    f"partition {name} is in {holders[name]} and in {directory.path}",
-                    why="it is not known which copy is right; nothing was changed",
-                    try_=(f"move one of the two folders {name} out of its data directory",),
-                )
-            if name in holders:
-                doubled.add(name)
-            holders[name] = directory.path
-
-
-def _are_of_two_topics(directory: LogDirectory, other: str, name: str) -> bool:
-    """Whether two folders of one name belong to different topics: then the metadata decides which one counts."""
-    try:
-        ids = {
-            parse_partition_metadata(directory.disk.read_file(f"{path}/{name}/{PARTITION_METADATA}"))
-            for path in (directory.path, other)
-        }
-    except (OSError, BadCheckpoint):
-        return False
-    return len(ids) == 2

@@ -156,6 +156,7 @@ def test_directories_must_agree(node):
     assert refusal(node).code == "data-dir-copied"
     node.disk.write_file("/b/meta.properties", meta)
     node.disk.make_directory("/b/t-0")
+    node.disk.write_file(f"/b/t-0/{0:020d}.log", b"of some topic")
     assert refusal(node).code == "data-dir-duplicate-partition"
 
 
@@ -386,6 +387,26 @@ def test_a_topic_made_again_while_its_directory_was_offline_is_told_from_the_old
     found = store.create(TopicPartition("t", 0), new_topic, CONFIG, is_new=False)
     assert (found.directory, found.log_end_offset) == ("/b", 1)
     assert store.logs[TopicPartition("t", 0)] is found
+
+
+@pytest.mark.parametrize("order", [("/a", "/b", "/c"), ("/c", "/b", "/a"), ("/b", "/c", "/a"), ("/c", "/a", "/b")])
+def test_a_creation_that_a_kill_cut_short_does_not_hide_a_log_nor_refuse_the_start(node, build, order):
+    """The topic was made again while /a was offline, its log went to /b, and a retry was cut short in /c."""
+    node.directories = ("/a", "/b", "/c")
+    old_topic, new_topic = uuid.UUID(int=5), uuid.UUID(int=6)
+    store = node.open()
+    store.create(TopicPartition("t", 0), old_topic, CONFIG)
+    store.directory_failed("/a")
+    log = store.create(TopicPartition("t", 0), new_topic, CONFIG)
+    assert log.directory == "/b"
+    batch = build([b"new"])
+    log.append(read_header(batch), batch, 0, 0)
+    node.disk.make_directory("/c/t-0")
+    node.disk.write_file(f"/c/t-0/{0:020d}.log", b"")
+    node.disk.kill()
+    store = node.open(directories=order)
+    found = store.create(TopicPartition("t", 0), new_topic, CONFIG, is_new=False)
+    assert (found.directory, found.log_end_offset) == ("/b", 1)
 
 
 def test_two_folders_of_one_topic_are_refused(node):
