@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from versus.loads import have_pages
 from versus.prepared import run_prepared
 from versus.rounds import MEDIAN_GOAL, P99_GOAL, cpu_figure
 from versus.table import AT_MOST_KAFKA, Goal, Table, Turns
@@ -19,6 +20,7 @@ from yak.local.bench.replication import ACK_RATE, Shape, measure_acks, measure_i
 
 RATE_GOAL = Goal(1.2, at_least=True)
 FAILOVER_GOAL = Goal(1 / 5, at_least=False)
+REPLICAS = 3
 CONFIGS = {"min.insync.replicas": "2"}
 ADMIN_MS = 30_000
 
@@ -98,6 +100,7 @@ class ReplicationRounds:
 
     def _produce(self, shape: Shape, side: Side) -> None:
         os.sync()
+        have_pages(REPLICAS * shape.records * shape.size_bytes)
         measured = measure_produce(side, self._admins[side.name], self._topic(), shape, CONFIGS)
         name, limited = f"produce {shape.name}", measured.client_limited
         self.table.add(name, "records/s", RATE_GOAL, side.name, measured.per_s, client_limited=limited)
@@ -109,7 +112,8 @@ class ReplicationRounds:
     def _prepared(self, shape: Shape, side: Side) -> None:
         os.sync()
         admin, topic = self._admins[side.name], self._topic()
-        with fresh_topic(admin, topic, shape.partitions, replication_factor=3, configs=CONFIGS):
+        with fresh_topic(admin, topic, shape.partitions, replication_factor=REPLICAS, configs=CONFIGS):
+            have_pages(REPLICAS * shape.records * shape.size_bytes)
             found = run_prepared(side.bootstrap, topic, shape.size_bytes, shape.records, side.cpu_seconds)
         name = f"prepared batches, {shape.load}"
         self.table.add(name, "records/s", RATE_GOAL, side.name, found.per_s)

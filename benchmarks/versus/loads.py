@@ -1,5 +1,7 @@
 """What is measured: the loads, and one run of each against one broker."""
 
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,6 +68,19 @@ def measure(broker: Broker, load: Load) -> Measured:
     return Measured(found.per_s, found.cpu_total_s, found.gigabytes, found.client_limited, found.result)
 
 
+def have_pages(size_bytes: int) -> None:
+    """Write and remove a file that is a little larger, so that the page cache gets pages that this machine has.
+
+    A virtual machine may give free pages back to its host within seconds. To get one again costs ten times the write of
+    it: 2.2 s of processor time a GB and 0.22 without, on the machine of docs/benchmarks.md. Whichever side wrote after a
+    pause would pay for it.
+    """
+    piece = bytes(2**20)
+    with tempfile.TemporaryFile() as file:
+        for _ in range(size_bytes * 5 // 4 // len(piece)):
+            os.write(file.fileno(), piece)
+
+
 class Topics:
     """Fresh topics on one broker, deleted after use so that neither side's disk decides."""
 
@@ -93,6 +108,7 @@ def bulk_produce(broker: Broker, topic: str, cell: Cell, compression: str = NO_C
         compression=compression,
         warm_up_s=0.3,
     )
+    have_pages(cell.records * cell.size_bytes)
     return measure(broker, load)
 
 
