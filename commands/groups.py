@@ -188,7 +188,7 @@ def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: 
         for row in document["partitions"]
     ]
     if not rows:
-        return [*lines, "nothing is committed, and no member has a partition"]
+        return [*lines, "all read" if document["lag"] == 0 else "nothing is committed, and no member has a partition"]
     columns = [each for each in LAG_COLUMNS if with_time or each != "behind"]
     return [*lines, *layout(rows, columns, headers=headers), "", _totals(document)]
 
@@ -370,6 +370,7 @@ def read_groups(
         "yak groups describe audit",
         "yak groups describe audit billing -o json",
         "yak groups describe audit --state",
+        "yak groups describe audit --lag-only",
         "yak groups describe audit --no-time      # without reading any record",
     )
 )
@@ -380,6 +381,9 @@ def describe(
         bool, option("--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT)
     ] = True,
     state: Annotated[bool, option("--state", "Their states, without offsets: a line for each group.", OUTPUT)] = False,
+    lag_only: Annotated[
+        bool, option("--lag-only", "Without the partitions that are read to their end.", OUTPUT)
+    ] = False,
 ) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
@@ -399,6 +403,8 @@ def describe(
                 documents.append(state_row(group))
             else:
                 documents.append(_document(g, brokers, group, offsets, with_time=time))
+                if lag_only:
+                    documents[-1]["partitions"] = [each for each in documents[-1]["partitions"] if each["lag"] != 0]
     if not documents and len(errors) == 1:
         raise errors[0]
     if state:

@@ -145,6 +145,18 @@ def test_state_of_a_group_reads_no_offset_and_has_kafkas_own_spelling(yak, world
     assert "error[unknown-group]" in ran.err
 
 
+def test_only_partitions_with_lag_are_shown_when_asked(yak, world):
+    whole = json.loads(yak("groups", "describe", "audit", "-o", "json").out)[0]
+    assert 0 in [each["lag"] for each in whole["partitions"]]
+    ran = yak("groups", "describe", "audit", "--lag-only", "-o", "json")
+    assert ran.code == 0, ran.err
+    shown = json.loads(ran.out)[0]
+    assert shown["partitions"] == [each for each in whole["partitions"] if each["lag"] != 0]
+    assert shown["lag"] == whole["lag"]
+    world.committed["audit"] = {O0: 30, O1: 100}
+    assert "\nall read" in yak("groups", "describe", "audit", "--lag-only").out
+
+
 def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak, world, monkeypatch):
     moments = iter([100.0, 102.0])
     monkeypatch.setattr(group_watch, "time", SimpleNamespace(monotonic=lambda: next(moments)))
