@@ -203,6 +203,9 @@ class FutureRemoval:
     def run(self, disk: Disk) -> None:
         """Raises OSError."""
         disk.remove(f"{self.path}/{NEW_LOG_MARK}")
+        if disk.exists(self.path):
+            # else a power loss could bring a seal back beside that of a later move
+            disk.sync_directory(self.path)
         disk.remove_tree(self.path)
 
 

@@ -63,6 +63,38 @@ def test_copy_of_a_log_that_has_its_name_is_removed(store):
     assert again.report.leftovers == [FUTURE]
 
 
+def write_on(log, build, count):
+    for _ in range(count):
+        batch = build([b"x" * 20])
+        log.append(read_header(batch), batch, 3, 0)
+
+
+def test_copy_that_one_start_found_void_never_becomes_the_log(store, disk, build):
+    """The rename of the log's folder had failed; the next start ended before it removed the copy (seed 2001631)."""
+    again = restarted(store)
+    log = again.logs[PARTITION]
+    write_on(log, build, 2)
+    newer = Folders("/a", "/a/t-0", "/b", "/b/t-0.y-future")
+    move_seal(log, newer, None, 7).run(disk)
+    again.set_aside(log).run(disk)
+    assert not disk.exists(f"{FUTURE}/{NEW_LOG_MARK}")
+    moved = restarted(again).logs[PARTITION]
+    assert (moved.directory, moved.log_end_offset) == ("/b", 7)
+
+
+@pytest.mark.parametrize("name", ["a", "z"])
+def test_newest_of_two_sealed_copies_becomes_the_log(store, disk, build, name):
+    """The directory of the older copy could not be read when the log was served again."""
+    log = store.logs[PARTITION]
+    write_on(log, build, 2)
+    move_seal(log, Folders("/a", "/a/t-0", "/b", f"/b/t-0.{name}-future"), None, 7).run(disk)
+    store.set_aside(log).run(disk)
+    for _ in range(2):
+        store = restarted(store)
+        assert store.logs[PARTITION].log_end_offset == 7
+    assert FUTURE in store.report.leftovers
+
+
 def test_copy_without_a_seal_is_removed(store, disk):
     disk.remove(f"{FUTURE}/fresh.yak")
     store.set_aside(store.logs[PARTITION])
@@ -95,7 +127,7 @@ def test_sealed_copy_is_kept_while_a_directory_cannot_be_read(store, disk, monke
     disk.kill()
     with monkeypatch.context() as patched:
         patched.setattr(SimDisk, "names", fails)
-        patched.setattr("yak.storage.log_store._check_agreement", lambda *_: None)
+        patched.setattr("yak.storage.log_directory._check_agreement", lambda *_: None)
         store = opened(disk)
         assert PARTITION not in store.logs
         assert store.report.leftovers == []
