@@ -114,8 +114,12 @@ class Admin:
             fields = {"topics": [self._topic(self._plans[CHURN])], "timeout": WAIT, "validate_only": False}
             self._try("topics created", CREATE_TOPICS, 5, fields, lambda a: a.topics[0].error_code)
 
+    @staticmethod
+    def _may_change(plan: TopicPlan) -> bool:
+        return plan.name != CHURN and not plan.allows_unclean
+
     def _some_topic(self) -> TopicPlan:
-        return self._rng.choice([plan for plan in self._plans.values() if plan.name != CHURN])
+        return self._rng.choice([plan for plan in self._plans.values() if self._may_change(plan)])
 
     def _grow(self) -> None:
         plan = self._some_topic()
@@ -131,7 +135,9 @@ class Admin:
     def _change_min_isr(self) -> None:
         """Change only topics without a guarantee against a lost disk: others never go below their guaranteed minimum."""
         plans = [
-            plan for plan in self._plans.values() if plan.may_be_lost and plan.replication > 1 and plan.name != CHURN
+            plan
+            for plan in self._plans.values()
+            if plan.may_be_lost and plan.replication > 1 and self._may_change(plan)
         ]
         if not plans:
             self.start()

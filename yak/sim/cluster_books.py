@@ -27,6 +27,8 @@ class TopicPlan(NamedTuple):
     """Configs that make it delete old records; None if it keeps them. Its name then ends with `short`."""
     compaction: tuple[tuple[str, str], ...] | None = None
     """Configs of its compaction; None if it is not compacted."""
+    allows_unclean: bool = False
+    """Whether a replica outside of the ISR may be elected: then it keeps nothing, but must be written again."""
 
     def configs(self) -> dict[str, str]:
         """The configs for CreateTopics."""
@@ -34,6 +36,8 @@ class TopicPlan(NamedTuple):
         configs |= dict(self.retention or ())
         if self.compaction is not None:
             configs |= {"cleanup.policy": "compact", **dict(self.compaction)}
+        if self.allows_unclean:
+            configs["unclean.leader.election.enable"] = "true"
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property
@@ -55,6 +59,10 @@ class ClusterBooks(Books):
         """Whether the partition is not forfeited."""
         forfeited = self._history.forfeited
         return not forfeited or Key(self._topic_id(topic), partition) not in forfeited  # type: ignore[arg-type]
+
+    def must_serve(self, topic: str, partition: int) -> bool:
+        """Whether the partition must take writes after the faults."""
+        return not self._history.is_given_up(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
 
     def lost_sequence(self, topic: str, partition: int) -> None:
         """A leader with a damaged log may not recognise a repeated batch: it refuses the batch, and no record is lost.

@@ -11,7 +11,7 @@ from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom
 
 BROKERS_A_MACHINE = 2
-SHORT = "t-short"
+SHORT, UNCLEAN = "t-short", "t-unclean"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
 RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
 """How `t-short` deletes records, besides DeleteRecords: not at all, by size, or by age."""
@@ -54,6 +54,12 @@ def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tup
     if not rng.chance(40):
         return [], settings
     return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
+
+
+def draw_unclean(rng: SeededRandom, brokers: int) -> list[TopicPlan]:
+    """In some runs a topic that allows unclean elections."""
+    plan = TopicPlan(UNCLEAN, 1, min(3, brokers), 1, rng.chance(25), allows_unclean=True)
+    return [plan] if rng.chance(30) and brokers > 1 else []
 
 
 class MetadataLengths(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from yak.cluster.payload import parse_isr
 from yak.cluster.placement import MACHINE
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
@@ -17,6 +18,7 @@ from yak.ids import NodeId
 from yak.sim.books import Violation
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
+from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
 from yak.sim.disk_death import Death, ProcessEnded
@@ -65,7 +67,16 @@ MACHINE_DEATH = "machine"
 MACHINE_DEATH_PERCENT = 60
 CLOCK = "clock"
 """Also drawn by a random source of its own: the wall clock of a running broker's machine is set."""
-ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH, CLOCK)
+LONGEST_US = 9_000_000
+STRAND = "strand"
+"""Also drawn by a random source of its own, where a topic allows unclean elections: its leader loses its followers, and is
+killed once they are out of the ISR."""
+STRAND_PERCENT = 80
+STRANDED_US = (2_000_000, LONGEST_US)
+"""It is away so long: another leads before."""
+STRANDED_MS = 12_000
+"""A leader whose ISR has others after so long is not killed: `replica.lag.time.max.ms` is at most 10 s."""
+ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND)
 _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
@@ -79,7 +90,6 @@ CLOCK_AHEAD_MS = (-3_000_000, -2_000, 2_000, 3_000_000)
 SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
-LONGEST_US = 9_000_000
 WRITES_BEFORE_DEATH = (3, 30, 300)
 
 
@@ -118,6 +128,7 @@ class ClusterFaults:
             (LOST_HISTORY, LOST_HISTORY_PERCENT),
             (MACHINE_DEATH, MACHINE_DEATH_PERCENT if _has_machines(cluster) else 0),
             (CLOCK, percent),
+            (STRAND, STRAND_PERCENT if plans(UNCLEAN) is not None else 0),
         ):
             if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
                 self._classes.append(name)
@@ -131,6 +142,7 @@ class ClusterFaults:
         self._disks = Disks(cluster, self.losses, self._count)
         self._ways = Ways(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
+        self._has_stranded = False
         self._truncated_lose_power = False
         self._truncated: dict[tuple[Key, NodeId], None] = {}
         cluster.network.is_rough = rng.chance(50)
@@ -199,6 +211,7 @@ class ClusterFaults:
             LOST_HISTORY: self._lose_history,
             MACHINE_DEATH: self._kill_machine,
             CLOCK: lambda: self._to_victim(_move_clock),
+            STRAND: self._strand,
         }
         spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
         if self._spec.strikes(self.struck_count) and not spared:
@@ -303,6 +316,43 @@ class ClusterFaults:
                 each.kill()
                 self._restart_later(each)
         return struck
+
+    def _strand(self) -> bool:
+        state, cluster = self._cluster.store.state, self._cluster
+        place = next((each for each in state.partitions if state.topics[each[0]]["name"] == UNCLEAN), None)
+        leader = None if place is None else state.partitions[place]["leader"]
+        node = next((each for each in self._running() if each.node_id == leader), None)
+        if place is None or node is None or self._has_stranded:
+            return False
+        others = [each.party for each in cluster.nodes if each is not node]
+        began_ms, starts = cluster.world.now_ms, node.starts_count
+        for other in others:
+            cluster.cut(node.party, other)
+        self._under_way += 1
+        self._has_stranded = True
+
+        def look() -> None:
+            row = cluster.store.state.partitions.get(place)
+            is_alone = row is not None and [each.node_id for each in parse_isr(row["isr"])] == [node.node_id]
+            if not is_alone and cluster.world.now_ms - began_ms < STRANDED_MS:
+                cluster.world.after(100_000, look)
+                return
+            for other in others:
+                cluster.heal(node.party, other)
+            self._under_way -= 1
+            self._has_stranded = False
+            if is_alone and node in self._running() and node.starts_count == starts and self.losses.may_restart(node):
+                node.kill()
+                self._disks.failed.pop(node.node_id, None)
+                self._under_way += 1
+                cluster.world.after(self._rng.between(*STRANDED_US), back)
+
+        def back() -> None:
+            self._under_way -= 1
+            self._restart(node)
+
+        cluster.world.after(100_000, look)
+        return True
 
     def _kill_inside(self) -> bool:
         """A process ends inside one of its next disk writes, perhaps with its machine."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+import uuid
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, parse_isr, parse_nodes
@@ -249,6 +250,18 @@ class Losses:
             if plan is None or plan.may_be_lost or is_moved:
                 history.forfeit(key, "only members that lost something are left")
 
+    def forfeit_the_unclean(self, elections: Sequence[dict[str, Any]]) -> None:
+        """Forfeit partitions whose topic allows unclean elections and that had one: what only the others had is gone."""
+        state, history = self._cluster.store.state, self._cluster.history
+        for each in elections:
+            topic = state.topics.get(each["topic_id"])
+            plan = None if topic is None else self._plans(topic["name"])
+            if each["unclean"] and plan is not None and plan.allows_unclean:
+                key = Key(uuid.UUID(each["topic_id"]), each["partition"])
+                history.forfeit(key, "a replica outside of the ISR was elected")
+                history.unclean.add(key)
+                self.count("unclean elections")
+
     def _may_another_have_more(self, key: Key, row: dict[str, Any]) -> bool:
         """Whether all members will report a loss, and a replica that is no member will not."""
         members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
@@ -274,6 +287,7 @@ class Losses:
             sound = set(self._sound(key, row, speaks=True))
             if never_made and (len(never_made) == len(replicas) or not sound - never_made):
                 history.forfeit(key, "its log could not be made")
+                history.unclean.discard(key)
             elif not sound and (str(key.topic_id), key.partition) in self._stillborn:
                 history.forfeit(key, "nobody ever led it")
 

@@ -41,6 +41,7 @@ from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
 from yak.sim.cluster_draws import (
     SHORT,
+    UNCLEAN,
     draw_compaction,
     draw_machines,
     draw_metadata_lengths,
@@ -48,6 +49,7 @@ from yak.sim.cluster_draws import (
     draw_racks,
     draw_roles,
     draw_settings,
+    draw_unclean,
 )
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
@@ -88,6 +90,7 @@ ENTITIES_PERCENT = 40
 PROBED_PERCENT = 30
 """The share of the topics with a client that lists the ends of one of their partitions."""
 _TRANSACTIONAL = (TRANSACTIONS, OUTPUT)
+_WITH_OWN_CLIENTS = (CHURN, UNCLEAN, *_TRANSACTIONAL)
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
 PAUSES_US = (20_000, 300_000, 800_000)
@@ -119,7 +122,8 @@ class ClusterRun:
         keyed, cleaning = draw_compaction(
             SeededRandom(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
         )
-        plans |= {plan.name: plan for plan in keyed}
+        unclean = draw_unclean(SeededRandom(f"unclean {seed}:{brokers}"), brokers)
+        plans |= {plan.name: plan for plan in (*keyed, *unclean)}
         self._transactions_rng = SeededRandom(f"transactions {seed}:{brokers}")
         """A random source of its own, so that the seed's other draws stay the same."""
         if brokers > 1 and self._transactions_rng.chance(TRANSACTIONS_PERCENT):
@@ -183,7 +187,7 @@ class ClusterRun:
         self.entities: EntitiesAdmin | None = None
         if has_entities and not spec.leaves_out(ENTITIES):
             self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.books, has_acls=has_acls)
-        topics = [name for name in plans if name not in (CHURN, *_TRANSACTIONAL)]
+        topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
         self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
         self.loads = LoadsRefuseDamage(history)
@@ -316,7 +320,7 @@ class ClusterRun:
 
     def _start_clients(self) -> None:
         for plan in self.plans.values():
-            if plan.name in (CHURN, *_TRANSACTIONAL):
+            if plan.name in _WITH_OWN_CLIENTS:
                 continue
             for partition in range(plan.partitions):
                 for _ in range(self._rng.choice((1, 1, 2))):
@@ -335,14 +339,40 @@ class ClusterRun:
             self._read_in_racks()
         if TRANSACTIONS in self.plans:
             self._start_transactions()
+        if UNCLEAN in self.plans:
+            self._write_to_unclean()
         if not self.spec.leaves_out(PROBER):
             self._probe_offsets()
+
+    def _write_to_unclean(self) -> None:
+        """Two producers throughout the faults, one of which never sends again; with a random source of its own."""
+        rng, place = SeededRandom(f"unclean clients {self.spec.seed}:{self.spec.brokers}"), (UNCLEAN, 0)
+        number = len(self.producers)
+        producer = SimProducer(
+            Channel(self.view, rng.fork("producer"), place),
+            self.books,
+            number,
+            *place,
+            count=self.spec.count(rng.choice(COUNTS)),
+            window=rng.choice((1, 5)),
+            pause_us=rng.choice(PAUSES_US),
+            retry_us=RETRY_US,
+        )
+        if self.spec.has_producer(number):
+            self.producers.append(producer)
+            producer.start()
+        if not self.spec.leaves_out(SLOPPY):
+            channel = Channel(self.view, rng.fork("sloppy"), place)
+            pause_us = rng.choice((20_000, 100_000, 400_000))
+            writer = SloppyWriter(channel, self.books, len(self.sloppy), *place, pause_us=pause_us)
+            self.sloppy.append(writer)
+            writer.start()
 
     def _read_in_racks(self) -> None:
         """Read some partitions in a rack (KIP-392); with a random source of its own."""
         rng = SeededRandom(f"{RACK_READERS} clients {self.spec.seed}:{self.spec.brokers}")
         for plan in self.plans.values():
-            if plan.name in (CHURN, *_TRANSACTIONAL) or not rng.chance(60):
+            if plan.name in _WITH_OWN_CLIENTS or not rng.chance(60):
                 continue
             place = plan.name, rng.below(plan.partitions)
             process = f"reader in a rack of {place[0]}-{place[1]}"
@@ -359,7 +389,7 @@ class ClusterRun:
         """List the ends of some partitions; with a random source of its own, as transactions have one."""
         rng = SeededRandom(f"{PROBER} {self.spec.seed}:{self.spec.brokers}")
         for plan in self.plans.values():
-            if plan.name != CHURN and rng.chance(PROBED_PERCENT):
+            if plan.name not in (CHURN, UNCLEAN) and rng.chance(PROBED_PERCENT):
                 place = plan.name, rng.below(plan.partitions)
                 prober = OffsetsProber(Channel(self.view, rng.fork(f"{place}"), place), self.books, *place)
                 self.sloppy.append(prober)
@@ -468,7 +498,7 @@ class ClusterRun:
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
-            if name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL) and not self._is_forfeited(
+            if name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL) and not self._is_given_up(
                 topic_id, partition
             ):
                 producer = self._producer(name, partition, 1)
@@ -516,9 +546,9 @@ class ClusterRun:
                     return f"(L3) {topic}-{partition}: {stable=}, {end=}, read to {reader.position}"
         return None
 
-    def _is_forfeited(self, topic_id: str, partition: int) -> bool:
-        forfeited = self.cluster.history.forfeited
-        return bool(forfeited) and Key(uuid.UUID(topic_id), partition) in forfeited
+    def _is_given_up(self, topic_id: str, partition: int) -> bool:
+        history = self.cluster.history
+        return bool(history.forfeited) and history.is_given_up(Key(uuid.UUID(topic_id), partition))
 
     def _since_healed(self) -> int:
         return self.world.now_ms - self._healed_ms
@@ -527,7 +557,7 @@ class ClusterRun:
         late = [
             f"{name}-{partition}"
             for name, partition, producer in self.probes
-            if not producer.is_done and self.books.promises(name, partition)
+            if not producer.is_done and self.books.must_serve(name, partition)
         ]
         if late and self._since_healed() > WRITABLE_MS + self.session_ms:
             raise Violation(
@@ -582,7 +612,7 @@ class ClusterRun:
     def _sync_trouble(self, place: tuple[str, int]) -> str | None:
         state = self.cluster.store.state
         row = state.partitions.get(place)
-        if row is None or self._is_forfeited(*place):
+        if row is None or self._is_given_up(*place):
             return None
         members = sorted(member.node_id for member in parse_isr(row["isr"]))
         if members == sorted(parse_nodes(row["replicas"])) and not row.get("adding") and not row.get("removing"):
@@ -623,6 +653,8 @@ class _TellsFaults(Watcher):
         is_lawful = script in ("alter_replicas", "leave_isr") or (script == "alter_isr" and self._has_ended(request))
         moved = request.arguments["partitions"] if is_lawful else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
+        if request.script == "elect":
+            self._faults.losses.forfeit_the_unclean(request.arguments["partitions"])
 
     def _has_ended(self, request: Any) -> bool:
         """Whether the incarnation of a broker that called is gone: the call was executed late."""

@@ -43,6 +43,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
     "leaders": (
         "elections",
         "elections outside of the ISR",
+        "unclean elections",
         "partitions without a leader",
         "takeovers",
         "takeovers, fast",
@@ -67,6 +68,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "pause",
         "wipe",
         "cut brokers",
+        "strand",
         "cut clients",
         "cut store",
         "break",

@@ -304,6 +304,8 @@ class History:
         """The leader epoch of the last commit."""
         self.forfeited: dict[Key, str] = {}
         """Partitions that lost more than the guarantees cover, and why. They are no longer checked."""
+        self.unclean: set[Key] = set()
+        """Those of them that had an unclean election: they must be written again, by replicas that are equal."""
         self.lost_until: dict[NodeId, BrokerEpoch] = {}
         """The newest broker epoch whose disk lost data; data of earlier epochs on that disk counts as lost too."""
         self.rotten: dict[Key, NodeId] = {}
@@ -472,3 +474,7 @@ class History:
     def forfeit(self, key: Key, why: str) -> None:
         """Stop checking a partition that lost data beyond the guarantees."""
         self.forfeited.setdefault(key, why)
+
+    def is_given_up(self, key: Key) -> bool:
+        """Whether a partition need not be written again after the faults: an operator would have to elect its leader."""
+        return key in self.forfeited and key not in self.unclean

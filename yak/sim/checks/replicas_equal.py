@@ -23,7 +23,7 @@ def check_replicas_equal(history: History) -> None:
     """Compare the files of all copies that are in their partition's ISR."""
     for key, copies in history.copies.items():
         leader = next((copy for copy in copies.values() if copy.is_leader and copy.is_held), None)
-        if leader is None or leader.partition is None or key in history.forfeited:
+        if leader is None or leader.partition is None or history.is_given_up(key):
             continue
         members = [copies[node_id] for node_id in leader.partition.isr if node_id in copies]
         if leader.originals is not None:

@@ -9,7 +9,7 @@ from yak.partitions.local_replicas import LocalReplicas
 from yak.replication.fetch_sessions import FollowerSessions
 from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
-from yak.replication.truncation import Truncation
+from yak.replication.truncation import Truncation, Truncations
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
 
@@ -90,6 +90,19 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     swaps.put(Partition, "become", become_leader)
 
 
+def _keep_what_was_committed(swaps: Swaps) -> None:
+    """Never cut below the own high watermark, even if an unclean election gave up what stands there."""
+    real = Truncations._begin  # noqa: SLF001
+
+    def begin(self: Truncations, truncation: Truncation) -> None:
+        if not truncation.is_of_copies and not truncation.is_full_resync:
+            committed = min(truncation.partition.high_watermark, truncation.log.log_end_offset)
+            truncation.offset = max(truncation.offset, committed)
+        real(self, truncation)
+
+    swaps.put(Truncations, "_begin", begin)
+
+
 MUTANTS = (
     Mutant("truncate-to-hw", "a log is cut by epochs, not at the watermark (KIP-101)", _cut_to_the_watermark, 40),
     Mutant(
@@ -107,6 +120,12 @@ MUTANTS = (
         _join_anywhere,
         200,
         faults=("pause", "kill"),
+    ),
+    Mutant(
+        "committed-survives-unclean-election",
+        "after an unclean election all replicas are what the leader has",
+        _keep_what_was_committed,
+        400,
     ),
     Mutant("lead-in-old-boot", "nobody leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
 )
