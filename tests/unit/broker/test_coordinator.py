@@ -173,7 +173,9 @@ def test_groups_are_listed_in_every_version(rig: Rig, version: int) -> None:
     assert [(each.group_id, each.protocol_type) for each in answer.groups] == [("g", "consumer"), ("simple", "")]
     if version >= 4:
         assert [each.group_id for each in ask.list_groups(rig, version=version, states=("stable",)).groups] == ["g"]
-        assert [each.group_id for each in ask.list_groups(rig, version=version, states=(" empty ",)).groups] == ["simple"]
+        assert [each.group_id for each in ask.list_groups(rig, version=version, states=(" empty ",)).groups] == [
+            "simple"
+        ]
     if version >= 5:
         assert ask.list_groups(rig, types=("share",)).groups == ()
         assert len(ask.list_groups(rig, types=("Classic",)).groups) == 2

@@ -75,8 +75,8 @@ def _known(group: ClassicGroup) -> Fields:
     return {
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
-        # during a rebalance the protocol is not chosen yet, and the assignments are those of the last generation
-        # (ClassicGroupMember.describeNoMetadata)
+        # as ClassicGroupMember.describeNoMetadata: during a rebalance the protocol is not chosen yet, and the assignments
+        # are those of the last generation
         "protocol_data": (group.protocol or "") if is_stable else "",
         "members": [
             {

@@ -78,7 +78,9 @@ def read_beat(
         client_id=client_id,
         client_host=client_host,
     )
-    if not beat.member_id.strip() and (api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH):
+    if not beat.member_id.strip() and (
+        api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH
+    ):
         raise _invalid("MemberId can't be empty.")
     _check_texts(request.group_id, beat)
     _check_epoch(beat)
