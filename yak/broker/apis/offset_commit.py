@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("commits with an older member epoch (KIP-1251): STALE_MEMBER_EPOCH, clients commit again with the new one",)
 
 _LAST_RETENTION_VERSION = 4
 _GROUP_UNKNOWN_VERSION = 9

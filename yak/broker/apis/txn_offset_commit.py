@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(6)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("offsets of an older member epoch (KIP-1251): ILLEGAL_GENERATION",)
 
 _LOADING_VERSION = 2
 _OLD_PRODUCE = 10
