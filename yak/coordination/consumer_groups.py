@@ -17,8 +17,10 @@ from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup, Join
 from yak.groups.classic.records import StoredGroup, group_record
+from yak.groups.consumer.checks import read_beat
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
+from yak.groups.consumer.member import JOIN_EPOCH
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.topics import VisibleTopics
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 RETRY_MS: Final = 1_000
 """How long `on_time` waits before it retries a failed write."""
-_JOIN_EPOCH: Final = 0
 
 
 def settings_of(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerGroupSettings:
@@ -84,8 +85,16 @@ class ConsumerGroups:
 
         Regular expressions match topics that the client `sees` (GroupMetadataManager.filterTopicDescribeAuthorizedTopics).
         """
-        group_id = request.group_id
-        is_joining = request.member_epoch == _JOIN_EPOCH
+        group_id, settings = request.group_id, self.settings(request.group_id)
+        beat = read_beat(
+            request,
+            api_version,
+            settings,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=str(self._coordinator.new_uuid()),
+        )
+        is_joining = beat.epoch == JOIN_EPOCH
         group = coordinated.shard.groups.get(group_id)
         if group is None:
             if not is_joining:
@@ -99,14 +108,10 @@ class ConsumerGroups:
                 # Written with the decision: a heartbeat that is refused leaves the classic group as it is.
                 upgrade = self._upgrade(group, consumer)
             decision = consumer.heartbeat(
-                request,
-                client_id=client_id,
-                client_host=client_host,
-                api_version=api_version,
+                beat,
                 now_ms=self._context.clock.now_ms,
                 topics=VisibleTopics(self.topics, sees),
-                settings=self.settings(group_id),
-                new_member_id=str(self._coordinator.new_uuid()),
+                settings=settings,
             )
             self._carry_out(coordinated, group, consumer, decision, then, upgrade)
         finally:

@@ -122,7 +122,6 @@ def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> No
     assert beat(rig, "a", 9).error_code == ErrorCode.fenced_member_epoch
     assert beat(rig, "b", regex="(").error_code == ErrorCode.invalid_regular_expression
     assert beat(rig, "b", assignor="best").error_code == ErrorCode.unsupported_assignor
-    assert beat(rig, "", group="").error_code == ErrorCode.invalid_group_id
     assert beat(rig, "x" * 40_000).error_code == ErrorCode.invalid_request
     assert [each.member_id for each in describe(rig).members] == ["a"]
 
@@ -171,8 +170,41 @@ def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
     assert rig.ask(ask.FETCH, 9, **fields).groups[0].error_code == ErrorCode.stale_member_epoch
     fields["groups"][0] |= {"member_epoch": answer.member_epoch}
     assert rig.ask(ask.FETCH, 9, **fields).groups[0].topics[0].partitions[0].committed_offset == 1
+    # OffsetMetadataManager.fetchOffsets: no member is checked where there is no group
     fields["groups"][0] |= {"group_id": "none"}
-    assert rig.ask(ask.FETCH, 9, **fields).groups[0].error_code == ErrorCode.group_id_not_found
+    unknown = rig.ask(ask.FETCH, 9, **fields).groups[0]
+    assert (unknown.error_code, unknown.topics[0].partitions[0].committed_offset) == (NONE, -1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"epoch": -3}, "MemberEpoch is invalid."), ({"member_id": " "}, "MemberId"), ({"epoch": -2}, "InstanceId")],
+)
+def test_a_heartbeat_that_is_malformed_is_refused_before_its_group_is_looked_up(
+    rig: Rig, wrong: dict[str, Any], words: str
+) -> None:
+    # GroupCoordinatorService.consumerGroupHeartbeat validates the request first
+    for group in ("none", "g"):
+        answer = beat(rig, **{"member_id": "a", "epoch": 1, "group": group} | wrong)
+        assert answer.error_code == ErrorCode.invalid_request
+        assert words in answer.error_message
+
+
+@pytest.mark.parametrize("group", ["", " "])
+def test_a_heartbeat_with_a_blank_group_id_is_an_invalid_request(rig: Rig, group: str) -> None:
+    answer = beat(rig, "a", group=group)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, "GroupId can't be empty.")
+    assert ask.list_groups(rig).groups == ()
+
+
+def test_authorized_operations_are_described_of_groups_without_an_error_only(rig: Rig) -> None:
+    # KafkaApis.handleConsumerGroupDescribe and handleDescribeGroupsRequest
+    beat(rig, "a")
+    assert describe(rig).authorized_operations > 0
+    assert describe(rig, "none").authorized_operations == -(2**31)
+    for group, version, is_described in (("none", 6, False), ("none", 5, True), ("g", 6, False)):
+        answer = rig.ask(ask.DESCRIBE, version, groups=[group], include_authorized_operations=True).groups[0]
+        assert (answer.authorized_operations > 0) is is_described
 
 
 def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:

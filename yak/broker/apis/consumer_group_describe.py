@@ -39,8 +39,6 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
     }
     try:
         broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        if call.request.include_authorized_operations:
-            fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
         group = broker.group_coordinator.of(group_id).shard.groups.get(group_id)
         if group is None:
             raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
@@ -53,6 +51,8 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
     if not all(broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         words = "The group has described topic(s) that the client is not authorized to describe."
         return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": words}
+    if call.request.include_authorized_operations:
+        fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
     return fields | known
 
 

@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
             if len(text.encode()) > GROUP_STRING_BYTES_MAX:
                 raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
-        coordinated = broker.group_coordinator.of(request.group_id)
+        coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
 
         def operation(then: Then) -> Fields:
             return broker.group_coordinator.consumers.heartbeat(

@@ -53,19 +53,20 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
     }
     try:
         broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        if getattr(call.request, "include_authorized_operations", False):
-            fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
         coordinated = broker.group_coordinator.of(group_id, may_be_empty=True)
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code}
     group = coordinated.shard.groups.get(group_id)
     if group is not None and group.consumer is None:
-        return fields | _known(group.members)
-    fields["group_state"] = ClassicState.DEAD.value
-    if call.version >= _NOT_FOUND_VERSION:
-        fields["error_code"] = ErrorCode.group_id_not_found
-        what = "not found" if group is None else "is not a classic group"
-        fields["error_message"] = f"Group {group_id} {what}."
+        fields |= _known(group.members)
+    else:
+        fields["group_state"] = ClassicState.DEAD.value
+        if call.version >= _NOT_FOUND_VERSION:
+            what = "not found" if group is None else "is not a classic group"
+            words = f"Group {group_id} {what}."
+            return fields | {"error_code": ErrorCode.group_id_not_found, "error_message": words}
+    if getattr(call.request, "include_authorized_operations", False):
+        fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
     return fields
 
 
@@ -74,7 +75,8 @@ def _known(group: ClassicGroup) -> Fields:
     return {
         "group_state": group.state.value,
         "protocol_type": group.protocol_type or "",
-        # during a rebalance the protocol is not chosen yet (ClassicGroup.describe)
+        # as ClassicGroupMember.describeNoMetadata: during a rebalance the protocol is not chosen yet, and the assignments
+        # are those of the last generation
         "protocol_data": (group.protocol or "") if is_stable else "",
         "members": [
             {
@@ -83,7 +85,7 @@ def _known(group: ClassicGroup) -> Fields:
                 "client_id": member.client_id,
                 "client_host": member.client_host,
                 "member_metadata": member.metadata_of(group.protocol) if is_stable else b"",
-                "member_assignment": member.assignment if is_stable else b"",
+                "member_assignment": member.assignment,
             }
             for member in group.members.values()
         ],

@@ -25,7 +25,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     coordinator = broker.group_coordinator
     if coordinator.runtime.is_loading():
         return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})
-    states = {state.lower() for state in getattr(call.request, "states_filter", ())}
+    states = {state.strip().lower() for state in getattr(call.request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
     authorization, groups = broker.authorization, []
     sees_all = authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("commits with an older member epoch (KIP-1251): STALE_MEMBER_EPOCH, clients commit again with the new one",)
 
 _LAST_RETENTION_VERSION = 4
 _GROUP_UNKNOWN_VERSION = 9
@@ -34,10 +34,10 @@ Place = tuple[str, int, Committed]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Check the member, then each offset on its own."""
+    """Check each offset on its own, then the member that commits the valid ones (KafkaApis.handleOffsetCommitRequest)."""
     request = call.request
     try:
-        coordinated, group = _group_of(broker, call)
+        broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
@@ -49,8 +49,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     answers = [check_topic(broker, call, topic, places, by_id=by_id, expire_ms=expire_ms) for topic in request.topics]
     fields: Fields = {"topics": answers}
     if not places:
-        coordinated.shard.drop_if_void(group)
         return Now(fields)
+    try:
+        coordinated, group = _group_of(broker, call)
+    except PeerError as refusal:
+        return Now(with_error(fields, refusal.error_code))
     waiting = GroupWaiting(
         broker.purgatory,
         call,
@@ -68,7 +71,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
-    broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
     group = coordinated.shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch

@@ -98,8 +98,6 @@ def _check(asked: Any, group: Group | None) -> None:
     member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
     if group is not None:
         group.check_fetch(member_id, member_epoch)
-    elif member_id is not None and member_epoch >= 0:
-        raise PeerError(ErrorCode.group_id_not_found)
 
 
 def _as_fetch(error_code: ErrorCode) -> ErrorCode:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(6)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("offsets of an older member epoch (KIP-1251): ILLEGAL_GENERATION",)
 
 _LOADING_VERSION = 2
 _OLD_PRODUCE = 10
@@ -30,7 +30,10 @@ _LIKE_PRODUCE = {4: 11, 5: 12}
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Check each offset, then the member, and append the offsets to the producer's transaction."""
+    """Check each offset, the transaction, and then the member, and append the offsets to the transaction.
+
+    Kafka verifies the transaction before the group (GroupCoordinatorService.commitTransactionalOffsets).
+    """
     request, authorization = call.request, broker.authorization
     try:
         authorization.check(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
@@ -64,13 +67,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_verified: bool = False) -> None:
     request, coordinator = call.request, broker.group_coordinator
     coordinated = coordinator.of(request.group_id)
-    generation = getattr(request, "generation_id", -1)
-    group = coordinated.shard.groups.get(request.group_id)
-    if group is not None:
-        member_id, instance_id = getattr(request, "member_id", ""), getattr(request, "group_instance_id", None)
-        group.check_transactional_commit(member_id, instance_id, generation)
-    elif generation >= 0:
-        raise PeerError(ErrorCode.illegal_generation)
     producer = request.producer_id, request.producer_epoch
     if not is_verified:
         transactional, partition = broker.leader_appends.transactional, coordinated.partition
@@ -82,7 +78,14 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
             return
         if code != ErrorCode.none:
             raise PeerError(_as_coordinator(code))
-    if group is None:
+    generation = getattr(request, "generation_id", -1)
+    group = coordinated.shard.groups.get(request.group_id)
+    if group is not None:
+        member_id, instance_id = getattr(request, "member_id", ""), getattr(request, "group_instance_id", None)
+        group.check_transactional_commit(member_id, instance_id, generation)
+    elif generation >= 0:
+        raise PeerError(ErrorCode.illegal_generation)
+    else:
         group = coordinated.shard.ensure(request.group_id)
     coordinator.commit(coordinated, group, places, then, producer)
 

@@ -421,6 +421,7 @@ class ClassicGroup(Roster):
         """Start a rebalance: all members must rejoin."""
         if self.state is ClassicState.COMPLETING_REBALANCE:
             for member in self.members.values():
+                member.assignment = b""
                 if self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress)):
                     self.heard_of(member, now_ms)
         self.unsynced.clear()

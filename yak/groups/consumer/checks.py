@@ -78,7 +78,9 @@ def read_beat(
         client_id=client_id,
         client_host=client_host,
     )
-    if not beat.member_id and (api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH):
+    if not beat.member_id.strip() and (
+        api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH
+    ):
         raise _invalid("MemberId can't be empty.")
     _check_texts(request.group_id, beat)
     _check_epoch(beat)
@@ -101,11 +103,11 @@ def _with_id(beat: Beat, member_id: str) -> Beat:
 
 
 def _check_texts(group_id: str, beat: Beat) -> None:
-    if not group_id:
+    if not group_id.strip():
         raise _invalid("GroupId can't be empty.")
-    if beat.instance_id == "":
+    if beat.instance_id is not None and not beat.instance_id.strip():
         raise _invalid("InstanceId can't be empty.")
-    if beat.rack_id == "":
+    if beat.rack_id is not None and not beat.rack_id.strip():
         raise _invalid("RackId can't be empty.")
     named: dict[str, Iterable[str | None]] = {
         "MemberId": [beat.member_id],

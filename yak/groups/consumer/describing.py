@@ -34,7 +34,7 @@ def _member(state: GroupState, member: Member, topics: TopicsView) -> dict[str, 
         "client_host": member.client_host,
         "subscribed_topic_names": sorted(member.topic_names),
         "subscribed_topic_regex": member.topic_regex or None,
-        "assignment": _assignment(member.assigned, topics),
+        "assignment": _assignment(member.held, topics),
         "target_assignment": _assignment(state.target_of(member.member_id), topics),
         "member_type": _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     }

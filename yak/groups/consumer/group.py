@@ -1,6 +1,6 @@
 """One consumer group: decisions that read its state, the replay that changes it, and the members' deadlines.
 
-    decision = group.heartbeat(request, ...)      # or leave_classic, on_time, ...: nothing has changed
+    decision = group.heartbeat(beat, ...)         # or leave_classic, on_time, ...: nothing has changed
     append decision.records to the log
     for record in decision.records: group.replay(decode(record))
     group.accepted(decision, now_ms, settings)    # sets the deadlines
@@ -18,7 +18,7 @@ from typing import Any
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
-from yak.groups.consumer.checks import read_beat
+from yak.groups.consumer.checks import Beat
 from yak.groups.consumer.deadlines import Deadlines, Due
 from yak.groups.consumer.describing import described
 from yak.groups.consumer.downgrading import downgraded, must_downgrade
@@ -70,31 +70,12 @@ class ConsumerGroup:
         """Whether a member subscribes to this topic, which protects its offsets from deletion."""
         return self.state.is_subscribed_to(topic_name)
 
-    def heartbeat(
-        self,
-        request: Any,
-        *,
-        client_id: str,
-        client_host: str,
-        api_version: int,
-        now_ms: int,
-        topics: TopicsView,
-        settings: ConsumerGroupSettings,
-        new_member_id: str,
-    ) -> Decision:
-        """Handle a ConsumerGroupHeartbeat (kio's class, v0 or v1), which also joins and leaves.
+    def heartbeat(self, beat: Beat, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings) -> Decision:
+        """Handle a ConsumerGroupHeartbeat, which also joins and leaves.
 
-        Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID,
-        FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
+        Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+        UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
-        beat = read_beat(
-            request,
-            api_version,
-            settings,
-            client_id=client_id,
-            client_host=client_host,
-            new_member_id=new_member_id,
-        )
         draft = Draft(self.state)
         if not beat.is_leaving:
             answer, seen = go_on(draft, beat, self.seen, World(topics, settings, now_ms))

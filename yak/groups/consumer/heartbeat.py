@@ -1,6 +1,7 @@
 """One heartbeat: join or continue, bring the group up to date, take the member's next step, and build the response.
 
-The rules are those of GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2, with three relaxations:
+The rules are those of GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2, with one of 4.4: another preferred
+assignor raises the epoch. There are three relaxations:
 
 - A member with epoch 0 rejoins although its session goes on (KAFKA-19233, Kafka 4.3), also a static one with its old
   id.
@@ -102,15 +103,18 @@ def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: Wo
 
     Returns the new `Seen`, and whether this member's subscription changed.
     """
+    default_assignor = world.settings.assignors[0]
+    assignor = draft.state.assignor_name(default_assignor) if member.assignor != before.assignor else None
     is_new = before.member_id not in draft.state.members
     if is_new or member is not before:
         draft.put(Kind.MEMBER, member.member_id, member.metadata())
     subscription_changed = (member.topic_names, member.topic_regex) != (before.topic_names, before.topic_regex)
+    assignor_changed = assignor is not None and assignor != draft.state.assignor_name(default_assignor)
     topics_changed = False
     if draft.state.regex_members or draft.state.regexes:
         topics_changed, seen = renew_regexes(draft, member.topic_regex, seen, world)
-    seen = renew_epoch(draft, world.topics, seen, bump=subscription_changed or topics_changed)
-    update_targets(draft, world.topics, world.settings.assignors[0])
+    seen = renew_epoch(draft, world.topics, seen, bump=subscription_changed or topics_changed or assignor_changed)
+    update_targets(draft, world.topics, default_assignor)
     return seen, subscription_changed
 
 

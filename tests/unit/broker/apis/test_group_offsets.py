@@ -128,6 +128,15 @@ def test_metadata_that_no_record_can_hold_is_refused():
     assert rig.commit({("orders", 0): (1, "€" * 10_000)}) == {("orders", 0): NONE}
 
 
+def test_a_commit_by_a_stranger_names_the_topics_that_do_not_exist(rig):
+    # KafkaApis.handleOffsetCommitRequest looks the topics up before the coordinator looks the member up
+    rig.member()
+    unknown = {("gone", 0): UNKNOWN, ("orders", 9): UNKNOWN}
+    offsets = {("orders", 0): 1, ("gone", 0): 1, ("orders", 9): 1}
+    assert rig.commit(offsets, member="x", generation=1) == unknown | {("orders", 0): ErrorCode.unknown_member_id}
+    assert rig.commit(dict.fromkeys(unknown, 1), member="x", generation=1) == unknown
+
+
 @pytest.mark.parametrize("version", [8, 9])
 def test_only_a_member_of_the_present_generation_commits(rig, version):
     gone = ErrorCode.group_id_not_found if version >= 9 else ErrorCode.illegal_generation

@@ -361,6 +361,8 @@ def test_offsets_of_an_unverified_transaction_are_refused(
 ) -> None:
     verifier.code = code
     assert rig.code() == expected
+    # GroupCoordinatorService.commitTransactionalOffsets verifies the transaction before the group looks at the member
+    assert rig.code(member_id="x", generation_id=9) == expected
     assert rig.groups() == {}
     assert rig.code("") == ErrorCode.invalid_group_id
 

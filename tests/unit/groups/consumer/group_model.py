@@ -12,6 +12,7 @@ from kio.schema.consumer_group_heartbeat.v0 import request as v0
 from kio.schema.consumer_group_heartbeat.v1 import request as v1
 from kio.serial import entity_reader
 
+from yak.groups.consumer.checks import read_beat
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import Member
@@ -117,16 +118,15 @@ class Coordinator:
     def decide(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Decision:
         before = self.group.state.copy()
         try:
-            return self.group.heartbeat(
+            beat = read_beat(
                 request(member_id, epoch, version=version, **said),
+                version,
+                self.settings,
                 client_id="client",
                 client_host=host,
-                api_version=version,
-                now_ms=self.now_ms,
-                topics=self.topics,
-                settings=self.settings,
                 new_member_id="made-by-the-coordinator",
             )
+            return self.group.heartbeat(beat, now_ms=self.now_ms, topics=self.topics, settings=self.settings)
         finally:
             assert self.group.state == before, "a decision changes nothing"
 

@@ -86,6 +86,18 @@ def test_the_assignor_that_most_ask_for_is_used(one: Coordinator) -> None:
     assert one.group.describe(one.topics, one.settings)["assignor_name"] == "range"
 
 
+def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
+    # GroupMetadataManager.hasPreferredServerAssignorChanged of Kafka 4.4
+    one.topics = Topics(t=1, u=1)
+    one.join("a", "t", "u")
+    one.join("b", "t", "u")
+    one.beat("a", 1, assignor="uniform")
+    assert one.group.epoch == 2, "the group uses it already"
+    one.beat("a", 1, assignor="range")
+    assert one.group.epoch == 3
+    assert one.group.state.target_of("a") == parts("t", 0) | parts("u", 0)
+
+
 # ------------------------------------------------------------------------------------------------------ leaving
 
 
@@ -304,7 +316,8 @@ def test_a_group_is_described(one: Coordinator, version: int) -> None:
     assert (first.client_id, first.client_host) == ("client", "/10.0.0.1")
     assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (("t",), None)
     (topic,) = first.assignment.topic_partitions
-    assert (topic.topic_id, topic.topic_name, topic.partitions) == (topic_id("t"), "t", (0, 1))
+    # 2 and 3 are not revoked yet (ConsumerGroupMember.asConsumerGroupDescribeMember)
+    assert (topic.topic_id, topic.topic_name, topic.partitions) == (topic_id("t"), "t", (0, 1, 2, 3))
     assert (second.subscribed_topic_names, second.subscribed_topic_regex) == ((), "t")
     assert second.assignment.topic_partitions == ()
     assert second.target_assignment.topic_partitions[0].partitions == (2, 3)

@@ -24,6 +24,11 @@ from yak.groups.consumer.settings import ConsumerGroupSettings
         ({"group_id": ""}, "GroupId can't be empty"),
         ({"instance_id": ""}, "InstanceId can't be empty"),
         ({"rack_id": ""}, "RackId can't be empty"),
+        # Utils.throwIfEmptyString trims
+        ({"member_id": " "}, "MemberId can't be empty"),
+        ({"group_id": " "}, "GroupId can't be empty"),
+        ({"instance_id": " "}, "InstanceId can't be empty"),
+        ({"rack_id": " "}, "RackId can't be empty"),
         ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided"),
         ({"rebalance_timeout_ms": -5}, "can't be negative"),
         ({"owned": None}, "TopicPartitions must be empty"),
