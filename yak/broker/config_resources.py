@@ -21,7 +21,7 @@ from yak.config.group_configs import (
     validate_group_config,
 )
 from yak.config.ssl_configs import of_one_listener
-from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
+from yak.config.topic_configs import TOPIC_CONFIGS, check_topic_configs, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
 
@@ -52,15 +52,18 @@ class TopicResource:
         """Raise PeerError if the topic may not have this value."""
         validate_topic_config(name, value)
 
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Raise PeerError if the topic may not have these values together."""
+        check_topic_configs(settings, *self._broker_levels())
+
     def inherited(self, name: str) -> str | None:
         """The value that applies when the topic sets none."""
+        own, default, static = self._broker_levels()
+        return topic_config_value(TOPIC_CONFIGS[name], {**static, **default, **own})
+
+    def _broker_levels(self) -> tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
         image, broker = self._broker.image, self._broker
-        merged = {
-            **broker.config.static,
-            **image.default_broker_configs,
-            **image.broker_configs.get(broker.node_id, {}),
-        }
-        return topic_config_value(TOPIC_CONFIGS[name], merged)
+        return image.broker_configs.get(broker.node_id, {}), image.default_broker_configs, broker.config.static
 
 
 class BrokerResource:
