@@ -85,11 +85,15 @@ class BrokerResource:
         self.overrides = broker.image.broker_configs.get(broker.node_id, {})
 
     def validate(self, name: str, value: str) -> None:
-        """Raise PeerError if a running broker cannot take this value."""
-        if of_one_listener(name) is not None:
-            validate_listener_config(name, value, per_broker=not self.is_default)
-            return
-        validate_broker_config(name, value, per_broker=not self.is_default)
+        """Raise PeerError(INVALID_REQUEST) if a running broker cannot take this value.
+
+        For a bad value too (Kafka's ConfigAdminManager.validateBrokerConfigChange).
+        """
+        check = validate_broker_config if of_one_listener(name) is None else validate_listener_config
+        try:
+            check(name, value, per_broker=not self.is_default)
+        except PeerError as error:
+            raise PeerError(ErrorCode.invalid_request, error.message) from None
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
             words = "it counts for all brokers, and each of them must be started with --metadata both first"
             raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {words}")

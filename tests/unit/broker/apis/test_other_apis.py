@@ -202,6 +202,14 @@ def test_minimum_compaction_lag_above_the_maximum_is_refused(rig):
     assert value_of(rig, TOPIC, "orders", MAX_LAG) == "100"
 
 
+def test_bad_value_of_a_broker_config_is_an_invalid_request(rig):
+    """Kafka's ConfigAdminManager.validateBrokerConfigChange; of a topic config it is INVALID_CONFIG."""
+    for name in ("1", ""):
+        answer = alter(rig, BROKER, name, ("log.retention.ms", 0, "soon"))
+        assert answer.error_code == ErrorCode.invalid_request
+        assert "soon" in answer.error_message
+
+
 def test_alter_configs_replaces_all(rig):
     alter(rig, TOPIC, "orders", ("retention.ms", 0, "1000"), ("segment.bytes", 0, "99999"))
     resource = {
