@@ -135,6 +135,7 @@ def test_what_cannot_be_made_is_refused_with_kafkas_code_and_words(rig, named, e
     answer = create(rig, "orders", **named)
     assert answer.error_code == error
     assert answer.error_message
+    assert answer.configs == ()
     assert metadata(rig, None).topics == ()
 
 
