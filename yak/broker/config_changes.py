@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
-from yak.broker.config_resources import TOPIC, GroupResource, Resource, check_resource, resource_of
+from yak.broker.config_resources import TOPIC, GroupResource, Resource, TopicResource, check_resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_configs
 from yak.config.incremental import IncrementalOp
@@ -74,7 +74,7 @@ def _plan(
         raise PeerError(ErrorCode.invalid_request, "topic configs need a topic name")
     resource = resource_of(broker, *key)
     settings = new_settings(resource, asked)
-    if isinstance(resource, GroupResource):
+    if isinstance(resource, TopicResource | GroupResource):
         resource.check(settings)
     if call.request.validate_only or not (asked.configs or replaces):
         return ()

@@ -21,7 +21,7 @@ from yak.config.group_configs import (
     validate_group_config,
 )
 from yak.config.ssl_configs import of_one_listener
-from yak.config.topic_configs import TOPIC_CONFIGS, topic_config_value, validate_topic_config
+from yak.config.topic_configs import TOPIC_CONFIGS, check_topic_configs, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
 
@@ -52,15 +52,18 @@ class TopicResource:
         """Raise PeerError if the topic may not have this value."""
         validate_topic_config(name, value)
 
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Raise PeerError if the topic may not have these values together."""
+        check_topic_configs(settings, *self._broker_levels())
+
     def inherited(self, name: str) -> str | None:
         """The value that applies when the topic sets none."""
+        own, default, static = self._broker_levels()
+        return topic_config_value(TOPIC_CONFIGS[name], {**static, **default, **own})
+
+    def _broker_levels(self) -> tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
         image, broker = self._broker.image, self._broker
-        merged = {
-            **broker.config.static,
-            **image.default_broker_configs,
-            **image.broker_configs.get(broker.node_id, {}),
-        }
-        return topic_config_value(TOPIC_CONFIGS[name], merged)
+        return image.broker_configs.get(broker.node_id, {}), image.default_broker_configs, broker.config.static
 
 
 class BrokerResource:
@@ -82,11 +85,15 @@ class BrokerResource:
         self.overrides = broker.image.broker_configs.get(broker.node_id, {})
 
     def validate(self, name: str, value: str) -> None:
-        """Raise PeerError if a running broker cannot take this value."""
-        if of_one_listener(name) is not None:
-            validate_listener_config(name, value, per_broker=not self.is_default)
-            return
-        validate_broker_config(name, value, per_broker=not self.is_default)
+        """Raise PeerError(INVALID_REQUEST) if a running broker cannot take this value.
+
+        For a bad value too (Kafka's ConfigAdminManager.validateBrokerConfigChange).
+        """
+        check = validate_broker_config if of_one_listener(name) is None else validate_listener_config
+        try:
+            check(name, value, per_broker=not self.is_default)
+        except PeerError as error:
+            raise PeerError(ErrorCode.invalid_request, error.message) from None
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
             words = "it counts for all brokers, and each of them must be started with --metadata both first"
             raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {words}")

@@ -10,7 +10,7 @@ from yak.broker.call import DelayedOperation
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.placement import count_machines
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_partitions, plan_create_topic
-from yak.config.topic_configs import validate_topic_config
+from yak.config.topic_configs import check_topic_configs, validate_topic_config
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -81,6 +81,9 @@ class TopicCreation:
             )
         except PeerError as error:
             raise self._expected_followers.explain(error) from None
+        image = self._context.image
+        own = image.broker_configs.get(config.node_id, {})
+        check_topic_configs(plan.configs, own, image.default_broker_configs, config.static)
         self._replica_bound.check(plan.requests)
         return plan
 

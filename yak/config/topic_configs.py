@@ -10,19 +10,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from yak import errors  # ErrorCode is resolved on use, so that reading the configs does not import kio
 from yak.config.definitions import ConfigDef, Value, validate
 from yak.config.log_config import LogConfig
 from yak.config.topic_config_table import TOPIC_CONFIGS
+from yak.errors import PeerError
 
 __all__ = [
     "TOPIC_CONFIGS",
+    "check_topic_configs",
     "resolve_log_config",
     "topic_config_value",
     "validate_topic_config",
-    "validate_topic_configs",
 ]
 
 _LOG_FIELDS: Final = tuple((field.name, TOPIC_CONFIGS[field.name.replace("_", ".")]) for field in fields(LogConfig))
+_MIN_LAG: Final = "min.compaction.lag.ms"
+_MAX_LAG: Final = "max.compaction.lag.ms"
 _TUPLES: Final = {field.name for field in fields(LogConfig) if isinstance(field.default, tuple)}
 assert all(definition.has_effect for _, definition in _LOG_FIELDS), "a log setting that cannot be set"
 
@@ -32,10 +36,22 @@ def validate_topic_config(name: str, value: str | None) -> None:
     validate(TOPIC_CONFIGS, name, value)
 
 
-def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """`validate_topic_config` for all; raises for the first invalid one."""
-    for name, value in configs.items():
-        validate_topic_config(name, value)
+def check_topic_configs(
+    topic_overrides: Mapping[str, str],
+    dynamic_broker: Mapping[str, str],
+    dynamic_default_broker: Mapping[str, str],
+    static_broker: Mapping[str, str],
+) -> None:
+    """Raise PeerError(INVALID_CONFIG) unless a topic may have these overrides together (Kafka's LogConfig.validateValues).
+
+    A topic without compaction lags of its own has those of the broker, whatever they are.
+    """
+    if topic_overrides.keys().isdisjoint((_MIN_LAG, _MAX_LAG)):
+        return
+    config = resolve_log_config(topic_overrides, dynamic_broker, dynamic_default_broker, static_broker)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        words = f"{_MIN_LAG} ({config.min_compaction_lag_ms}) is above {_MAX_LAG} ({config.max_compaction_lag_ms})"
+        raise PeerError(errors.ErrorCode.invalid_config, words)
 
 
 def resolve_log_config(

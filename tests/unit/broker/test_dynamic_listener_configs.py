@@ -74,8 +74,8 @@ def test_validation_alone_changes_nothing(rig):
         ("listener.name.external.ssl.key.password", "odd-secret", "1", ErrorCode.invalid_request),
         ("listener.name.external.ssl.keystore.key", "odd-secret", "1", ErrorCode.invalid_request),
         ("listener.name.external.ssl.client.auth", "none", "1", ErrorCode.invalid_request),
-        ("listener.name.external.ssl.keystore.type", "JKS", "1", ErrorCode.invalid_config),
-        ("listener.name.external.no.such", "x", "1", ErrorCode.invalid_config),
+        ("listener.name.external.ssl.keystore.type", "JKS", "1", ErrorCode.invalid_request),
+        ("listener.name.external.no.such", "x", "1", ErrorCode.invalid_request),
     ],
 )
 def test_config_that_cannot_change_is_refused(rig, name, value, resource, code):

@@ -138,6 +138,9 @@ def test_every_broker_describes_the_quorum_as_its_leader_does(rig):
         assert [voter.replica_id for voter in partition.current_voters] == [1, 2, 3]
         assert all(voter.replica_directory_id is not None for voter in partition.current_voters)
         assert all(voter.log_end_offset >= 0 for voter in partition.current_voters)
+        leader = next(voter for voter in partition.current_voters if voter.replica_id == partition.leader_id)
+        # Kafka's LeaderState.describeReplicaState gives the leader the present time twice
+        assert leader.last_fetch_timestamp == leader.last_caught_up_timestamp > 0
         assert {node.node_id for node in nodes} == {1, 2, 3}
 
 

@@ -9,10 +9,10 @@ from yak.config.definitions import ConfigType
 from yak.config.log_config import NEVER, LogConfig
 from yak.config.topic_configs import (
     TOPIC_CONFIGS,
+    check_topic_configs,
     resolve_log_config,
     topic_config_value,
     validate_topic_config,
-    validate_topic_configs,
 )
 from yak.errors import ErrorCode, PeerError
 
@@ -99,8 +99,13 @@ def test_a_wrong_value_is_refused_with_words(name, value, words):
     with pytest.raises(PeerError, match=words) as caught:
         validate_topic_config(name, value)
     assert caught.value.error_code is ErrorCode.invalid_config
-    with pytest.raises(PeerError):
-        validate_topic_configs({"segment.ms": "5", name: value})
+
+
+def test_compaction_lags_that_a_topic_does_not_set_are_not_checked():
+    broker = {"log.cleaner.min.compaction.lag.ms": "6", "log.cleaner.max.compaction.lag.ms": "5"}
+    check_topic_configs({"retention.ms": "1"}, broker, {}, {})
+    with pytest.raises(PeerError, match=r"\(6\) is above max.compaction.lag.ms \(4\)"):
+        check_topic_configs({"max.compaction.lag.ms": "4"}, broker, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -47,16 +47,8 @@ def _grow(broker: Broker, call: Call) -> Outcome:
     asked = request.topics
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        answers = []
-        for topic in asked:
-            error = results.get(topic.name)
-            answers.append(
-                {
-                    "name": topic.name,
-                    **error_fields(error),
-                }
-            )
-        return Now({"results": answers})
+        names = dict.fromkeys(topic.name for topic in asked)
+        return Now({"results": [{"name": name, **error_fields(results.get(name))} for name in names]})
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)

@@ -130,7 +130,7 @@ def _answer(
         "topic_id": None,
         "num_partitions": -1,
         "replication_factor": -1,
-        "configs": None,
+        "configs": [],
     }
     if error is None and plan is not None:
         made = broker.image.topics.get(name)
@@ -147,7 +147,7 @@ def _answer(
             )
         answer["topic_id"] = plan.topic_id if made is None else made.topic_id
         if not broker.authorization.may_see(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name):
-            return answer | {"topic_config_error_code": ErrorCode.topic_authorization_failed, "configs": []}
+            return answer | {"topic_config_error_code": ErrorCode.topic_authorization_failed}
         answer["num_partitions"] = len(plan.assignments)
         answer["replication_factor"] = plan.replication_factor
         if call.version >= _CONFIGS_VERSION:

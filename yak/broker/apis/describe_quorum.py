@@ -89,7 +89,8 @@ def _partition_of(quorum: Quorum, ahead_ms: int) -> Fields:
 def _follower(quorum: Quorum, node_id: NodeId, directory_id: uuid.UUID | None, ahead_ms: int) -> Fields:
     assert quorum.leader is not None
     if node_id == quorum.config.node_id:
-        return _replica(node_id, quorum.log.end_offset, -1, quorum.now_ms + ahead_ms, directory_id)
+        now_ms = quorum.now_ms + ahead_ms
+        return _replica(node_id, quorum.log.end_offset, now_ms, now_ms, directory_id)
     follower = quorum.leader.followers.get(node_id)
     if follower is None:
         return _replica(node_id, -1, -1, -1, directory_id)

@@ -86,6 +86,13 @@ def test_a_resource_named_twice_is_refused_each_time_and_not_changed(rig):
     assert not rig.node.broker.image.topics["orders"].configs
 
 
+def test_create_partitions_of_a_topic_named_twice_is_refused_once(rig):
+    """Kafka's ReplicationControlManager answers each name once, whatever the number of its partitions."""
+    topics = [{"name": "orders", "count": count, "assignments": None} for count in (3, 4)]
+    answer = rig.ask(37, 3, topics=topics, timeout=FIVE_SECONDS, validate_only=False)
+    assert [(row.name, row.error_code) for row in answer.results] == [("orders", ErrorCode.invalid_request)]
+
+
 def test_only_kafkas_own_topics_are_internal(rig):
     rig.create_topic("__mine")
     (topic,) = rig.ask(3, 12, **metadata("__mine")).topics

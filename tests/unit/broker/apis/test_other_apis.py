@@ -186,6 +186,30 @@ def test_a_bad_change_is_refused_and_changes_nothing(rig, change, error):
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "1073741824"
 
 
+MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
+
+
+def test_minimum_compaction_lag_above_the_maximum_is_refused(rig):
+    """Kafka's LogConfig.validateValues, for the topic's values and those that it inherits."""
+    assert alter(rig, BROKER, "", ("log.cleaner.min.compaction.lag.ms", 0, "50")).error_code == 0
+    assert alter(rig, TOPIC, "orders", (MAX_LAG, 0, "49")).error_code == ErrorCode.invalid_config
+    assert alter(rig, TOPIC, "orders", (MIN_LAG, 0, "100"), (MAX_LAG, 0, "100")).error_code == 0
+    assert alter(rig, TOPIC, "orders", (MAX_LAG, 0, "99")).error_code == ErrorCode.invalid_config
+    configs = [{"name": MAX_LAG, "value": "49"}]
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": configs}
+    (answer,) = rig.ask(33, 2, resources=[resource], validate_only=False).responses
+    assert answer.error_code == ErrorCode.invalid_config
+    assert value_of(rig, TOPIC, "orders", MAX_LAG) == "100"
+
+
+def test_bad_value_of_a_broker_config_is_an_invalid_request(rig):
+    """Kafka's ConfigAdminManager.validateBrokerConfigChange; of a topic config it is INVALID_CONFIG."""
+    for name in ("1", ""):
+        answer = alter(rig, BROKER, name, ("log.retention.ms", 0, "soon"))
+        assert answer.error_code == ErrorCode.invalid_request
+        assert "soon" in answer.error_message
+
+
 def test_alter_configs_replaces_all(rig):
     alter(rig, TOPIC, "orders", ("retention.ms", 0, "1000"), ("segment.bytes", 0, "99999"))
     resource = {

@@ -128,12 +128,14 @@ def test_a_bad_name_is_refused_everywhere(rig, name):
         ({"configs": [("retention.ms", "soon")]}, ErrorCode.invalid_config),
         ({"configs": [("cleanup.policy", "compress")]}, ErrorCode.invalid_config),
         ({"configs": [("retention.ms", None)]}, ErrorCode.invalid_config),
+        ({"configs": [("max.compaction.lag.ms", "1"), ("min.compaction.lag.ms", "2")]}, ErrorCode.invalid_config),
     ],
 )
 def test_what_cannot_be_made_is_refused_with_kafkas_code_and_words(rig, named, error):
     answer = create(rig, "orders", **named)
     assert answer.error_code == error
     assert answer.error_message
+    assert answer.configs == ()
     assert metadata(rig, None).topics == ()
 
 
