@@ -212,7 +212,8 @@ class LeaderAppends:
             or (config.is_compacted and not has_keys(partition.topic_partition, header, records))
         ):
             return self._append_later(partition, header, bytes(records), acks)
-        return self.append_to_leader_log(partition, header, records, acks, now_ms)
+        is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
+        return self.append_to_leader_log(partition, header, records, acks, now_ms, is_protocol_2=is_protocol_2)
 
     def append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
         """Append a batch that waited for its verification; anything may have changed meanwhile. Raises PeerError."""
@@ -239,7 +240,14 @@ class LeaderAppends:
 
     @changes_state
     def append_to_leader_log(
-        self, partition: Partition, header: BatchHeader, records: Buffer, acks: int, now_ms: int
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: Buffer,
+        acks: int,
+        now_ms: int,
+        *,
+        is_protocol_2: bool = False,
     ) -> LogAppendInfo:
         """Append a validated batch, unless it is a duplicate; returns its offsets and the conditions of its acknowledgement.
 
@@ -256,7 +264,7 @@ class LeaderAppends:
             if partition.deferred_sequences:
                 partition.deferred_sequences.check(header, log.producers, now_ms)
             try:
-                duplicate = log.producers.check(header)
+                duplicate = log.producers.check(header, is_protocol_2=is_protocol_2)
             except EarlierUnread:
                 partition.deferred_sequences.defer(header, now_ms)
                 self._search_earlier(partition, log)
