@@ -4,7 +4,7 @@
 coordinator. Both pass `Leadership.check_append`, which has every fence except those of the batch's producer, and end in
 `append_to_leader_log`. `yak.storage.producer_state` checks the producer's epoch and sequence.
 
-A batch to recompress, or with many keys to check, needs a job first; the later batches of its partition queue behind it
+A batch to recompress, or with many records to check, needs a job first; the later batches of its partition queue behind it
 (`PendingAppends`), so that order and producer sequences hold. All batches of a partition queue while its log is handed
 over to another log directory. A transaction's first batch waits for its verification (`TransactionalAppends`). A batch
 that waited passes the fences again.
@@ -24,14 +24,16 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolat
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
+    RecordRules,
     check_batch,
-    check_keys,
     check_timestamps,
-    has_keys,
+    follows_rules,
     needs_recompression,
     recompress,
     record_errors_of,
+    record_rules,
     wanted_codec,
+    with_create_time,
 )
 from yak.partitions.flusher import Flusher
 from yak.ports.disk import Disk
@@ -40,6 +42,7 @@ from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
@@ -202,14 +205,20 @@ class LeaderAppends:
             held = self.transactional.admit(partition, header, records, acks, version, transactional_id)
             if held is not None:
                 return held
+        wall_ms = self._context.clock.wall_ms
+        if header.attributes & TIMESTAMP_TYPE_BIT:
+            records = with_create_time(records, config)
+            header = read_header(records)
         if config.message_timestamp_type != "LogAppendTime":
-            before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-            check_timestamps(header, before_max_ms, after_max_ms, self._context.clock.wall_ms)
+            check_timestamps(partition.topic_partition, header, records, config, wall_ms)
+        rules = None
+        if config.is_compacted or config.message_timestamp_before_max_ms != NEVER:
+            rules = record_rules(partition.topic_partition, config, wall_ms)
         if (
             partition.pending_appends is not None
             or partition.is_handed_over
             or (config.compression_type != "producer" and needs_recompression(header, config))
-            or (config.is_compacted and not has_keys(partition.topic_partition, header, records))
+            or (rules is not None and not follows_rules(rules, header, records))
         ):
             return self._append_later(partition, header, bytes(records), acks)
         is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
@@ -417,18 +426,17 @@ class LeaderAppends:
 
 @dataclass(frozen=True, slots=True)
 class BatchConversion:
-    """What a batch needs before its append: a check of its keys, another codec, or both."""
+    """What a batch needs before its append: a check of its records, another codec, or both."""
 
-    topic_partition: TopicPartition
     header: BatchHeader
     records: bytes
     codec: int
-    needs_keys: bool
+    rules: RecordRules | None
 
     def run(self, disk: Disk) -> bytes:  # noqa: ARG002
         """The batch to append. Raises PeerError, ProtocolViolation."""
-        if self.needs_keys:
-            check_keys(self.topic_partition, self.records)
+        if self.rules is not None:
+            self.rules.check(self.records)
         if self.codec == self.header.codec:
             return self.records
         return recompress(self.header, self.records, self.codec)
@@ -440,13 +448,13 @@ class PendingAppend(LogAppendInfo):
     It has the request that waits for it.
     """
 
-    __slots__ = ("acks", "appended", "header", "is_outdated", "keys_checked", "records", "waiting")
+    __slots__ = ("acks", "appended", "header", "is_outdated", "records", "records_checked", "waiting")
 
     def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
         super().__init__(partition, -1, -1, -1, -1)
         self.must_wait = True
         self.header, self.records, self.acks = header, records, acks
-        self.keys_checked = False
+        self.records_checked = False
         self.is_outdated = False
         """Whether its transaction has ended: behind the marker it would open another."""
         self.appended: LogAppendInfo | None = None
@@ -538,18 +546,20 @@ class PendingAppends:
             codec = wanted_codec(config)
             if codec is None:
                 codec = pending.header.codec
-            needs_keys = config.is_compacted and not pending.keys_checked
-            if needs_keys or codec != pending.header.codec:
-                self._convert(pending, codec, needs_keys=needs_keys)
+            rules = None
+            if not pending.records_checked:
+                rules = record_rules(partition.topic_partition, config, self._context.clock.wall_ms)
+            if rules is not None or codec != pending.header.codec:
+                self._convert(pending, codec, rules)
                 return
             self._append(pending)
             self._free(pending)
             queue.popleft()
         partition.pending_appends = None
 
-    def _convert(self, pending: PendingAppend, codec: int, *, needs_keys: bool) -> None:
+    def _convert(self, pending: PendingAppend, codec: int, rules: RecordRules | None) -> None:
         partition = self._partition
-        plan = BatchConversion(partition.topic_partition, pending.header, pending.records, codec, needs_keys)
+        plan = BatchConversion(pending.header, pending.records, codec, rules)
 
         def done(result: Any, error: BaseException | None) -> None:
             if partition.pending_appends is not self:
@@ -557,7 +567,7 @@ class PendingAppends:
             if error is None:
                 self._appends.held_bytes += len(result) - len(pending.records)
                 pending.records = result
-                pending.keys_checked = pending.keys_checked or needs_keys
+                pending.records_checked = pending.records_checked or rules is not None
                 pending.header = read_header(result)
             else:
                 self._queue.popleft()
