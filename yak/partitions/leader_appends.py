@@ -22,7 +22,7 @@ from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.fail_stop import changes_state
-from yak.ids import LeaderEpoch, ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
     RecordRules,
     check_batch,
@@ -66,6 +66,12 @@ _SEQUENCE_ERRORS = (
     ErrorCode.invalid_producer_epoch,
     ErrorCode.unknown_producer_id,
     ErrorCode.not_enough_replicas,
+)
+_WITHOUT_LOG_START = (
+    ErrorCode.corrupt_message,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.message_too_large,
+    ErrorCode.not_leader_or_follower,
 )
 
 
@@ -154,6 +160,16 @@ def _offline() -> PeerError:
 def _led_elsewhere(partition: Partition) -> PeerError:
     words = f"broker {partition.leader_id} leads {partition.topic_partition}"
     return PeerError(ErrorCode.not_leader_or_follower, words)
+
+
+def log_start_offset_with(error: PeerError, partition: Partition | None) -> Offset:
+    """The log start offset that a refused batch is answered with; -1 where Kafka's appendToLocalLog gives none.
+
+    A Java producer that gets UNKNOWN_PRODUCER_ID without it sends the batch again, without end.
+    """
+    if partition is None or partition.log is None or error.error_code in _WITHOUT_LOG_START:
+        return -1
+    return partition.log.log_start_offset
 
 
 class LeaderAppends:
@@ -493,7 +509,7 @@ class PendingAppend(LogAppendInfo):
         answer.error_code = error.error_code
         answer.error_message = error.message or None
         answer.record_errors = record_errors_of(error)
-        answer.base_offset = -1
+        answer.base_offset, answer.log_start_offset = -1, log_start_offset_with(error, self.partition)
         waiting.resolve()
 
 

@@ -326,6 +326,17 @@ def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig):
     assert answer.record_errors[0].batch_index_error_message
 
 
+def test_refused_batch_is_answered_with_the_log_start_offset(rig):
+    """As Kafka's appendToLocalLog: a Java producer needs it to act upon UNKNOWN_PRODUCER_ID."""
+    rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
+    rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5))
+    refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=5)
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.out_of_order_sequence_number, 1)
+    unreadable = rig.produce_raw("orders", patched(record_batch([b"c"], 0), 30, ">b", 1, fix_crc=False))
+    assert (unreadable.error_code, unreadable.log_start_offset) == (ErrorCode.corrupt_message, -1)
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_the_topics_codec_is_applied_in_order(codec):
     rig = Rig()
