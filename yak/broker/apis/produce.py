@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("timestamps before 1970, which Kafka stores: INVALID_TIMESTAMP",)
 
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
