@@ -1,12 +1,15 @@
 """Validation of a produced batch by its header, and its conversion to the topic's codec (Kafka's LogValidator).
 
 The records stay opaque, except in small uncompressed batches: there it is cheap to parse them, and batches that no
-consumer could parse are refused. Jobs of `yak.partitions.leader_appends` check keys and recompress.
+consumer could parse are refused. Jobs of `yak.partitions.leader_appends` check each record of other batches, for topics
+with rules about single records, and recompress.
 """
 
 from __future__ import annotations
 
-from yak.config.log_config import LogConfig
+from dataclasses import dataclass
+
+from yak.config.log_config import NEVER, LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.ids import TopicPartition
 from yak.limits import RECORD_ERRORS_MAX
@@ -22,6 +25,7 @@ from yak.protocol.record_batch import (
     MAGIC_V2,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
@@ -44,8 +48,8 @@ _UNCOMPRESSED = "uncompressed"
 class RecordValidationError(PeerError):
     """A batch with records that cannot be stored, each listed by index and reason (Produce v8, KIP-467)."""
 
-    def __init__(self, message: str, record_errors: tuple[RecordError, ...]) -> None:
-        super().__init__(ErrorCode.invalid_record, message)
+    def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...]) -> None:
+        super().__init__(code, message)
         self.record_errors = record_errors
 
 
@@ -116,48 +120,95 @@ def _check_header(header: BatchHeader, version: int, size: int) -> None:
         raise PeerError(ErrorCode.invalid_record, f"producer id {producer_id} is invalid")
 
 
-def check_timestamps(header: BatchHeader, before_max_ms: int, after_max_ms: int, wall_ms: int) -> None:
-    """Raise PeerError with INVALID_TIMESTAMP when a timestamp is too far from the wall clock."""
+@dataclass(frozen=True, slots=True)
+class RecordRules:
+    """What a topic demands of each record (LogValidator.validateKey, validateTimestamp). Times in ms; none is -1."""
+
+    topic_partition: TopicPartition
+    needs_keys: bool
+    """A compacted topic accepts no record without a key: nothing could replace it."""
+    oldest_ms: int
+    newest_ms: int
+
+    def check(self, batch: Buffer) -> None:
+        """Raise RecordValidationError for records that break a rule, ProtocolViolation when they cannot be read.
+
+        The error lists the first RECORD_ERRORS_MAX of them.
+        """
+        refused: list[RecordError] = []
+        code, count = ErrorCode.invalid_record, 0
+        for index, record in enumerate(walk_records(batch)):
+            if self.needs_keys and record.key is None:
+                reason = f"{self.topic_partition} is compacted: every record needs a key"
+            elif record.timestamp != NO_TIMESTAMP and not self.oldest_ms <= record.timestamp <= self.newest_ms:
+                reason = f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
+                code = ErrorCode.invalid_timestamp
+            else:
+                continue
+            count += 1
+            if count <= RECORD_ERRORS_MAX:
+                refused.append(RecordError(index, reason))
+        if count:
+            words = f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
+            raise RecordValidationError(code, words, tuple(refused))
+
+
+def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
+    """The batch of a client that set the timestamp type LogAppendTime, as one of CreateTime (LogValidator).
+
+    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime: only the broker sets it.
+    """
+    if config.message_timestamp_type == "LogAppendTime":
+        raise PeerError(ErrorCode.invalid_timestamp, "a producer may not set the timestamp type LogAppendTime")
+    attributes = read_header(batch).attributes & ~TIMESTAMP_TYPE_BIT
+    return with_records(batch, bytes(memoryview(batch)[HEADER_BYTES:]), attributes)
+
+
+def check_timestamps(
+    topic_partition: TopicPartition, header: BatchHeader, records: Buffer, config: LogConfig, wall_ms: int
+) -> None:
+    """Raise PeerError with INVALID_TIMESTAMP when a timestamp of the header is too far from the wall clock.
+
+    The error lists the records of a small batch, as Kafka's does those of any.
+    """
+    before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     first, newest = header.base_timestamp, header.max_timestamp
     if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
     if max(first, newest) - wall_ms > after_max_ms:
-        raise PeerError(
-            ErrorCode.invalid_timestamp,
-            f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker",
-        )
-    if first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
-        raise PeerError(
-            ErrorCode.invalid_timestamp,
-            f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker",
-        )
+        words = f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker"
+    elif first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
+        words = f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker"
+    else:
+        return
+    if _is_small(header):
+        _time_rules(topic_partition, config, wall_ms, needs_keys=False).check(records)
+    raise PeerError(ErrorCode.invalid_timestamp, words)
 
 
-def has_keys(topic_partition: TopicPartition, header: BatchHeader, records: Buffer) -> bool:
-    """True if every record of a small batch has a key, False if a job must check the batch. Raises PeerError for no key."""
-    if header.codec or header.records_count > WALKED_RECORDS_MAX:
+def record_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int) -> RecordRules | None:
+    """The rules that the header of a batch cannot show to hold; None if the topic has none."""
+    if config.message_timestamp_type != "LogAppendTime" and config.message_timestamp_before_max_ms != NEVER:
+        return _time_rules(topic_partition, config, wall_ms, needs_keys=config.is_compacted)
+    return RecordRules(topic_partition, True, NO_TIMESTAMP, NEVER) if config.is_compacted else None
+
+
+def _time_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int, *, needs_keys: bool) -> RecordRules:
+    oldest_ms = wall_ms - config.message_timestamp_before_max_ms
+    return RecordRules(topic_partition, needs_keys, oldest_ms, wall_ms + config.message_timestamp_after_max_ms)
+
+
+def _is_small(header: BatchHeader) -> bool:
+    """Whether the records can be walked in the step."""
+    return not header.codec and header.records_count <= WALKED_RECORDS_MAX
+
+
+def follows_rules(rules: RecordRules, header: BatchHeader, records: Buffer) -> bool:
+    """True if every record of a small batch follows the rules, False if a job must check the batch. Raises PeerError."""
+    if not _is_small(header):
         return False
-    check_keys(topic_partition, records)
+    rules.check(records)
     return True
-
-
-def check_keys(topic_partition: TopicPartition, batch: Buffer) -> None:
-    """Raise RecordValidationError when a record has no key; ProtocolViolation when the records cannot be read.
-
-    A compacted topic accepts no such record: nothing could replace it (LogValidator.validateKey). The error lists the
-    first RECORD_ERRORS_MAX of them.
-    """
-    refused: list[RecordError] = []
-    count = 0
-    for index, record in enumerate(walk_records(batch)):
-        if record.key is None:
-            count += 1
-            if count <= RECORD_ERRORS_MAX:
-                refused.append(RecordError(index, f"{topic_partition} is compacted: every record needs a key"))
-    if count:
-        raise RecordValidationError(
-            f"{topic_partition} is compacted: every record needs a key, {count} have none", tuple(refused)
-        )
 
 
 def wanted_codec(config: LogConfig) -> int | None:

@@ -4,7 +4,7 @@
 coordinator. Both pass `Leadership.check_append`, which has every fence except those of the batch's producer, and end in
 `append_to_leader_log`. `yak.storage.producer_state` checks the producer's epoch and sequence.
 
-A batch to recompress, or with many keys to check, needs a job first; the later batches of its partition queue behind it
+A batch to recompress, or with many records to check, needs a job first; the later batches of its partition queue behind it
 (`PendingAppends`), so that order and producer sequences hold. All batches of a partition queue while its log is handed
 over to another log directory. A transaction's first batch waits for its verification (`TransactionalAppends`). A batch
 that waited passes the fences again.
@@ -22,16 +22,18 @@ from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.fail_stop import changes_state
-from yak.ids import LeaderEpoch, ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
+    RecordRules,
     check_batch,
-    check_keys,
     check_timestamps,
-    has_keys,
+    follows_rules,
     needs_recompression,
     recompress,
     record_errors_of,
+    record_rules,
     wanted_codec,
+    with_create_time,
 )
 from yak.partitions.flusher import Flusher
 from yak.ports.disk import Disk
@@ -40,6 +42,7 @@ from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
@@ -63,6 +66,12 @@ _SEQUENCE_ERRORS = (
     ErrorCode.invalid_producer_epoch,
     ErrorCode.unknown_producer_id,
     ErrorCode.not_enough_replicas,
+)
+_WITHOUT_LOG_START = (
+    ErrorCode.corrupt_message,
+    ErrorCode.kafka_storage_error,
+    ErrorCode.message_too_large,
+    ErrorCode.not_leader_or_follower,
 )
 
 
@@ -153,6 +162,16 @@ def _led_elsewhere(partition: Partition) -> PeerError:
     return PeerError(ErrorCode.not_leader_or_follower, words)
 
 
+def log_start_offset_with(error: PeerError, partition: Partition | None) -> Offset:
+    """The log start offset that a refused batch is answered with; -1 where Kafka's appendToLocalLog gives none.
+
+    A Java producer that gets UNKNOWN_PRODUCER_ID without it sends the batch again, without end.
+    """
+    if partition is None or partition.log is None or error.error_code in _WITHOUT_LOG_START:
+        return -1
+    return partition.log.log_start_offset
+
+
 class LeaderAppends:
     """The appends to the partitions that this broker leads."""
 
@@ -202,17 +221,24 @@ class LeaderAppends:
             held = self.transactional.admit(partition, header, records, acks, version, transactional_id)
             if held is not None:
                 return held
+        wall_ms = self._context.clock.wall_ms
+        if header.attributes & TIMESTAMP_TYPE_BIT:
+            records = with_create_time(records, config)
+            header = read_header(records)
         if config.message_timestamp_type != "LogAppendTime":
-            before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-            check_timestamps(header, before_max_ms, after_max_ms, self._context.clock.wall_ms)
+            check_timestamps(partition.topic_partition, header, records, config, wall_ms)
+        rules = None
+        if config.is_compacted or config.message_timestamp_before_max_ms != NEVER:
+            rules = record_rules(partition.topic_partition, config, wall_ms)
         if (
             partition.pending_appends is not None
             or partition.is_handed_over
             or (config.compression_type != "producer" and needs_recompression(header, config))
-            or (config.is_compacted and not has_keys(partition.topic_partition, header, records))
+            or (rules is not None and not follows_rules(rules, header, records))
         ):
             return self._append_later(partition, header, bytes(records), acks)
-        return self.append_to_leader_log(partition, header, records, acks, now_ms)
+        is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
+        return self.append_to_leader_log(partition, header, records, acks, now_ms, is_protocol_2=is_protocol_2)
 
     def append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
         """Append a batch that waited for its verification; anything may have changed meanwhile. Raises PeerError."""
@@ -239,7 +265,14 @@ class LeaderAppends:
 
     @changes_state
     def append_to_leader_log(
-        self, partition: Partition, header: BatchHeader, records: Buffer, acks: int, now_ms: int
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: Buffer,
+        acks: int,
+        now_ms: int,
+        *,
+        is_protocol_2: bool = False,
     ) -> LogAppendInfo:
         """Append a validated batch, unless it is a duplicate; returns its offsets and the conditions of its acknowledgement.
 
@@ -256,7 +289,7 @@ class LeaderAppends:
             if partition.deferred_sequences:
                 partition.deferred_sequences.check(header, log.producers, now_ms)
             try:
-                duplicate = log.producers.check(header)
+                duplicate = log.producers.check(header, is_protocol_2=is_protocol_2)
             except EarlierUnread:
                 partition.deferred_sequences.defer(header, now_ms)
                 self._search_earlier(partition, log)
@@ -409,18 +442,17 @@ class LeaderAppends:
 
 @dataclass(frozen=True, slots=True)
 class BatchConversion:
-    """What a batch needs before its append: a check of its keys, another codec, or both."""
+    """What a batch needs before its append: a check of its records, another codec, or both."""
 
-    topic_partition: TopicPartition
     header: BatchHeader
     records: bytes
     codec: int
-    needs_keys: bool
+    rules: RecordRules | None
 
     def run(self, disk: Disk) -> bytes:  # noqa: ARG002
         """The batch to append. Raises PeerError, ProtocolViolation."""
-        if self.needs_keys:
-            check_keys(self.topic_partition, self.records)
+        if self.rules is not None:
+            self.rules.check(self.records)
         if self.codec == self.header.codec:
             return self.records
         return recompress(self.header, self.records, self.codec)
@@ -432,13 +464,13 @@ class PendingAppend(LogAppendInfo):
     It has the request that waits for it.
     """
 
-    __slots__ = ("acks", "appended", "header", "is_outdated", "keys_checked", "records", "waiting")
+    __slots__ = ("acks", "appended", "header", "is_outdated", "records", "records_checked", "waiting")
 
     def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
         super().__init__(partition, -1, -1, -1, -1)
         self.must_wait = True
         self.header, self.records, self.acks = header, records, acks
-        self.keys_checked = False
+        self.records_checked = False
         self.is_outdated = False
         """Whether its transaction has ended: behind the marker it would open another."""
         self.appended: LogAppendInfo | None = None
@@ -477,7 +509,7 @@ class PendingAppend(LogAppendInfo):
         answer.error_code = error.error_code
         answer.error_message = error.message or None
         answer.record_errors = record_errors_of(error)
-        answer.base_offset = -1
+        answer.base_offset, answer.log_start_offset = -1, log_start_offset_with(error, self.partition)
         waiting.resolve()
 
 
@@ -530,18 +562,20 @@ class PendingAppends:
             codec = wanted_codec(config)
             if codec is None:
                 codec = pending.header.codec
-            needs_keys = config.is_compacted and not pending.keys_checked
-            if needs_keys or codec != pending.header.codec:
-                self._convert(pending, codec, needs_keys=needs_keys)
+            rules = None
+            if not pending.records_checked:
+                rules = record_rules(partition.topic_partition, config, self._context.clock.wall_ms)
+            if rules is not None or codec != pending.header.codec:
+                self._convert(pending, codec, rules)
                 return
             self._append(pending)
             self._free(pending)
             queue.popleft()
         partition.pending_appends = None
 
-    def _convert(self, pending: PendingAppend, codec: int, *, needs_keys: bool) -> None:
+    def _convert(self, pending: PendingAppend, codec: int, rules: RecordRules | None) -> None:
         partition = self._partition
-        plan = BatchConversion(partition.topic_partition, pending.header, pending.records, codec, needs_keys)
+        plan = BatchConversion(pending.header, pending.records, codec, rules)
 
         def done(result: Any, error: BaseException | None) -> None:
             if partition.pending_appends is not self:
@@ -549,7 +583,7 @@ class PendingAppends:
             if error is None:
                 self._appends.held_bytes += len(result) - len(pending.records)
                 pending.records = result
-                pending.keys_checked = pending.keys_checked or needs_keys
+                pending.records_checked = pending.records_checked or rules is not None
                 pending.header = read_header(result)
             else:
                 self._queue.popleft()

@@ -155,16 +155,23 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
 
-    def check(self, header: BatchHeader) -> Duplicate | None:
+    def check(self, header: BatchHeader, *, is_protocol_2: bool = False) -> Duplicate | None:
         """Check a batch before the leader appends it: None to append it, or the earlier copy of the same batch.
 
+        A producer with protocol 2 begins each transaction with a new epoch, so its first sequence here is 0 (KIP-890,
+        ProducerAppendInfo.checkSequence). Any other producer may have been forgotten, and begins anywhere.
         Raises PeerError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Raises
         EarlierUnread when only the log can show whether the batch is a retry of an earlier one.
         """
-        if self._producers is None or header.producer_id == NO_PRODUCER_ID:
+        if header.producer_id == NO_PRODUCER_ID:
             return None
-        producer = self._producers.get(header.producer_id)
+        producer = None if self._producers is None else self._producers.get(header.producer_id)
         if producer is None:
+            if is_protocol_2 and header.base_sequence != 0:
+                raise PeerError(
+                    ErrorCode.out_of_order_sequence_number,
+                    f"producer {header.producer_id} is new here, and starts with sequence {header.base_sequence}, not 0",
+                )
             return None
         if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise PeerError(

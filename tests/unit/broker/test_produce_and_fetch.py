@@ -10,8 +10,10 @@ from kio.schema.errors import ErrorCode
 
 from yak.broker.fetches import ConsumerFetch
 from yak.core import events
-from yak.protocol.record_batch import compute_crc, iterate_headers
+from yak.protocol.compression import compress
+from yak.protocol.record_batch import CODECS, compute_crc, iterate_headers, with_records
 from yak.protocol.record_walk import walk_records
+from yak.protocol.record_writer import zigzag
 from yak.replication.partition import Partition
 from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
@@ -277,6 +279,62 @@ def test_log_append_time_stamps_the_batch():
     assert abs(header.max_timestamp - rig.world.now_ms) < 1_000
     assert header.crc == compute_crc(data)
     assert header.attributes & 8
+
+
+def test_batch_that_claims_log_append_time_is_stored_with_create_time(rig):
+    """As LogValidator: only the broker sets that type. Consumers would take the batch's time for that of each record."""
+    claimed = patched(record_batch([b"a"], rig.world.now_ms - 5_000), 21, ">h", 8)
+    assert rig.produce_raw("orders", claimed).error_code == ErrorCode.none
+    data = bytes(rig.fetch("orders", 0).records)
+    ((_, header),) = iterate_headers(data)
+    assert (header.attributes, header.crc) == (0, compute_crc(data))
+    rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
+    assert rig.produce_raw("stamped", claimed).error_code == ErrorCode.invalid_timestamp
+
+
+def batch_of_times(rig, *ages_ms: int, codec: str | None = None) -> bytes:
+    """A batch whose records are so old."""
+    first, newest = rig.world.now_ms - ages_ms[0], rig.world.now_ms - min(ages_ms)
+    records = b""
+    for index, age_ms in enumerate(ages_ms):
+        delta = zigzag(ages_ms[0] - age_ms)
+        record = b"\0" + delta + zigzag(index) + b"\1\2x\0"
+        records += zigzag(len(record)) + record
+    batch = patched(patched(record_batch([b"x"], first), 57, ">i", len(ages_ms)), 23, ">i", len(ages_ms) - 1)
+    batch = patched(batch, 35, ">q", newest)
+    attributes = 0 if codec is None else CODECS.index(codec)
+    return with_records(batch, compress(attributes, records), attributes)
+
+
+@pytest.mark.parametrize("codec", [None, "gzip"])
+@pytest.mark.parametrize("count", [3, 30])
+def test_old_record_behind_a_new_one_is_refused_by_the_topics_bound(rig, codec, count):
+    """LogValidator.validateTimestamp checks each record; the header has the first timestamp and the newest only."""
+    rig.create_topic("recent", message_timestamp_before_max_ms="60000")
+    wrong = batch_of_times(rig, *[0] * (count - 1), 120_000, codec=codec)
+    answer = rig.produce_raw("recent", wrong)
+    assert answer.error_code == ErrorCode.invalid_timestamp
+    assert [each.batch_index for each in answer.record_errors] == [count - 1]
+    assert rig.produce_raw("recent", batch_of_times(rig, *[0] * (count - 1), 30_000, codec=codec)).base_offset == 0
+    assert rig.produce_raw("orders", wrong).base_offset == 0, "a topic without a bound"
+
+
+def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig):
+    answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, 0))
+    assert answer.error_code == ErrorCode.invalid_timestamp
+    assert [each.batch_index for each in answer.record_errors] == [1]
+    assert answer.record_errors[0].batch_index_error_message
+
+
+def test_refused_batch_is_answered_with_the_log_start_offset(rig):
+    """As Kafka's appendToLocalLog: a Java producer needs it to act upon UNKNOWN_PRODUCER_ID."""
+    rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
+    rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5))
+    refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=5)
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.out_of_order_sequence_number, 1)
+    unreadable = rig.produce_raw("orders", patched(record_batch([b"c"], 0), 30, ">b", 1, fix_crc=False))
+    assert (unreadable.error_code, unreadable.log_start_offset) == (ErrorCode.corrupt_message, -1)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

@@ -191,6 +191,15 @@ def test_verify_only_answers_for_the_open_transaction(rig):
     assert add_for_leader(rig, producer, verify_only=True, index=1) == ErrorCode.transaction_abortable
 
 
+def test_producer_may_not_add_a_partition_of_an_internal_topic(rig):
+    """As KafkaApis: in `__consumer_offsets` only AddOffsetsToTxn and TxnOffsetCommit make a transaction take part."""
+    producer = init(rig)
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        assert add(rig, producer, topic=topic) == ErrorCode.topic_authorization_failed
+    assert state(rig) is EMPTY
+    assert add(rig, producer) == NONE
+
+
 def test_an_open_transaction_is_aborted_after_its_timeout(rig):
     producer = init(rig, timeout_ms=1_000)
     add(rig, producer)

@@ -93,6 +93,19 @@ def test_the_first_batches_of_a_transaction_wait_and_the_later_ones_do_not(rig, 
     assert log_of(rig) == [-1, 0, 1, 2]
 
 
+@pytest.mark.parametrize(("version", "code"), [(11, NONE), (12, ErrorCode.out_of_order_sequence_number)])
+def test_first_batch_of_a_producer_begins_at_sequence_0_with_protocol_2(rig, coordinator, version, code):
+    """ProducerAppendInfo.checkSequence: an earlier batch of the same epoch is missing, and may still come (KIP-890)."""
+    later = produce(rig, 1, version=version)
+    answered(rig, coordinator, NONE)
+    assert result(later)[0] == code
+    first = produce(rig, 0, version=version)
+    if code:
+        answered(rig, coordinator, NONE)
+        assert result(first) == (NONE, 0)
+        assert result(produce(rig, 1, version=version)) == (NONE, 1)
+
+
 def test_refused_batches_are_not_written(rig, coordinator):
     first, second = produce(rig, 0), produce(rig, 1)
     answered(rig, coordinator, ErrorCode.transaction_abortable)

@@ -200,9 +200,30 @@ def test_what_the_store_said_for_one_who_asked_long_ago_does_not_count_for_anoth
     assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range
 
 
-def test_an_epoch_that_a_leader_does_not_know_of_is_not_said_to_end_nowhere(rig):
+def epoch_end(rig, asked, *, topic="orders"):
+    current = rig.node.broker.partitions[topic, 0].leader_epoch
+    wanted = {"partition": 0, "current_leader_epoch": current, "leader_epoch": asked}
+    answer = rig.ask(23, 4, replica_id=-1, topics=[{"topic": topic, "partitions": [wanted]}])
+    found = answer.topics[0].partitions[0]
+    return found.error_code, found.leader_epoch, found.end_offset
+
+
+def test_epoch_above_the_leaders_is_unknown_until_the_store_confirms_the_leader(rig):
+    """Kafka answers -1 at once (LeaderEpochFileCache.endOffsetFor), which a consumer takes for lost records."""
     partition = replicate(rig, (2, "r2", 2))
-    for asked, code in ((partition.leader_epoch, 0), (partition.leader_epoch + 1, ErrorCode.unknown_leader_epoch)):
-        wanted = {"partition": 0, "current_leader_epoch": partition.leader_epoch, "leader_epoch": asked}
-        answer = rig.ask(23, 4, replica_id=-1, topics=[{"topic": "orders", "partitions": [wanted]}])
-        assert answer.topics[0].partitions[0].error_code == code
+    epoch = partition.leader_epoch
+    unknown, nowhere = (ErrorCode.unknown_leader_epoch, -1, -1), (ErrorCode.none, -1, -1)
+    assert epoch_end(rig, epoch) == (ErrorCode.none, epoch, 2)
+    assert epoch_end(rig, epoch + 1) == unknown
+    rig.run_for(100)
+    assert epoch_end(rig, epoch + 1) == nowhere
+    rig.node.store_line.block()
+    for _ in range(3):
+        rig.run_for(1_000)
+        assert epoch_end(rig, epoch + 1) == unknown
+
+
+def test_epoch_of_a_deleted_topic_ends_nowhere_in_the_new_one(rig):
+    """A consumer of the deleted topic then resets its offset; on UNKNOWN_LEADER_EPOCH it would ask again without end."""
+    rig.create_topic("again")
+    assert epoch_end(rig, 3, topic="again") == (ErrorCode.none, -1, -1)

@@ -55,8 +55,11 @@ def _end_of(broker: Broker, call: Call, topic: str, asked: Any) -> Fields:
         if asked.current_leader_epoch >= 0:
             partition.check_leader_epoch(asked.current_leader_epoch)
         if asked.leader_epoch > partition.leader_epoch:
-            # A newer leader exists; its epochs are unknown here. Kafka answers -1, which readers take for lost records.
-            raise PeerError(ErrorCode.unknown_leader_epoch)
+            # Another broker may lead, with epochs that are unknown here: -1 would tell the reader that records are lost.
+            # Once the store confirmed this leader, the reader's records are of a log that is gone: a deleted topic's.
+            if partition.replica_states and not broker.store_outage.still_leads(partition):
+                raise PeerError(ErrorCode.unknown_leader_epoch)
+            return answer
         assert partition.log is not None
         if asked.leader_epoch == partition.leader_epoch:
             answer["leader_epoch"], answer["end_offset"] = asked.leader_epoch, partition.log.log_end_offset

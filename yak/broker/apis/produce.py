@@ -19,9 +19,10 @@ from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Sl
 from yak.broker.internal_topics import may_not_write
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
-from yak.ids import TopicPartition
+from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.partitions.batch_validation import record_errors_of
+from yak.partitions.leader_appends import log_start_offset_with
 from yak.protocol.hot import NodeEndpoint, ProducePartitionAnswer, produce_response, produce_response_in_slices
 from yak.replication.log_append_info import LogAppendInfo
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
-ABSENT: tuple[str, ...] = ()
+ABSENT = ("timestamps before 1970, which Kafka stores: INVALID_TIMESTAMP",)
 
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
@@ -154,7 +155,7 @@ def _append(
                 replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
                 if replica is not None:
                     broker.leader_appends.note_refusal(replica, data.records, error)
-                answers.append(_failed(data.index, error))
+                answers.append(_failed(data.index, error, log_start_offset_with(error, replica)))
                 has_error = True
                 continue
             answer = ProducePartitionAnswer(
@@ -195,9 +196,10 @@ def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, .
     return add_hints(broker.image, broker.node_id, call.connection.listener.name, topics)
 
 
-def _failed(index: int, error: PeerError) -> ProducePartitionAnswer:
+def _failed(index: int, error: PeerError, log_start_offset: Offset = -1) -> ProducePartitionAnswer:
     """The answer of a partition whose batch was not appended."""
-    return ProducePartitionAnswer(index, error.error_code, -1, -1, -1, record_errors_of(error), error.message or None)
+    words = error.message or None
+    return ProducePartitionAnswer(index, error.error_code, -1, -1, log_start_offset, record_errors_of(error), words)
 
 
 def _close_on_error(broker: Broker, call: Call, topics: _Topics) -> None:

@@ -20,7 +20,7 @@ from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import TopicPartition
+from yak.ids import INTERNAL_TOPICS, TopicPartition
 from yak.transactions.transaction import BY_LABEL, DEAD, PROTOCOL_1, PROTOCOL_2, ProducerIdAndEpoch, Transaction
 
 if TYPE_CHECKING:
@@ -79,7 +79,11 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
     if not _may_write(broker, call, transactional_id):
         return Now(fields(dict.fromkeys(partitions, _DENIED)))
     _refuse_late(broker, call, transactional_id, producer)
-    denied = [place for place in partitions if not broker.authorization.allows(call, *_WRITE_TOPIC, place.topic)]
+    # In an internal topic only its coordinator takes part in transactions (AddOffsetsToTxn).
+    allows = broker.authorization.allows
+    denied = [
+        each for each in partitions if each.topic in INTERNAL_TOPICS or not allows(call, *_WRITE_TOPIC, each.topic)
+    ]
     if denied:
         codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
         missing = (place for place in partitions if not _exists(broker, place))
