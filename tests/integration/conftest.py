@@ -168,6 +168,15 @@ class Ran:
         return json.loads(self.out)
 
 
+class Started(subprocess.Popen[str]):
+    """A process that is killed when its `with` block fails: that of the standard library would wait for its end."""
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, value, traceback)
+
+
 class YakCommands:
     """Runs the real `yak` as a process in a folder, free of the developer's own settings."""
 
@@ -185,7 +194,7 @@ class YakCommands:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `yak` and return; stdout and stderr are pipes. What still runs at the end of the test is killed."""
-        child = subprocess.Popen(
+        child = Started(
             yak_argv(*arguments),
             cwd=self.folder,
             env={**self._environment, **environment},

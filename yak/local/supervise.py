@@ -103,7 +103,9 @@ def supervise(
     """
     restarts = Restarts()
     follower = LogFollower(cluster.log_paths())
+    # a broker that has ended since `yak up` found it ready is news
     seen = _conditions(cluster.status())
+    seen |= {node_id: "running" for node_id, condition in seen.items() if condition == "dead"}
     redis_was_up = True
     looks = 0
     while not stop_asked.wait(_LOOK_EVERY_SECONDS):

@@ -59,6 +59,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
 
     def shown(replica: Any) -> dict[str, Any]:
         address = addresses.get(replica.replica_id)
+        does_fetch = replica.replica_id != partition.leader_id
         return {
             "node_id": replica.replica_id,
             "directory_id": _id(replica.replica_directory_id),
@@ -66,7 +67,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
             "port": None if address is None else address.port,
             "log_end_offset": _known(replica.log_end_offset),
             "lag": lag_records(_known(replica.log_end_offset), end),
-            "last_fetch_time_ms": _known(replica.last_fetch_timestamp),
+            "last_fetch_time_ms": _known(replica.last_fetch_timestamp) if does_fetch else None,
             "last_caught_up_time_ms": _known(replica.last_caught_up_timestamp),
         }
 

@@ -1,8 +1,11 @@
-"""When `yak up` starts a broker again that halted."""
+"""What `yak up` in the foreground tells of its brokers, and when it starts one again that halted."""
+
+import threading
+from types import SimpleNamespace
 
 import pytest
 
-from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts
+from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts, supervise
 
 TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted event=TimerDue in=TimerDue exit_code=6"
 JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "exit_code": 6}'
@@ -49,3 +52,27 @@ def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() ->
     restarts.note_line("node-1", 'INFO    connection-closed peer=1.2.3.4:5 reason="broker-halted"')
     restarts.note_line("node-1", "INFO    stopped node_id=1")
     assert restarts.take_due() == []
+
+
+def test_broker_that_ended_before_the_first_look_is_told() -> None:
+    stop_asked = threading.Event()
+    told: list[tuple[int, str]] = []
+    dead = SimpleNamespace(node_id=1, state="dead")
+    cluster = SimpleNamespace(log_paths=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True))
+
+    def changed(node_id: int, condition: str) -> None:
+        told.append((node_id, condition))
+        stop_asked.set()
+
+    timer = threading.Timer(5, stop_asked.set)
+    timer.start()
+    supervise(
+        cluster,  # type: ignore[arg-type]
+        stop_asked,
+        on_line=lambda *_: None,
+        on_change=changed,
+        on_redis_gone=lambda: None,
+        on_restart=lambda *_: None,
+    )
+    timer.cancel()
+    assert told == [(1, "dead")]

@@ -36,7 +36,7 @@ def _follower_learns_no_producers(swaps: Swaps) -> None:
 
 
 def _check_no_sequence(swaps: Swaps) -> None:
-    swaps.put(ProducerState, "check", lambda _self, _header: None)
+    swaps.put(ProducerState, "check", lambda _self, _header, **_named: None)
 
 
 def _recovery_learns_no_producers(swaps: Swaps) -> None:

@@ -95,9 +95,9 @@ def _ack_a_failed_flush(swaps: Swaps) -> None:
 def _ack_a_repeat_at_once(swaps: Swaps) -> None:
     real = LeaderAppends.append_to_leader_log
 
-    def append(self: LeaderAppends, partition: Any, *arguments: Any) -> Any:
+    def append(self: LeaderAppends, partition: Any, *arguments: Any, **named: Any) -> Any:
         end = partition.log.log_end_offset
-        appended = real(self, partition, *arguments)
+        appended = real(self, partition, *arguments, **named)
         if partition.log is not None and partition.log.log_end_offset == end:
             appended.must_wait = False
         return appended
