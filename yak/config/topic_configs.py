@@ -36,19 +36,14 @@ def validate_topic_config(name: str, value: str | None) -> None:
     validate(TOPIC_CONFIGS, name, value)
 
 
-def check_topic_configs(
-    topic_overrides: Mapping[str, str],
-    dynamic_broker: Mapping[str, str],
-    dynamic_default_broker: Mapping[str, str],
-    static_broker: Mapping[str, str],
-) -> None:
+def check_topic_configs(topic_overrides: Mapping[str, str], *broker_levels: Mapping[str, str]) -> None:
     """Raise PeerError(INVALID_CONFIG) unless a topic may have these overrides together (Kafka's LogConfig.validateValues).
 
-    A topic without compaction lags of its own has those of the broker, whatever they are.
+    The levels are those of `resolve_log_config`. A topic without compaction lags of its own has those of the broker, whatever they are.
     """
     if topic_overrides.keys().isdisjoint((_MIN_LAG, _MAX_LAG)):
         return
-    config = resolve_log_config(topic_overrides, dynamic_broker, dynamic_default_broker, static_broker)
+    config = resolve_log_config(topic_overrides, *broker_levels)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         words = f"{_MIN_LAG} ({config.min_compaction_lag_ms}) is above {_MAX_LAG} ({config.max_compaction_lag_ms})"
         raise PeerError(errors.ErrorCode.invalid_config, words)

@@ -230,14 +230,16 @@ class LeaderAppends:
         rules = None
         if config.is_compacted or config.message_timestamp_before_max_ms != NEVER:
             rules = record_rules(partition.topic_partition, config, wall_ms)
+        is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
         if (
             partition.pending_appends is not None
             or partition.is_handed_over
             or (config.compression_type != "producer" and needs_recompression(header, config))
             or (rules is not None and not follows_rules(rules, header, records))
         ):
-            return self._append_later(partition, header, bytes(records), acks)
-        is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
+            return self._append_later(
+                PendingAppend(partition, header, bytes(records), acks, is_protocol_2=is_protocol_2)
+            )
         return self.append_to_leader_log(partition, header, records, acks, now_ms, is_protocol_2=is_protocol_2)
 
     def append_verified(self, partition: Partition, records: Buffer, version: int, acks: int) -> LogAppendInfo:
@@ -426,13 +428,13 @@ class LeaderAppends:
         self._context.emit(Notice("info", event, fields, is_provoked=True))
 
     @changes_state
-    def _append_later(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> LogAppendInfo:
+    def _append_later(self, pending: PendingAppend) -> LogAppendInfo:
         """Queue a batch that needs a job, or follows one that does."""
+        partition = pending.partition
         queue = partition.pending_appends
         if queue is None:
             queue = partition.pending_appends = PendingAppends(self, self._context, partition)
         assert isinstance(queue, PendingAppends)
-        pending = PendingAppend(partition, header, records, acks)
         queue.add(pending)
         return pending
 
@@ -464,12 +466,14 @@ class PendingAppend(LogAppendInfo):
     It has the request that waits for it.
     """
 
-    __slots__ = ("acks", "appended", "header", "is_outdated", "records", "records_checked", "waiting")
+    __slots__ = ("acks", "appended", "header", "is_outdated", "is_protocol_2", "records", "records_checked", "waiting")
 
-    def __init__(self, partition: Partition, header: BatchHeader, records: bytes, acks: int) -> None:
+    def __init__(
+        self, partition: Partition, header: BatchHeader, records: bytes, acks: int, *, is_protocol_2: bool = False
+    ) -> None:
         super().__init__(partition, -1, -1, -1, -1)
         self.must_wait = True
-        self.header, self.records, self.acks = header, records, acks
+        self.header, self.records, self.acks, self.is_protocol_2 = header, records, acks, is_protocol_2
         self.records_checked = False
         self.is_outdated = False
         """Whether its transaction has ended: behind the marker it would open another."""
@@ -621,7 +625,12 @@ class PendingAppends:
                     f" max.message.bytes={log.config.max_message_bytes}",
                 )
             info = appends.append_to_leader_log(
-                partition, pending.header, pending.records, pending.acks, self._context.clock.now_ms
+                partition,
+                pending.header,
+                pending.records,
+                pending.acks,
+                self._context.clock.now_ms,
+                is_protocol_2=pending.is_protocol_2,
             )
         except PeerError as error:
             appends.note_refusal(partition, pending.records, error)

@@ -5,17 +5,38 @@ A move whose log still has its name is void, and the copy is removed. Otherwise 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import LeaderEpoch, Offset
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, MovedLog, parse_epochs, parse_moved
+from yak.storage.epoch_cache import UNKNOWN_EPOCH
+from yak.storage.flush import topic_of_folder
 from yak.storage.log_directory import LogDirectory
 from yak.storage.names import FUTURE_FOLDER_SUFFIX, LEADER_EPOCH_CHECKPOINT, NEW_LOG_MARK
 
 if TYPE_CHECKING:
     from yak.storage.log_store import OpenReport
+
+
+class _Copy(NamedTuple):
+    """A sealed copy of a log whose name no folder has."""
+
+    directory: LogDirectory
+    name: str
+    moved: MovedLog
+    latest_epoch: LeaderEpoch
+
+    @property
+    def path(self) -> str:
+        """Its folder."""
+        return self.directory.file(self.name)
+
+    def rank(self) -> tuple[LeaderEpoch, Offset]:
+        """Of two copies of one log the greater is newer: it has later records, or more of the same."""
+        return self.latest_epoch, self.moved.recovery_point
 
 
 class InterruptedMoves:
@@ -27,10 +48,11 @@ class InterruptedMoves:
     def settle(self) -> None:
         """Give sealed copies the names of their logs, and report the other copies as leftovers.
 
-        A copy replaces a log only if no directory has that log. While a directory cannot be read, the copy is kept. A void
-        copy loses its seal at once and for good: it may outlast this start, and the log goes on without it.
+        A copy replaces a log only if no directory has that log; a folder of that name of another topic is none. While a
+        directory cannot be read, the copy is kept. A void copy loses its seal at once and for good: it may outlast this
+        start, and the log goes on without it.
         """
-        named: set[str] = set()
+        named: dict[str, list[str]] = {}
         futures: list[tuple[LogDirectory, str]] = []
         is_certain = True
         for directory in self._directories:
@@ -39,43 +61,50 @@ class InterruptedMoves:
             except OSError:
                 is_certain = False
                 continue
-            named.update(partitions)
+            for name in partitions:
+                named.setdefault(name, []).append(directory.file(name))
             futures += [(directory, name) for name in aside if name.endswith(FUTURE_FOLDER_SUFFIX)]
-        sealed: dict[str, list[tuple[LogDirectory, str]]] = {}
+        sealed: dict[tuple[str, uuid.UUID], list[_Copy]] = {}
         for directory, name in futures:
             path = directory.file(name)
             try:
                 moved = self._seal_of(path)
                 if moved is None:
                     self._report.leftovers.append(path)
-                elif moved.partition in named:
+                    continue
+                topic_id = topic_of_folder(self._disk, path)
+                logs = [topic_of_folder(self._disk, log) for log in named.get(moved.partition, ())]
+                if topic_id is None:
+                    self._keep(directory, name)
+                elif topic_id in logs:
                     self._void(path)
                 else:
-                    sealed.setdefault(moved.partition, []).append((directory, name))
+                    copy = _Copy(directory, name, moved, self._latest_epoch(path))
+                    sealed.setdefault((moved.partition, topic_id), []).append(copy)
             except OSError as error:
                 self._keep(directory, name, error)
-        for partition, copies in sealed.items():
-            self._choose(partition, copies, is_certain=is_certain)
+        for copies in sealed.values():
+            self._choose(copies, is_certain=is_certain)
 
-    def _choose(self, partition: str, copies: list[tuple[LogDirectory, str]], *, is_certain: bool) -> None:
-        """Let the newest copy become the log; only a directory that came back has another one."""
-        try:
-            ranks = [self._rank(directory.file(name)) for directory, name in copies] if is_certain else []
-        except OSError:
-            ranks = []
-        if not ranks:
-            for directory, name in copies:
-                self._keep(directory, name)
-            return
-        newest = ranks.index(max(ranks))
-        directory, name = copies[newest]
-        try:
-            self._complete(directory, directory.file(name), partition)
-            for number, (other, void) in enumerate(copies):
-                if number != newest:
-                    self._void(other.file(void))
-        except OSError as error:
-            self._keep(directory, name, error)
+    def _choose(self, copies: list[_Copy], *, is_certain: bool) -> None:
+        """Let the newest copy of a log become the log; only a directory that came back has another one."""
+        newest, *older = sorted(copies, key=_Copy.rank, reverse=True)
+        if is_certain:
+            try:
+                self._complete(newest)
+            except OSError as error:
+                self._keep(newest.directory, newest.name, error)
+                is_certain = False
+        else:
+            self._keep(newest.directory, newest.name)
+        for copy in older:
+            try:
+                if is_certain:
+                    self._void(copy.path)
+                else:
+                    self._keep(copy.directory, copy.name)
+            except OSError as error:
+                self._keep(copy.directory, copy.name, error)
 
     def _keep(self, directory: LogDirectory, name: str, error: OSError | None = None) -> None:
         if error is not None:
@@ -88,17 +117,13 @@ class InterruptedMoves:
         self._disk.sync_directory(path)
         self._report.leftovers.append(path)
 
-    def _rank(self, path: str) -> tuple[LeaderEpoch, Offset]:
-        """The newest leader epoch of a sealed copy, and its end: of two copies of one log the greater is newer.
-
-        Raises OSError.
-        """
-        moved = self._seal_of(path)
+    def _latest_epoch(self, path: str) -> LeaderEpoch:
+        """The newest leader epoch of a sealed copy. Raises OSError."""
         try:
             epochs = parse_epochs(self._disk.read_file(f"{path}/{LEADER_EPOCH_CHECKPOINT}"))
         except BadCheckpoint:
             epochs = []
-        return epochs[-1][0] if epochs else -1, -1 if moved is None else moved.recovery_point
+        return epochs[-1][0] if epochs else UNKNOWN_EPOCH
 
     def _seal_of(self, path: str) -> MovedLog | None:
         """The seal of a copy; None when the copy is not complete. Raises OSError."""
@@ -108,10 +133,11 @@ class InterruptedMoves:
         except BadCheckpoint:
             return None
 
-    def _complete(self, directory: LogDirectory, path: str, name: str) -> None:
+    def _complete(self, copy: _Copy) -> None:
         """Rename a sealed copy, once no power loss can bring the log back under its name. Raises OSError."""
+        directory, partition = copy.directory, copy.moved.partition
         for each in self._directories:
             self._disk.sync_directory(each.path)
-        self._disk.rename(path, directory.file(name))
+        self._disk.rename(copy.path, directory.file(partition))
         self._disk.sync_directory(directory.path)
-        self._report.note("info", "replica-moved", partition=name, directory=directory.path)
+        self._report.note("info", "replica-moved", partition=partition, directory=directory.path)

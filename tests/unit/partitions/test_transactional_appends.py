@@ -93,17 +93,28 @@ def test_the_first_batches_of_a_transaction_wait_and_the_later_ones_do_not(rig, 
     assert log_of(rig) == [-1, 0, 1, 2]
 
 
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
 @pytest.mark.parametrize(("version", "code"), [(11, NONE), (12, ErrorCode.out_of_order_sequence_number)])
-def test_first_batch_of_a_producer_begins_at_sequence_0_with_protocol_2(rig, coordinator, version, code):
-    """ProducerAppendInfo.checkSequence: an earlier batch of the same epoch is missing, and may still come (KIP-890)."""
+def test_first_batch_of_a_producer_begins_at_sequence_0_with_protocol_2(rig, coordinator, version, code, codec):
+    """ProducerAppendInfo.checkSequence: an earlier batch of the same epoch is missing, and may still come (KIP-890).
+
+    A batch that is recompressed first passes the same check.
+    """
+    config = {"name": "compression.type", "config_operation": 0, "value": codec}
+    asked = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
+    assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == NONE
     later = produce(rig, 1, version=version)
     answered(rig, coordinator, NONE)
+    rig.run_for(20)
     assert result(later)[0] == code
     first = produce(rig, 0, version=version)
     if code:
         answered(rig, coordinator, NONE)
+        rig.run_for(20)
         assert result(first) == (NONE, 0)
-        assert result(produce(rig, 1, version=version)) == (NONE, 1)
+        second = produce(rig, 1, version=version)
+        rig.run_for(20)
+        assert result(second) == (NONE, 1)
 
 
 def test_refused_batches_are_not_written(rig, coordinator):

@@ -10,7 +10,13 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.sim.seeded_random import SeededRandom
-from yak.storage.checkpoints import BadCheckpoint, MovedLog, format_moved, parse_moved
+from yak.storage.checkpoints import (
+    BadCheckpoint,
+    MovedLog,
+    format_moved,
+    format_partition_metadata,
+    parse_moved,
+)
 from yak.storage.log_move import Folders, move_seal
 from yak.storage.log_store import LogStore
 from yak.storage.names import NEW_LOG_MARK
@@ -26,9 +32,15 @@ def disk():
     return SimDisk()
 
 
-def opened(disk):
+def opened(disk, *directories):
     return LogStore.open(
-        disk, ["/a", "/b"], 1, SeededRandom(1).uuid4, 0, lambda _topic: LogConfig(), kernel_boot_id="1"
+        disk,
+        directories or ["/a", "/b"],
+        1,
+        SeededRandom(1 + len(directories)).uuid4,
+        0,
+        lambda _topic: LogConfig(),
+        kernel_boot_id="1",
     )
 
 
@@ -47,10 +59,10 @@ def store(disk, build):
     return store
 
 
-def restarted(store):
+def restarted(store, *directories):
     disk = store.disk
     disk.kill()
-    return opened(disk)
+    return opened(disk, *directories)
 
 
 def names(disk):
@@ -80,6 +92,33 @@ def test_copy_that_one_start_found_void_never_becomes_the_log(store, disk, build
     assert not disk.exists(f"{FUTURE}/{NEW_LOG_MARK}")
     moved = restarted(again).logs[PARTITION]
     assert (moved.directory, moved.log_end_offset) == ("/b", 7)
+
+
+@pytest.mark.parametrize("has_topic", [True, False])
+def test_folder_of_another_topic_in_a_directory_that_came_back_does_not_void_the_copy(store, disk, has_topic):
+    """It has the log's name, of an earlier topic or of a creation that was cut short."""
+    store.set_aside(store.logs[PARTITION]).run(disk)
+    opened(disk, "/c")
+    disk.make_directory("/c/t-0")
+    disk.write_file(f"/c/t-0/{0:020d}.log", b"")
+    if has_topic:
+        disk.write_file("/c/t-0/partition.metadata", format_partition_metadata(uuid.UUID(int=4)))
+    again = restarted(store, "/a", "/c", "/b")
+    held = [each.get(PARTITION) for each in (again.logs, again.rivals)]
+    assert [each.log_end_offset for each in held if each is not None and each.topic_id == TOPIC] == [5]
+
+
+def test_copy_of_an_earlier_topic_is_not_taken_for_a_newer_one(store, disk, build):
+    """It has the higher leader epoch; each copy becomes the log of its own topic."""
+    store.set_aside(store.logs[PARTITION]).run(disk)
+    del store.logs[PARTITION]
+    log = store.create(PARTITION, uuid.UUID(int=6), LogConfig())
+    write_on(log, build, 1)
+    move_seal(log, Folders(log.directory, log.path, "/c", "/c/t-0.z-future"), None, 1).run(disk)
+    store.set_aside(log).run(disk)
+    again = restarted(store, "/a", "/b", "/c")
+    held = [again.logs[PARTITION], again.rivals[PARTITION]]
+    assert {each.topic_id: each.directory for each in held} == {TOPIC: "/b", uuid.UUID(int=6): "/c"}
 
 
 @pytest.mark.parametrize("name", ["a", "z"])

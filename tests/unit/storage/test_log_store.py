@@ -371,41 +371,45 @@ def test_a_directory_that_came_later_is_told_its_cluster_too(node):
     assert b"cluster.id=AbCdEfGhIjKlMnOpQrStUw" in node.disk.read_file("/more/meta.properties")
 
 
+OLD_TOPIC, NEW_TOPIC = uuid.UUID(int=5), uuid.UUID(int=6)
+
+
+@pytest.fixture
+def made_again(node, build):
+    """The node whose topic was made again while /a, with the old log, was offline; the new log in /b has a record."""
+
+    def make(*directories: str):
+        node.directories = directories
+        store = node.open()
+        store.create(TopicPartition("t", 0), OLD_TOPIC, CONFIG)
+        store.directory_failed("/a")
+        log = store.create(TopicPartition("t", 0), NEW_TOPIC, CONFIG)
+        assert log.directory == "/b"
+        batch = build([b"new"])
+        log.append(read_header(batch), batch, 0, 0)
+        return node
+
+    return make
+
+
 @pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
-def test_a_topic_made_again_while_its_directory_was_offline_is_told_from_the_old_one(node, build, order):
-    node.directories = ("/a", "/b")
-    old_topic, new_topic = uuid.UUID(int=5), uuid.UUID(int=6)
-    store = node.open()
-    store.create(TopicPartition("t", 0), old_topic, CONFIG)
-    store.directory_failed("/a")
-    log = store.create(TopicPartition("t", 0), new_topic, CONFIG)
-    assert log.directory == "/b"
-    batch = build([b"new"])
-    log.append(read_header(batch), batch, 0, 0)
+def test_a_topic_made_again_while_its_directory_was_offline_is_told_from_the_old_one(made_again, order):
+    node = made_again("/a", "/b")
     node.disk.kill()
     store = node.open(directories=order)
-    found = store.create(TopicPartition("t", 0), new_topic, CONFIG, is_new=False)
+    found = store.create(TopicPartition("t", 0), NEW_TOPIC, CONFIG, is_new=False)
     assert (found.directory, found.log_end_offset) == ("/b", 1)
     assert store.logs[TopicPartition("t", 0)] is found
 
 
 @pytest.mark.parametrize("order", [("/a", "/b", "/c"), ("/c", "/b", "/a"), ("/b", "/c", "/a"), ("/c", "/a", "/b")])
-def test_a_creation_that_a_kill_cut_short_does_not_hide_a_log_nor_refuse_the_start(node, build, order):
-    """The topic was made again while /a was offline, its log went to /b, and a retry was cut short in /c."""
-    node.directories = ("/a", "/b", "/c")
-    old_topic, new_topic = uuid.UUID(int=5), uuid.UUID(int=6)
-    store = node.open()
-    store.create(TopicPartition("t", 0), old_topic, CONFIG)
-    store.directory_failed("/a")
-    log = store.create(TopicPartition("t", 0), new_topic, CONFIG)
-    assert log.directory == "/b"
-    batch = build([b"new"])
-    log.append(read_header(batch), batch, 0, 0)
+def test_a_creation_that_a_kill_cut_short_does_not_hide_a_log_nor_refuse_the_start(made_again, order):
+    node = made_again("/a", "/b", "/c")
     node.disk.make_directory("/c/t-0")
     node.disk.write_file(f"/c/t-0/{0:020d}.log", b"")
     node.disk.kill()
     store = node.open(directories=order)
-    found = store.create(TopicPartition("t", 0), new_topic, CONFIG, is_new=False)
+    found = store.create(TopicPartition("t", 0), NEW_TOPIC, CONFIG, is_new=False)
     assert (found.directory, found.log_end_offset) == ("/b", 1)
 
 
