@@ -77,6 +77,21 @@ def pytest_collection_finish() -> None:
 
 
 _preloaded = Preloaded()
+PORT_RANGES = 12
+"""More than the workers of a run."""
+
+
+def _use_own_ports() -> None:
+    """Let this worker's clusters have ports of their own: while a broker is down, no other worker's cluster takes its port.
+
+    A client of that broker would not notice, and did create its topics in the other cluster.
+    """
+    from yak.local import ports
+
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PORT_RANGES
+    first, end = ports._LASTING
+    size = (end - first) // PORT_RANGES
+    ports._LASTING = (first + number * size, first + (number + 1) * size)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -94,6 +109,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """A test with the mark `exec_yak` starts each `yak` by exec. Forked ones become children of this worker."""
-    _preloaded.owner = os.getpid()
+    if _preloaded.owner != os.getpid():
+        _preloaded.owner = os.getpid()
+        _use_own_ports()
     _preloaded.is_wanted = item.get_closest_marker("exec_yak") is None
     return (yield)

@@ -163,8 +163,17 @@ class Sharing:
             hook.pytest_warning_recorded.call_historic(kwargs=_read_warning(what))
         elif kind.startswith("pytest_"):
             getattr(hook, kind)(**what)
+            self._name_if_failed(what.get("report"))
         else:
             getattr(self, f"_on_{kind}")(worker, **what)
+
+    def _name_if_failed(self, report: pytest.TestReport | None) -> None:
+        """A run that is killed prints no summary: say at once which test failed, and why in a line."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if report is not None and report.failed and reporter is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = crash.message if crash else report.longreprtext
+            reporter.write_line(f" failed: {report.nodeid}: {reason.splitlines()[0] if reason else report.when}")
 
     def _on_next(self, worker: Worker) -> None:
         take = self._files.popleft if worker.is_at_front else self._files.pop

@@ -59,7 +59,8 @@ def test_results_output_and_warnings_of_all_workers_are_shown_once(tmp_path):
     assert ran.returncode == 1
     assert "4 failed, 20 passed, 4 warnings" in ran.stdout
     for name in "abcd":
-        for text in (f"FAILED test_{name}.py::test_it[4]", f"UserWarning: warned by test_{name}\n"):
+        at_once = f"failed: test_{name}.py::test_it[4]: assert 4 != 4\n"
+        for text in (at_once, f"FAILED test_{name}.py::test_it[4]", f"UserWarning: warned by test_{name}\n"):
             assert ran.stdout.count(text) == 1
         for text in (f"printed by test_{name}", f"written by test_{name}"):
             assert (ran.stdout.count(text), ran.stdout.count(f"{text} 4\n")) == (1, 1)
