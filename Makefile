@@ -71,8 +71,8 @@ check: lint  ## lint and the unit tests, in a few minutes
 	$(RUN_TESTS) tests/unit $(ARGS)
 
 .PHONY: test
-test: lint  ## lint, then the tests, including those with real clients
-	$(RUN_TESTS) -m "not thorough" $(ARGS)
+test: setup  ## the tests, including those with real clients, and lint beside them
+	$(RUN_TESTS) --lint -m "not thorough" $(ARGS)
 
 .PHONY: test-all
 test-all: lint  ## all tests, Spark's kills and tutorial among them, 10,000 seeds, all mutants: an hour or more

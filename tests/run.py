@@ -1,6 +1,8 @@
 """`make test`: every test once, side by side; what failed is run once more, alone, and is flaky when it then passes.
 
-    python tests/run.py [--workers N] [words for pytest]
+    python tests/run.py [--lint] [--workers N] [words for pytest]
+
+With --lint, `make lint` runs beside the tests: it keeps one processor busy for two minutes, and the tests leave some idle.
 
 A test that passes only when nothing else runs has a bug, or has found one. It fails the run, unless `tests/flaky.toml`
 lists it with a reason. More failures than `AGAIN_MAX` are no coincidence and are not run again. With
@@ -12,8 +14,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -26,6 +31,28 @@ FLAKY_IS_REPORTED = os.environ.get("YAK_TESTS_FLAKY") == "reported"
 CACHE = Path("build") / "test-cache"
 TESTS_FAILED = 1
 UNUSABLE = 2
+LINT = ("make", "lint")
+
+
+class Lint:
+    """`make lint` beside the tests."""
+
+    def __init__(self, command: Sequence[str] = LINT) -> None:
+        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this
+        self._began_s = time.monotonic()
+        self._process = subprocess.Popen(command, stdout=self._printed, stderr=subprocess.STDOUT)
+
+    def passes(self) -> bool:
+        """Wait for its end, and print what it printed if it failed."""
+        code = self._process.wait()
+        if code:
+            self._printed.seek(0)
+            print(f"\nerror[lint]: make lint failed:\n{self._printed.read().decode(errors='replace')}", flush=True)
+        else:
+            print(
+                f"\nlint passed, {time.monotonic() - self._began_s:.0f} s after it began beside the tests", flush=True
+            )
+        return code == 0
 
 
 def run(*words: str) -> int:
@@ -56,6 +83,14 @@ def verdict(tests: Sequence[str], reasons: Mapping[str, str]) -> tuple[int, str]
 
 
 def main(words: list[str]) -> int:
+    """The exit code of the tests, or 1 if they pass and `make lint` does not."""
+    lint = Lint() if "--lint" in words else None
+    code = run_tests([each for each in words if each != "--lint"])
+    is_clean = lint is None or lint.passes()
+    return code or (0 if is_clean else TESTS_FAILED)
+
+
+def run_tests(words: list[str]) -> int:
     """The exit code of pytest; 0 also when all that failed passed alone and is listed."""
     try:
         reasons = flaky.load()

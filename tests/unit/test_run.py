@@ -117,6 +117,23 @@ def test_run_that_does_not_end_fails(tmp_path, monkeypatch):
     assert "error[tests-hang]: the tests did not end in 3 s" in said
 
 
+@pytest.mark.parametrize(
+    ("lint", "tests", "code", "said"),
+    [
+        ("echo wrong; exit 2", 0, 1, "error[lint]: make lint failed:\nwrong"),
+        ("echo wrong; exit 2", 4, 4, "error[lint]: make lint failed:\nwrong"),
+        ("echo wrong", 0, 0, "lint passed"),
+        ("echo wrong", 1, 1, "lint passed"),
+    ],
+)
+def test_lint_beside_the_tests_fails_the_run_as_they_do(lint, tests, code, said, monkeypatch, capfd):
+    begin = runner.Lint
+    monkeypatch.setattr(runner, "Lint", lambda: begin(("sh", "-c", lint)))
+    monkeypatch.setattr(runner, "run_tests", lambda words: tests if words == ["-q"] else 99)
+    assert runner.main(["--lint", "-q"]) == code
+    assert said in capfd.readouterr().out
+
+
 def test_tests_write_bytecode_whatever_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert run(tmp_path, "not __import__('sys').dont_write_bytecode")[0] == 0
