@@ -29,7 +29,7 @@ from aiohttp import web
 from aiohttp.multipart import BodyPartReader
 
 from yak.limits import UI_MESSAGE_BYTES_MAX, UI_UPLOAD_BYTES_MAX, UI_UPLOADS_BYTES_MAX
-from yak.server.http.guard import host_name, is_name_here
+from yak.server.http.host_header import host_name, is_name_here
 from yak.tui.settings import UPLOADS
 from yak.tui.web.options import PORT, TOKEN_VARIABLE, WebOptions, address_of, bind
 from yak.tui.web.session import Sessions

@@ -5,6 +5,7 @@
     routes         one file for each group of routes; `routes.ROUTES` is the table of all of them
     route          a route: method, path, handler, and its OpenAPI description
     guard          access rules: Host, Origin, token, administration from this machine only
+    host_header    whether a Host header names this machine
     bodies         JSON bodies within limits
     problems       error answers: slug, message, hint
     broker_client  sends the Kafka requests of handlers to this broker or to another one

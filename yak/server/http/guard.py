@@ -13,7 +13,6 @@
 """
 
 import ipaddress
-import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,6 +20,7 @@ from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
 from yak.server.http.forwarded import forwarded_caller
+from yak.server.http.host_header import host_name, is_name_here
 from yak.server.http.problems import Problem
 from yak.server.http.rights import denied
 from yak.server.http.timed_stream import STREAM
@@ -61,9 +61,6 @@ def access_of(route: "Route", request: "Request") -> Access | None:
             if parameter in given:
                 return Access(operation, kind, str(given[parameter]))
     return None if route.operation else Access(operation, ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-_LOCAL_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
 async def check(context: "Context", request: "Request", route: "Route") -> Caller:
@@ -171,26 +168,3 @@ def _check_origin(request: "Request") -> None:
 def is_own_name(context: "Context", host: str) -> bool:
     """Whether a Host header names this broker: an address, a name of this machine, or the advertised name."""
     return is_name_here(host, context.host, context.advertised_host)
-
-
-def is_name_here(host: str, *also: str) -> bool:
-    """Whether a Host header is an address, a name of this machine, or one of those given."""
-    name = host_name(host)
-    known = (*_LOCAL_NAMES, socket.gethostname().lower(), *(each.lower() for each in also))
-    return name in known or _is_address(name)
-
-
-def host_name(host: str) -> str:
-    """The name in a Host header: lower case, without port and brackets."""
-    if host.startswith("["):
-        name, closed, _ = host[1:].partition("]")
-        return name.lower() if closed else ""
-    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
