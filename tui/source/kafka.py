@@ -1,6 +1,5 @@
 """Requests that HTTP does not offer, over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
 
-import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from uuid import UUID
 
-from yak.client.admin import EARLIEST, LATEST, Admin, ConfigValue
+from yak.client.admin import EARLIEST, Admin, ConfigValue
 from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import Received
@@ -301,8 +300,6 @@ class KafkaAnswers:
                 return self._create(body)
             case ["DELETE", "topics", topic]:
                 return self._admin().delete_topic(topic)
-            case ["GET", "consume"]:
-                return self._consume(params)
             case ["POST", "produce"]:
                 return self._produce(body)
             case ["POST", "api", "failover"]:
@@ -401,19 +398,6 @@ class KafkaAnswers:
 
     # records
 
-    def _consume(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Records of one partition from an offset on, at most `max_messages`, and as far as they are there."""
-        place, start = TopicPartition(params["topic"], int(params["partition"])), int(params["offset"])
-        end = self._admin().offsets({place: LATEST})[place].offset
-        window = Window(start, min(end, start + int(params["max_messages"])))
-        reader = PartitionReader(self.servers, {place: window}, extra={"fetch.wait.max.ms": 10})
-        deadline = time.monotonic() + READ_SECONDS
-        try:
-            found = [each for each in reader.records(more=lambda: time.monotonic() < deadline) if each is not None]
-        finally:
-            reader.close()
-        return {"records": [_record(each) for each in found]}
-
     def _produce(self, body: Mapping[str, Any]) -> None:
         from confluent_kafka import Producer
 
@@ -495,23 +479,6 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
     return [{**each._asdict(), "reason": why} for each, why in places.items()]
 
 
-def _record(each: Received) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "offset": each.offset,
-        "timestamp_ms": each.timestamp_ms if each.timestamp_ms >= 0 else None,
-    }
-    if each.key is not None:
-        found |= _text("key", "key_base64", each.key)
-    return found | ({"payload": None} if each.value is None else _text("payload_text", "payload_base64", each.value))
-
-
-def _text(name: str, base64_name: str, data: bytes) -> dict[str, str]:
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {base64_name: base64.b64encode(data).decode()}
-
-
 # groups
 
 
@@ -543,6 +510,16 @@ def http_addresses(servers: str) -> dict[int, str]:
         if found:
             break  # this broker knows the others
     return found
+
+
+def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[Received]:
+    """The records of these windows, as far as they arrive in time. Raises YakError."""
+    reader = PartitionReader(servers, windows, extra={"fetch.wait.max.ms": 10})
+    deadline = time.monotonic() + READ_SECONDS
+    try:
+        return [each for each in reader.records(more=lambda: time.monotonic() < deadline) if each is not None]
+    finally:
+        reader.close()
 
 
 def topic_configs(servers: str, topic: str) -> list[ConfigValue]:
