@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -20,13 +21,13 @@ from yak.client.groups.describing import active_group, describe_groups, list_gro
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import ResetPlan, Target, look_at, move
-from yak.client.leadership import carry_out, plan_moves
+from yak.client.leadership import carry_out, list_reassignments, plan_moves
 from yak.client.log_dirs import replica_sizes
 from yak.client.members import Member as BrokerMember
 from yak.client.members import list_members
 from yak.client.metadata import Broker, unknown_topic
 from yak.client.quorum import Controller, read_controller
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import RawConnection, call_once
 from yak.client.reach import split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
@@ -378,7 +379,7 @@ class KafkaAnswers:
         if here is None:
             raise unknown_topic(topic, found.topics)
         leader = found.brokers.get(here.leader)
-        eligible, adding = ([], []) if leader is None else _leaders_to_be(leader.address, topic, number)
+        eligible, adding = ([], []) if leader is None else _leaders_to_be(leader, TopicPartition(topic, number))
         return {
             "told_by": here.leader,
             "leader_epoch": here.leader_epoch,
@@ -440,38 +441,25 @@ class KafkaAnswers:
         }
 
 
-def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId], list[NodeId]]:
+def _leaders_to_be(leader: Broker, place: TopicPartition) -> tuple[list[NodeId], list[NodeId]]:
     """A partition's eligible leaders (KIP-966) and the replicas being added; empty if the broker does not return them."""
-    from datetime import timedelta
-
     from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-    from kio.schema.list_partition_reassignments.v0.request import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsTopics,
-    )
     from kio.schema.types import TopicName
-    from kio.static.primitive import i32, i32Timedelta
+    from kio.static.primitive import i32
 
-    eligible: list[NodeId] = []
-    adding: list[NodeId] = []
-    name = TopicName(topic)
+    name = TopicName(place.topic)
     described = DescribeTopicPartitionsRequest(
         topics=(TopicRequest(name=name),),
         response_partition_limit=i32(1),
-        cursor=Cursor(topic_name=name, partition_index=i32(number)),
+        cursor=Cursor(topic_name=name, partition_index=i32(place.partition)),
     )
-    listed = ListPartitionReassignmentsRequest(
-        timeout=i32Timedelta.parse(timedelta(seconds=READ_SECONDS)),
-        topics=(ListPartitionReassignmentsTopics(name=name, partition_indexes=(i32(number),)),),
-    )
-    try:
-        with RawConnection(address, timeout_s=READ_SECONDS) as connection:
-            for found in connection.call(listed).topics:
-                adding += [int(node) for each in found.partitions for node in each.adding_replicas]
-            for found in connection.call(described).topics:
-                eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
-    except OSError:
-        pass  # an older broker closes the connection at an unsupported API
+    eligible: list[NodeId] = []
+    adding: list[NodeId] = []
+    with suppress(YakError):  # an older broker closes the connection at an unsupported API
+        moving = list_reassignments(leader, timeout_s=READ_SECONDS).get(place)
+        adding += () if moving is None else moving.adding
+        for found in call_once(leader.address, described, "no leaders are known", READ_SECONDS).topics:
+            eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
     return eligible, adding
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
@@ -224,7 +225,7 @@ def _not_changed(message: str, why: str) -> YakError:
 def _state_of(answer: Any) -> QuorumState:
     partition = answer.topics[0].partitions[0]
     addresses = {
-        int(node.node_id): _joined(node.listeners[0].host, int(node.listeners[0].port))
+        int(node.node_id): Broker(node.node_id, node.listeners[0].host, int(node.listeners[0].port)).address
         for node in answer.nodes
         if node.listeners
     }
@@ -261,7 +262,3 @@ def _replica(found: Any, address: str | None, end: Offset, now_ms: int) -> Quoru
 def _age(timestamp_ms: int, now_ms: int) -> int | None:
     """The age of a time stamp by the leader's clock, whose present time is its own entry."""
     return max(0, now_ms - timestamp_ms) if timestamp_ms >= 0 else None
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
