@@ -16,7 +16,7 @@ from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import Received
 from yak.client.errors import from_kafka, kafka_exceptions
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.asking import GroupBrokers, answered
 from yak.client.groups.describing import active_group, describe_groups, list_groups, require_groups
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
@@ -472,13 +472,9 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
 
 def _group(brokers: GroupBrokers, name: str, listed: Group | None) -> dict[str, Any]:
     """One group with its lag; `listed` is what the list of all groups says of it."""
-    found = (describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name]))[name]
-    if isinstance(found, YakError):
-        raise found
-    committed = committed_offsets(brokers, [name])[name]
-    if isinstance(committed, YakError):
-        raise committed
-    return read_lags(brokers.admin, found, committed).as_json()
+    found = describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name])
+    committed = committed_offsets(brokers, [name])
+    return read_lags(brokers.admin, answered(found[name]), answered(committed[name])).as_json()
 
 
 HTTP_LISTENERS = "yak.http.listeners"
@@ -552,40 +548,29 @@ def move_group_offsets(
 def delete_group(servers: str, group: str) -> None:
     """Delete a group with its offsets. A group with members is refused (`group-active`, listing them)."""
     with _connect(servers) as brokers:
-        found = require_groups(brokers, [group])[group]
-        if isinstance(found, YakError):
-            raise found
+        found = answered(require_groups(brokers, [group])[group])
         if found.members:
             raise active_group(group, found.members, f'group "{group}" was not deleted')
-        error = delete_groups(brokers, [group])[group]
-        if error is not None:
-            raise error
+        answered(delete_groups(brokers, [group])[group])
 
 
 def forget_group_topic(servers: str, group: str, topic: str) -> int:
     """Delete a group's offsets of a topic; returns the number of partitions."""
     with _connect(servers) as brokers:
-        committed = committed_offsets(brokers, [group])[group]
-        if isinstance(committed, YakError):
-            raise committed
+        committed = answered(committed_offsets(brokers, [group])[group])
         partitions = [each for each in sorted(committed) if each.topic == topic]
         if not partitions:
             raise YakError("nothing-committed", f'group "{group}" has committed nothing of {topic}')
-        for error in delete_offsets(brokers, group, partitions).values():
-            if error is not None:
-                raise error
+        for outcome in delete_offsets(brokers, group, partitions).values():
+            answered(outcome)
         return len(partitions)
 
 
 def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
     """The first unread record of each partition: its timestamp. Reads one batch of each partition that has lag."""
     with _connect(servers) as brokers:
-        found = require_groups(brokers, [group])[group]
-        committed = committed_offsets(brokers, [group])[group]
-        if isinstance(found, YakError):
-            raise found
-        if isinstance(committed, YakError):
-            raise committed
+        found = answered(require_groups(brokers, [group])[group])
+        committed = answered(committed_offsets(brokers, [group])[group])
         lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
         times = oldest_unread(servers, lags, timeout_s=_TIMEOUT_MS / 1000)
     asked_ms = int(time.time() * 1000)
