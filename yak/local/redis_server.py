@@ -5,7 +5,6 @@ It uses `yak.local.redis_child`, like the server that outlives its command.
 
 import os
 import signal
-from types import TracebackType
 from typing import Final, Self
 
 from yak.local import processes, redis_child
@@ -78,7 +77,5 @@ class EmbeddedRedis:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
