@@ -381,7 +381,6 @@ class KafkaAnswers:
         leader = found.brokers.get(here.leader)
         eligible, adding = ([], []) if leader is None else _leaders_to_be(leader, TopicPartition(topic, number))
         return {
-            "told_by": here.leader,
             "leader_epoch": here.leader_epoch,
             "eligible_leaders": eligible,
             "adding_replicas": adding,
