@@ -138,21 +138,17 @@ def add_voter(
 
     listener = Listener(name="PLAINTEXT", host=at[0], port=u16(at[1]))
 
-    def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
+    def request(left_s: float) -> AddRaftVoterRequest:
         wait = timedelta(seconds=max(0.0, min(left_s - _ANSWER_S, _ADDITION_S_MAX)))
-        request = AddRaftVoterRequest(
+        return AddRaftVoterRequest(
             cluster_id=cluster_id,
             timeout=i32Timedelta.parse(wait),
             voter_id=i32(node_id),
             voter_directory_id=directory_id,
             listeners=(listener,),
         )
-        answer = connection.call(request)
-        return int(answer.error_code), answer.error_message or answer.error_code.name, None
 
-    code, why, _ = _ask_until(address, timeout_s, ask)
-    if code:
-        raise _not_changed(f"node {node_id} was not added to the voters", why)
+    _change(address, timeout_s, request, f"node {node_id} was not added to the voters")
 
 
 def remove_voter(
@@ -164,14 +160,19 @@ def remove_voter(
     from kio.static.primitive import i32
 
     request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=i32(node_id), voter_directory_id=directory_id)
+    _change(address, timeout_s, lambda _left_s: request, f"node {node_id} was not removed from the voters")
 
-    def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
-        answer = connection.call(request)
+
+def _change(address: str, timeout_s: float, request: Callable[[float], Any], message: str) -> None:
+    """Ask for a change of the voters; `request` gets the seconds that are left."""
+
+    def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
+        answer = connection.call(request(left_s))
         return int(answer.error_code), answer.error_message or answer.error_code.name, None
 
     code, why, _ = _ask_until(address, timeout_s, ask)
     if code:
-        raise _not_changed(f"node {node_id} was not removed from the voters", why)
+        raise YakError("quorum-not-changed", message, why=why, try_=("yak quorum describe --replication",))
 
 
 def _ask_until(
@@ -216,10 +217,6 @@ def _no_leader(why: str) -> YakError:
         why=f"{why}; a majority of its voters must run and reach each other",
         try_=("yak up --status", "yak up          starts brokers that do not run"),
     )
-
-
-def _not_changed(message: str, why: str) -> YakError:
-    return YakError("quorum-not-changed", message, why=why, try_=("yak quorum describe --replication",))
 
 
 def _state_of(answer: Any) -> QuorumState:
