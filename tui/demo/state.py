@@ -72,9 +72,3 @@ class DemoState:
             self._seen.popleft()
         (first_ms, first), (last_ms, last) = self._seen[0], self._seen[-1]
         self.rate = (last - first) * 1000.0 / (last_ms - first_ms) if last_ms > first_ms else 0.0
-
-    def longest_pause(self, since_ms: float) -> Pause | None:
-        """The longest pause of acknowledgements that ended after a given time."""
-        return max(
-            (each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None
-        )

@@ -69,22 +69,6 @@ def pack(message: Any, serial: int) -> Packed:
     )
 
 
-def packed(record: Kept) -> Packed:
-    """Pack a record; the inverse of `unpack`."""
-    return (
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.timestamp_type,
-        record.key,
-        record.value,
-        tuple(record.headers),
-        record.leader_epoch,
-        record.serial,
-    )
-
-
 def unpack(of: Packed) -> Kept:
     """The record."""
     topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch, serial = of

@@ -66,14 +66,6 @@ class EmbeddedRedis:
         if self._socket_path:
             redis_child.forget_socket(self._socket_path, self._directory)
 
-    def pause(self) -> None:
-        """Pause the server (SIGSTOP): connections stay open, and it answers nothing."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Resume a paused server."""
-        os.kill(self.pid, signal.SIGCONT)
-
     def __enter__(self) -> Self:
         return self.start()
 
