@@ -496,7 +496,6 @@ class GroupReading(Reading):
         super().__init__(*arguments)
         self._held = held
         self._joining_since: float | None = None
-        self._most_partitions = 0
 
     def run(self) -> int:
         """Read until a stop condition holds; return the exit code."""

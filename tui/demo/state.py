@@ -30,12 +30,10 @@ class DemoState:
     last_error: str = ""
     error: YakError | None = None
     pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
-    version: int = 0
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
         """Apply one line of the supervisor."""
-        self.version += 1
         match line["kind"]:
             case "step":
                 self.words = line["words"]
@@ -52,7 +50,6 @@ class DemoState:
 
     def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
         """Note that the supervisor's output has ended."""
-        self.version += 1
         if is_asked:
             self.phase = "ended"
         elif self.phase in ("starting", "running"):

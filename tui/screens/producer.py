@@ -214,7 +214,6 @@ class ProducerScreen(YakScreen):
         self.running: Run | None = None
         self._run: Run | None = None
         self._producers = Producers()
-        self._draft: Draft | str | None = None
 
     # contents
 

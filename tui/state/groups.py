@@ -129,11 +129,9 @@ class Groups:
         self.by_name: dict[str, Group] = {}
         self.is_listed = False
         self.silent: list[Mapping[str, Any]] = []
-        self.version = 0
 
     def listed(self, answer: Mapping[str, Any]) -> None:
         """Take `/api/groups`. Groups that are missing in it are removed, unless a broker did not answer."""
-        self.version += 1
         self.is_listed = True
         self.silent = list(answer["silent"])
         names = {each["group"] for each in answer["groups"]}
@@ -145,11 +143,9 @@ class Groups:
 
     def told(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
         """Take `/api/groups/NAME`."""
-        self.version += 1
         self.by_name.setdefault(name, Group(name)).told(said, now_ms)
 
     def failed(self, name: str, why: str) -> None:
         """Note why a group's request failed."""
-        self.version += 1
         if name in self.by_name:
             self.by_name[name].why = why
