@@ -48,11 +48,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The error of one record. `written` is `no` or `unknown`."""
+    """The error of one record."""
 
     number: int
     error: YakError
-    written: str
     reason: str
 
 
@@ -260,7 +259,7 @@ class RecordSender:
             tally.not_written += 1
         else:
             tally.unknown += 1
-        failure = Failed(number, error, written, words)
+        failure = Failed(number, error, words)
         if self._observer is not None:
             self._observer.failed(failure)
         if len(tally.failures) < KEPT_FAILURES:
