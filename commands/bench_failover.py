@@ -1,6 +1,5 @@
 """Runs the failover benchmark for the command line: one line per kill, the result, assertions."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError
 from yak.local.bench.failover import PAUSES, FailoverResult, FailoverSettings, Kill, document, run_failover
-from yak.local.bench.fleet import LocalFleet
+from yak.local.bench.fleet import own_fleet
 from yak.view.formats import counted, group_digits
 
 BROKERS = 3
@@ -70,17 +69,12 @@ def run_on_own(g: Globals, settings: FailoverSettings, *, progress_json: bool = 
 
     if progress_json:
         tell(g, "starting")
-    with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
-        fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
-        try:
-            fleet.start()
-            if progress_json:
-                tell(g, "started", kills=settings.kills)
-            else:
-                g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
-            return run_failover(fleet, settings, on_kill=told)
-        finally:
-            fleet.discard()
+    with own_fleet(BROKERS) as fleet:
+        if progress_json:
+            tell(g, "started", kills=settings.kills)
+        else:
+            g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
+        return run_failover(fleet, settings, on_kill=told)
 
 
 def kill_line(kill: Kill, settings: FailoverSettings) -> str:

@@ -1,12 +1,9 @@
 """Runs the replication benchmark for the command line: prints each figure, then a table or JSON."""
 
-import tempfile
-from pathlib import Path
-
 from yak.client.bench.result import machine, machine_line
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.local.bench.fleet import Fleet, LocalFleet
+from yak.local.bench.fleet import Fleet, own_fleet
 from yak.local.bench.replication import (
     MIN_ISR,
     REPLICAS,
@@ -40,14 +37,9 @@ def make_settings(
 
 def run_on_own(g: Globals, settings: ReplicationSettings) -> None:
     """Measure three brokers in a temporary directory, which is always deleted. Raises YakError."""
-    with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
-        fleet = LocalFleet(str(Path(folder) / "cluster"), BROKERS)
-        try:
-            fleet.start()
-            g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}")
-            run(g, fleet, fleet, settings)
-        finally:
-            fleet.discard()
+    with own_fleet(BROKERS) as fleet:
+        g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}")
+        run(g, fleet, fleet, settings)
 
 
 def run_on_running(g: Globals, settings: ReplicationSettings) -> None:

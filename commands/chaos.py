@@ -164,7 +164,7 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
     if g.out.format in {"json", "yaml"}:
         g.out.object(report.as_json())
         return
-    rows = [_totals(report)]
+    rows = [_totals(report.history_report) | {"violations": len(report.violations)}]
     g.out.table(rows, tuple(rows[0]))
     if not g.out.for_people or (g.quiet and report.holds):
         return
@@ -188,10 +188,10 @@ def _conclusion(g: Globals, found: "HistoryReport", *, holds: bool, ok: str, fai
     return g.out.paint(f"OK    {ok}", "1;32")
 
 
-def _totals(report: "ChaosReport") -> dict[str, Any]:
-    document = report.history_report.as_json(0)
+def _totals(found: "HistoryReport") -> dict[str, Any]:
+    document = found.as_json(0)
     names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
-    return {name: document[name] for name in names} | {"violations": len(report.violations)}
+    return {name: document[name] for name in names}
 
 
 def report_lines(report: "ChaosReport") -> list[str]:
@@ -278,9 +278,8 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
     if g.out.format in {"json", "yaml"}:
         g.out.object({"ok": found.holds and found.why_void is None, **found.as_json()})
         return
-    document = found.as_json(0)
-    names = ("operations", "acknowledged", "refused", "unknown", "polled", "lost", "duplicated", "reordered")
-    g.out.table([{name: document[name] for name in names}], names)
+    totals = _totals(found)
+    g.out.table([totals], tuple(totals))
     if not g.out.for_people:
         return
     g.out.stdout.flush()

@@ -120,16 +120,20 @@ class Request(Bundle):
             changed = replace(changed, fields=",".join(each for each in APACHE_FIELDS if each in shown))
         return changed
 
-    def check(self) -> None:
-        """Raise UsageError for several start positions, or formats that exclude each other."""
-        starts = {
+    @property
+    def start_options(self) -> list[str]:
+        """The options given for the start position; no more than one once it is checked."""
+        options = {
             "--from-beginning": self.from_beginning,
             "--offset": bool(self.offsets),
             "--from": self.from_time is not None,
             "--tail": self.tail is not None,
         }
-        given = [name for name, is_given in starts.items() if is_given]
-        if len(given) > 1:
+        return [name for name, is_given in options.items() if is_given]
+
+    def check(self) -> None:
+        """Raise UsageError for several start positions, or formats that exclude each other."""
+        if len(given := self.start_options) > 1:
             raise UsageError("usage", f"{given[0]} and {given[1]} exclude each other", why="both say where to start")
         self._check_group()
 
@@ -492,7 +496,6 @@ class GroupReading(Reading):
         super().__init__(*arguments)
         self._held = held
         self._joining_since: float | None = None
-        self._most_partitions = 0
 
     def run(self) -> int:
         """Read until a stop condition holds; return the exit code."""
@@ -545,8 +548,8 @@ def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> 
         f'group "{request.group}": {counted(len(started), "partition")} '
         f"({partitions_text(each.partition for each in started)}): {', '.join(words)}"
     )
-    given = _start_option(request)
-    if goes_on and given is not None:
+    if goes_on and request.start_options:
+        given = request.start_options[0]
         g.out.note(
             f"{given} counts only where nothing is committed; yak groups reset {request.group} moves committed offsets"
         )
@@ -555,20 +558,9 @@ def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> 
             g.out.warn(f"{each.partition}: {each.trouble}")
 
 
-def _start_option(request: Request) -> str | None:
-    """The option for the start position, if one is set."""
-    given = {
-        "--from-beginning": request.from_beginning,
-        "--offset": bool(request.offsets),
-        "--from": request.from_time is not None,
-        "--tail": request.tail is not None,
-    }
-    return next((name for name, is_given in given.items() if is_given), None)
-
-
 def _start_words(request: Request) -> str:
-    given = _start_option(request)
-    return "from the end, nothing being committed" if given is None else f"by {given}, nothing being committed"
+    given = request.start_options
+    return f"by {given[0]}, nothing being committed" if given else "from the end, nothing being committed"
 
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]

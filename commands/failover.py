@@ -166,6 +166,7 @@ def failover(
 
     The preferred leader (the first replica) takes over, or if it leads already, the next replica in the ISR.
     """
+    from yak.client.metadata import unknown_broker
     from yak.client.replica_offsets import read_metadata
     from yak.commands.local_cluster import find_local
 
@@ -184,7 +185,7 @@ def failover(
     found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
     selected = _selected(found, topic, from_)
     if to is not None and to not in found.brokers:
-        raise _unknown_broker(to, found)
+        raise unknown_broker(to, found.brokers)
     only_preferred = all_ and to is None and from_ is None
     return _move(g, servers, selected, to=to, only_preferred=only_preferred, probe=bool(probe),
                  local=local)  # fmt: skip
@@ -216,10 +217,10 @@ def _check_together(
 
 def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) -> "list[PartitionReplicas]":
     """The selected partitions. Raises YakError for an unknown topic, partition or broker."""
-    from yak.client.metadata import unknown_topic
+    from yak.client.metadata import unknown_broker, unknown_topic
 
     if from_ is not None and from_ not in found.brokers:
-        raise _unknown_broker(from_, found)
+        raise unknown_broker(from_, found.brokers)
     chosen = list(found.partitions)
     if topic is not None:
         name, colon, number = topic.partition(":")
@@ -235,15 +236,6 @@ def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) ->
                 try_=(f"yak topics describe {name}",),
             )
     return [each for each in chosen if from_ is None or each.leader == from_]
-
-
-def _unknown_broker(node: int, found: "ClusterReplicas") -> YakError:
-    return YakError(
-        "unknown-broker",
-        f"broker {node} is not in the cluster",
-        why=f"brokers are {', '.join(map(str, found.brokers))}",
-        try_=("yak brokers list",),
-    )
 
 
 def _not_local(g: Globals, data_dir: str | None, verb: str) -> UsageError:

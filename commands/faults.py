@@ -178,6 +178,7 @@ def _refuse_twice(values: "Mapping[str, object]", given: "Mapping[str, object]")
 
 def _brokers(g: Globals, chosen: int | None) -> dict[int, str]:
     """The addresses of the brokers, or of one. Raises Unreachable, YakError (`unknown-broker`)."""
+    from yak.client.metadata import unknown_broker
     from yak.client.replica_offsets import read_metadata
 
     found = read_metadata(g.bootstrap_servers, timeout_s=_timeout_s(g))
@@ -185,8 +186,7 @@ def _brokers(g: Globals, chosen: int | None) -> dict[int, str]:
     if chosen is None:
         return addresses
     if chosen not in addresses:
-        why = f"there are {', '.join(map(str, addresses))}"
-        raise YakError("unknown-broker", f"broker {chosen} is not in the cluster", why=why, try_=("yak brokers list",))
+        raise unknown_broker(chosen, addresses)
     return {chosen: addresses[chosen]}
 
 

@@ -468,12 +468,11 @@ def members(
 
     -v or -o wide: also their subscriptions and the assignor.
     """
+    from yak.client.groups.asking import answered
     from yak.client.groups.describing import require_groups
 
     with connect(g) as brokers:
-        found = require_groups(brokers, [name])[name]
-    if isinstance(found, YakError):
-        raise found
+        found = answered(require_groups(brokers, [name])[name])
     if g.out.format in ("json", "yaml"):
         g.out.object(member_documents(found))
         return
@@ -724,15 +723,12 @@ def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict
 
 def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
     """The offsets that each group committed for these topics. Raises YakError."""
+    from yak.client.groups.asking import answered
     from yak.client.groups.offsets import committed_offsets
     from yak.client.groups.places import committed_places
 
-    found: dict[str, list[Any]] = {}
-    for name, committed in committed_offsets(brokers, names).items():
-        if isinstance(committed, YakError):
-            raise committed
-        found[name] = committed_places(topics, committed)
-    return found
+    committed = committed_offsets(brokers, names)
+    return {name: committed_places(topics, answered(found)) for name, found in committed.items()}
 
 
 def _delete_offsets(

@@ -29,6 +29,14 @@ def to_json(value: object, indent: int | None = None) -> str:
     return json_text(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
 
 
+def to_yaml(document: object) -> str:
+    """YAML of a document that JSON can express, with non-ASCII characters unchanged unless one controls a terminal."""
+    import yaml
+
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return text if is_plain(text) else yaml.safe_dump(document, sort_keys=False)  # escapes all of them
+
+
 class Output:
     """The two output streams of a command."""
 
@@ -111,13 +119,7 @@ class Output:
     def object(self, value: object) -> None:
         """Print a document as yaml or json. Callers print the formats for people themselves."""
         if self.format == "yaml":
-            import yaml
-
-            document = _plain(value)
-            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-            if not is_plain(text):
-                text = yaml.safe_dump(document, sort_keys=False)  # escapes all non-ASCII characters
-            self.stdout.write(text)
+            self.stdout.write(to_yaml(json.loads(json.dumps(value, default=str))))
         else:
             self.json(value)
 
@@ -331,8 +333,3 @@ def error_lines(error: YakError, out: Output | None = None) -> list[str]:
     for index, step in enumerate(error.try_[:3]):
         lines.append(("  try:  " if index == 0 else "        ") + one_line(step))
     return lines
-
-
-def _plain(value: object) -> object:
-    """The value, reduced to types of YAML's safe dumper."""
-    return json.loads(json.dumps(value, default=str))

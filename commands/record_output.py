@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from yak.commands.output import to_yaml
 from yak.commands.units import format_time
 from yak.errors import UsageError, YakError
-from yak.plain_text import bytes_as_lines, is_plain, json_text, lines, one_line_with_tabs
+from yak.plain_text import bytes_as_lines, json_text, lines, one_line_with_tabs
 
 if TYPE_CHECKING:
     from yak.client.consumer import Received
@@ -86,15 +87,10 @@ class RecordPrinter:
         return json_text(json.dumps(document, ensure_ascii=False)).encode() + b"\n"
 
     def _yaml(self, record: "Received") -> bytes:
-        import yaml
-
         from yak.client.record_json import record_document
 
         document = record_document(record, self._when, json_value=self._json_value)
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-        if not is_plain(text):
-            text = yaml.safe_dump(document, sort_keys=False)  # escapes all non-ASCII characters
-        return b"---\n" + text.encode()
+        return b"---\n" + to_yaml(document).encode()
 
     def _raw(self, record: "Received") -> bytes:
         return self._shown_bytes(record.value or b"") + b"\n"

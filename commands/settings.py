@@ -263,7 +263,6 @@ class Settings:
     config_file: str
     contexts: dict[str, dict[str, Any]]
     current: str | None
-    previous: str | None
     warnings: list[str] = field(default_factory=list)
     about_contexts: bool = False
     """Whether the command lists or changes the contexts: the one in use need not exist."""
@@ -297,7 +296,6 @@ class Settings:
             path,
             contexts,
             document.get("current") or None,
-            document.get("previous") or None,
             warnings,
             about_contexts=bool(contexts_for),
         )

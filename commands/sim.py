@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from yak.client.numbers import parse_long
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
@@ -78,16 +78,6 @@ SEEDS_AT_ONCE = 20
 """The batch of seeds for a worker: a few seconds of work."""
 
 
-class Tally(Protocol):
-    """What the reports of many seeds come to."""
-
-    def add(self, report: SeedReport) -> None:
-        """One more seed."""
-
-    def lines(self, done: int, failed: int) -> list[str]:
-        """The totals, for people."""
-
-
 def fault_classes(text: str | None, classes: Iterable[str], where: str) -> tuple[str, ...] | None:
     """The classes of faults of `--faults`; None without it. Raises UsageError (`bad-option`)."""
     if text is None:
@@ -115,7 +105,9 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(each for each in text.split(",") if each and each != "none")
 
 
-def run_many(g: Globals, specs: Sequence[Spec], workers: int | None, tally: Tally, *, shrinks: bool = False) -> int:
+def run_many(
+    g: Globals, specs: Sequence[Spec], workers: int | None, tally: _Tally | _QuorumTally, *, shrinks: bool = False
+) -> int:
     """Run these seeds and print what fails; returns the exit code. `shrinks`: a failing seed can be minimized."""
     from yak.sim.trial import run_spec
 
@@ -137,7 +129,7 @@ def run_many(g: Globals, specs: Sequence[Spec], workers: int | None, tally: Tall
     return _tell(g, tally, done, failed)
 
 
-def run_told(g: Globals, spec: Spec, tally: Tally, *, shrinks: bool = False) -> int:
+def run_told(g: Globals, spec: Spec, tally: _Tally | _QuorumTally, *, shrinks: bool = False) -> int:
     """Run one seed and print its events; returns the exit code."""
     from yak.sim.trial import run_spec
 
@@ -167,7 +159,7 @@ def _print_report(g: Globals, report: SeedReport, *, shrinks: bool) -> bool:
     return True
 
 
-def _tell(g: Globals, tally: Tally, done: int, failed: int) -> int:
+def _tell(g: Globals, tally: _Tally | _QuorumTally, done: int, failed: int) -> int:
     if g.out.for_people:
         for line in tally.lines(done, failed):
             g.out.line(line)

@@ -20,7 +20,7 @@ from yak.commands.output import error_lines, flat, to_json
 from yak.commands.parameters import argument, option
 from yak.errors import UsageError, YakError
 from yak.plain_text import lines
-from yak.spark.jobs.options import CONF, CONNECTOR, DRIVER_MEMORY, JARS, MASTER, PACKAGES, SHIP, key_values
+from yak.spark.jobs.options import CONNECTOR, SparkOptions
 from yak.view.formats import format_age, format_size
 
 if TYPE_CHECKING:
@@ -453,32 +453,13 @@ SPARK = "Spark"
 Connector = Annotated[str, CONNECTOR]
 
 
-@dataclass(frozen=True)
-class SessionOptions(Bundle):
-    """Options of a Spark session."""
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(SparkOptions, Bundle):
+    """The options of a Spark session, as those of jobs."""
 
-    master: Annotated[str | None, MASTER] = None
-    conf: Annotated[list[str] | None, CONF] = None
-    driver_memory: Annotated[str | None, DRIVER_MEMORY] = None
-    jars: Annotated[list[str] | None, JARS] = None
-    packages: Annotated[list[str] | None, PACKAGES] = None
-    ship: Annotated[str, SHIP] = "package"
-
-    def settings(self, app_name: str, *, connector: str = "yak", ui: bool = False) -> "SessionSettings":
+    def checked(self, app_name: str, *, connector: str = "yak", ui: bool = False) -> "SessionSettings":
         """The validated settings. Raises UsageError (`spark-options`)."""
-        from yak.spark.driver.settings import SessionSettings
-
-        made = SessionSettings(
-            app_name=app_name,
-            master=self.master,
-            conf=key_values("--conf", tuple(self.conf or ())),
-            driver_memory=self.driver_memory,
-            connector=connector,
-            jars=tuple(self.jars or ()),
-            packages=tuple(self.packages or ()),
-            ship=self.ship,
-            ui=ui,
-        )
+        made = self.settings(app_name, conf={}, connector=connector, ui=ui)
         made.check()
         return made
 
@@ -604,7 +585,7 @@ def sql(
     from yak.commands.spark_python import hand_over
 
     text = _query(query, file)
-    settings = session.settings("yak-sql", connector=connector)
+    settings = session.checked("yak-sql", connector=connector)
     code = hand_over()
     if code is not None:
         return code
@@ -735,7 +716,7 @@ def shell(
     from yak.commands.spark_python import hand_over
     from yak.local.spark_runs import scratch_log
 
-    settings = session.settings("yak-shell", connector=connector, ui=True)
+    settings = session.checked("yak-shell", connector=connector, ui=True)
     handed = hand_over()
     if handed is not None:
         return handed
@@ -796,7 +777,7 @@ def submit(
 
     if not os.path.isfile(file):
         raise UsageError("spark-path", f"there is no file {file}", why=f"looked in {os.getcwd()}", try_=("ls *.py",))
-    settings = session.settings(os.path.basename(file))
+    settings = session.checked(os.path.basename(file))
     code = hand_over()
     if code is not None:
         return code

@@ -20,6 +20,10 @@ class YakCluster(LocalFleet):
     def prepare(self) -> None:
         """Nothing: YAK formats its data directories when it starts."""
 
+    def start(self) -> None:
+        """Start Redis and the brokers. Raises YakError."""
+        self.up(UpSettings(port=0, brokers=3, leaders=3))
+
     def stop(self) -> None:
         """End every process that was started, and remove the data."""
         self.discard()

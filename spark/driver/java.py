@@ -4,8 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from yak.errors import UsageError
@@ -14,23 +13,13 @@ LEAST = 17
 """Spark 4 requires this version."""
 
 
-@dataclass(frozen=True, slots=True)
-class Java:
-    """A Java: its home directory for Spark, its version, and where it was found."""
-
-    home: str
-    version: int
-    origin: str
-
-
-def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first suitable Java. Raises UsageError (`spark-missing`) with the candidates."""
-    env = os.environ if environment is None else environment
+def find_java(env: Mapping[str, str]) -> str:
+    """The home of the first suitable Java. Raises UsageError (`spark-missing`) with the candidates."""
     refused: list[str] = []
     for program, origin in _candidates(env):
         version = version_of(program)
         if version is not None and version >= LEAST:
-            return Java(str(Path(program).parent.parent), version, origin)
+            return str(Path(program).parent.parent)
         refused.append(f"{origin}: {'it does not run' if version is None else f'Java {version} is too old'}")
     raise UsageError(
         "spark-missing",
@@ -44,12 +33,9 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     )
 
 
-def use_java(environment: MutableMapping[str, str] | None = None) -> Java:
+def use_java() -> None:
     """Find Java and set JAVA_HOME to it. Raises UsageError (`spark-missing`)."""
-    env = os.environ if environment is None else environment
-    java = find_java(env)
-    env["JAVA_HOME"] = java.home
-    return java
+    os.environ["JAVA_HOME"] = find_java(os.environ)
 
 
 def version_of(program: str) -> int | None:

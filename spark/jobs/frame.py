@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yak.errors import UsageError, YakError
-from yak.spark.jobs.options import JobOptions, SparkOptions, key_values
+from yak.spark.jobs.options import JobOptions, SparkOptions
 
 if TYPE_CHECKING:
     import typer
@@ -123,18 +123,8 @@ def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
 
 def session_settings(job: Job, options: SparkOptions) -> "SessionSettings":
     """The settings of the job's session."""
-    from yak.spark.driver.settings import SessionSettings
-
-    return SessionSettings(
-        app_name=f"yak-{job.name}",
-        master=options.master,
-        conf={**dict(job.conf), **key_values("--conf", options.conf)},
-        driver_memory=options.driver_memory,
-        connector=getattr(options, "connector", "yak"),
-        jars=options.jars,
-        packages=options.packages,
-        ship=options.ship,
-    )
+    connector = getattr(options, "connector", "yak")
+    return options.settings(f"yak-{job.name}", conf=dict(job.conf), connector=connector)
 
 
 def main(arguments: Sequence[str]) -> int:

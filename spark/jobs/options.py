@@ -5,6 +5,7 @@ Options are frozen dataclasses whose fields define their command-line flags. Tes
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -12,6 +13,7 @@ import typer
 
 from yak.client.times import parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
+from yak.spark.driver.settings import SessionSettings
 
 EARLIEST: Final = ("earliest", "start", "beginning", "oldest")
 LATEST: Final = ("latest", "end", "newest")
@@ -62,6 +64,20 @@ class SparkOptions:
     def check(self) -> None:
         """Check the options before Spark starts. Raises UsageError."""
         key_values("--conf", self.conf)
+
+    def settings(self, app_name: str, *, conf: Mapping[str, str], connector: str, ui: bool = False) -> SessionSettings:
+        """The settings of a session; `conf` are Spark settings that these options override."""
+        return SessionSettings(
+            app_name=app_name,
+            master=self.master,
+            conf={**conf, **key_values("--conf", self.conf)},
+            driver_memory=self.driver_memory,
+            connector=connector,
+            jars=self.jars,
+            packages=self.packages,
+            ship=self.ship,
+            ui=ui,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -145,14 +146,14 @@ def test_a_server_that_does_not_answer_is_lost_and_found_again(server):
 
     async def body():
         await shell.join()
-        server.pause()
+        os.kill(server.pid, signal.SIGSTOP)
         try:
             shell.submit("alloc_pid")
             lost = await shell.next(StoreLost)
             assert "did not answer" in lost.reason
             seen = len(shell.events)
         finally:
-            server.resume()
+            os.kill(server.pid, signal.SIGCONT)
         await shell.next(StoreConnected, after=seen)
         assert (await shell.call("verify")).code == "OK"
 

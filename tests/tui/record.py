@@ -116,9 +116,6 @@ async def record(local: LocalCluster, bootstrap: str) -> dict[str, Any]:
             answers[f"GET {path}"] = await source.ask("GET", plain, params=params)
         except YakError as error:
             print(f"{path}: {error.message}")
-    partition = answers["GET /api/partitions/orders/0"]
-    params = {"topic": "orders", "partition": 0, "offset": max(0, partition["high_watermark"] - 20), "max_messages": 20}
-    answers["GET /consume"] = await source.ask("GET", "/consume", params=params)
     await source.close()
     return {"answers": answers, "events": thinned(events), "now_ms": events[-1]["time_ms"] + 200}
 

@@ -5,6 +5,7 @@ from driving import answered, press, run, shown, words
 from pictures import recorded_source
 from textual.widgets import Button, Input, TabbedContent
 
+from yak.client.consumer import Received
 from yak.errors import YakError
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
@@ -240,12 +241,12 @@ def test_in_a_low_window_enter_goes_to_the_replicas():
 
 def test_only_what_is_seen_is_asked_for():
     source = recorded_source()
+    source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
     async def scenario(app, pilot):
         asked = [path for _, path, _ in source.asked]
         assert "/api/partitions/orders/0" in asked
         assert "/api/groups" not in asked
-        assert "/consume" not in asked
         app.screen.query_one(TabbedContent).active = "tab-groups"
         await answered(pilot)
         assert "/api/groups/billing" in [path for _, path, _ in source.asked]
@@ -257,8 +258,9 @@ def test_only_what_is_seen_is_asked_for():
 
 def test_the_last_messages_are_told_newest_first():
     source = recorded_source()
-    record = {"timestamp_ms": 1_000, "key": "u1", "headers": []}
-    source.answers["GET /consume"] = {"records": [{**record, "offset": 7, "payload": {"total": 12}}]}
+    source.calls["read_tail"] = lambda windows: [
+        Received(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
+    ]
 
     async def scenario(app, pilot):
         app.screen.query_one(TabbedContent).active = "tab-messages"
@@ -272,7 +274,7 @@ def test_the_last_messages_are_told_newest_first():
 
 def test_messages_that_cannot_be_read_say_why():
     source = recorded_source()
-    source.answers["GET /consume"] = YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead")
+    source.calls["read_tail"] = YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead")
 
     async def scenario(app, pilot):
         app.screen.query_one(TabbedContent).active = "tab-messages"

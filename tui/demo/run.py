@@ -22,9 +22,8 @@ PATIENCE_SECONDS: Final = 45.0
 class DemoRun:
     """Call `start()`, read `state`, call `close()`. `on_change` is called from a thread of its own."""
 
-    def __init__(self, *, keep: bool = False, brokers: int = 3, data_dir: str | None = None) -> None:
+    def __init__(self, *, keep: bool = False, data_dir: str | None = None) -> None:
         self.keep = keep
-        self.brokers = brokers
         self.data_dir = data_dir or tempfile.mkdtemp(prefix="yak-ui-demo-")
         self.state = DemoState()
         self.on_change: Callable[[], None] = lambda: None
@@ -33,8 +32,8 @@ class DemoRun:
 
     def start(self) -> None:
         """Start the supervisor; it ends by itself when this process ends."""
-        words = ["demo", "cluster", "--data-dir", self.data_dir, "--brokers", str(self.brokers)]
-        self._child = Child(yak_argv(*words, *["--keep"] * self.keep), self._on_line, self._on_end)
+        words = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
+        self._child = Child(yak_argv(*words), self._on_line, self._on_end)
 
     @property
     def pid(self) -> int | None:

@@ -30,12 +30,10 @@ class DemoState:
     last_error: str = ""
     error: YakError | None = None
     pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
-    version: int = 0
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
         """Apply one line of the supervisor."""
-        self.version += 1
         match line["kind"]:
             case "step":
                 self.words = line["words"]
@@ -52,7 +50,6 @@ class DemoState:
 
     def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
         """Note that the supervisor's output has ended."""
-        self.version += 1
         if is_asked:
             self.phase = "ended"
         elif self.phase in ("starting", "running"):
@@ -72,9 +69,3 @@ class DemoState:
             self._seen.popleft()
         (first_ms, first), (last_ms, last) = self._seen[0], self._seen[-1]
         self.rate = (last - first) * 1000.0 / (last_ms - first_ms) if last_ms > first_ms else 0.0
-
-    def longest_pause(self, since_ms: float) -> Pause | None:
-        """The longest pause of acknowledgements that ended after a given time."""
-        return max(
-            (each for each in self.pauses if each.until_ms > since_ms), key=lambda each: each.length_ms, default=None
-        )

@@ -68,15 +68,14 @@ def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
     return f"{text[: limit - 1]}…" if is_cut else text
 
 
-def hex_dump(data: bytes, *, width: int = 16) -> list[str]:
+def hex_dump(data: bytes) -> list[str]:
     """The format of hexdump -C: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`."""
     lines = []
-    half = width // 2
-    for at in range(0, len(data), width):
-        piece = data[at : at + width]
-        left, right = piece[:half].hex(" "), piece[half:].hex(" ")
+    for at in range(0, len(data), 16):
+        piece = data[at : at + 16]
+        left, right = piece[:8].hex(" "), piece[8:].hex(" ")
         plain = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
-        lines.append(f"{at:08x}  {left:<{half * 3 - 1}}  {right:<{half * 3 - 1}}  |{plain}|")
+        lines.append(f"{at:08x}  {left:<23}  {right:<23}  |{plain}|")
     return lines
 
 

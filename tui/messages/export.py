@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import Final, Literal, TextIO
 from yak.client.consumer import Received
 from yak.client.record_csv import csv_header, csv_line
 from yak.client.record_json import encode_bytes, record_document
+from yak.client.record_template import RecordTemplate, Template, plain
 from yak.client.times import format_time
 from yak.errors import YakError
 
@@ -49,44 +49,15 @@ def record_line(record: Received) -> str:
 
 
 def produce_command(record: Received) -> str:
-    """A shell command that sends the same key, value and headers to the same topic.
+    """A shell command that sends the same key, value and headers to the same topic."""
+    from yak.tui.produce import form
+    from yak.tui.produce.run import Plan
 
-    It uses flags where possible. Null values, binary data, NUL and an `=` in a header's name are piped as JSON.
-    """
-    words = ["yak", "produce", record.topic]
-    value = _argument(record.value)
-    key = _argument(record.key)
-    headers = [(name, _argument(data)) for name, data in record.headers]
-    by_flags = (
-        value is not None
-        and (key is not None or record.key is None)
-        and all(text is not None or data is None for (_, text), (_, data) in zip(headers, record.headers, strict=True))
-        and all(name and "=" not in name and "\0" not in name for name, _ in headers)
-    )
-    if not by_flags:
-        document = record_document(record, format_time)
-        sent = {
-            name: document[name]
-            for name in ("key", "value", "headers", "key_encoding", "value_encoding")
-            if name in document
-        }
-        line = shlex.quote(json.dumps(sent, ensure_ascii=False))
-        return f"printf '%s\\n' {line} | {shlex.join(words)} --file - --format json"
-    if key is not None:
-        words.append(f"--key={key}")
-    # A header without an equals sign has a null value.
-    words += [f"--header={name}" if text is None else f"--header={name}={text}" for name, text in headers]
-    return shlex.join([*words, f"--message={value}"])
+    def part(data: bytes | None) -> Template | None:
+        return None if data is None else plain(data.decode("utf-8", "surrogateescape"))
 
-
-def _argument(data: bytes | None) -> str | None:
-    """As an argument of a command line; None if that is impossible."""
-    if data is None or b"\0" in data:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
+    headers = tuple((name, part(data)) for name, data in record.headers)
+    return form.produce_command(Plan(record.topic), RecordTemplate(part(record.key), part(record.value), headers))
 
 
 Format = Literal["ndjson", "csv"]

@@ -107,7 +107,6 @@ class Reader:
         self._clock = clock
         self._numbering = numbering if numbering is not None else count()
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._filter: Filter | None = None
         self._is_paused = False
         self._is_held = False
         self._is_closing = False
@@ -161,7 +160,6 @@ class Reader:
         self.filter_text = text
 
         def order() -> None:
-            self._filter = test
             if self.store.left_out and not self.wanted.is_tail:
                 # The buffer lacks records that the earlier filter hid: the new filter must read them again.
                 self.store.clear()

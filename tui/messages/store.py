@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from sys import intern
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from yak.client.consumer import TIMESTAMP_TYPES, Received
 
@@ -66,22 +66,6 @@ def pack(message: Any, serial: int) -> Packed:
         tuple(message.headers() or ()),
         message.leader_epoch(),
         serial,
-    )
-
-
-def packed(record: Kept) -> Packed:
-    """Pack a record; the inverse of `unpack`."""
-    return (
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp_ms,
-        record.timestamp_type,
-        record.key,
-        record.value,
-        tuple(record.headers),
-        record.leader_epoch,
-        record.serial,
     )
 
 
@@ -394,22 +378,13 @@ class Merged:
         return next((found for store in self.stores if (found := store.with_serial(serial)) is not None), None)
 
 
+Records: TypeAlias = Store | Merged
 PIECE: Final = 500
 BREATH_S: Final = 0.0005
 
 
-class Places(Protocol):
-    """Records by position."""
-
-    def span(self) -> tuple[int, int]:
-        """The first position, and the one after the last."""
-
-    def at(self, place: int) -> Kept | None:
-        """The record there."""
-
-
 def find(
-    records: Places,
+    records: Records,
     start: int,
     step: int,
     holds: Callable[[Kept], bool],

@@ -28,7 +28,8 @@ from yak.client.metadata import Topic
 from yak.client.produce import Failed, Outgoing, RecordSender
 from yak.client.rejects import Rejects, rejects_path
 from yak.errors import UsageError, YakError
-from yak.tui.produce.run import Feed
+from yak.tui.produce.form import upload_command
+from yak.tui.produce.run import Feed, Plan
 from yak.tui.settings import UPLOADS
 
 ENTRIES_MAX: Final = 2_000
@@ -362,6 +363,11 @@ class FilePlan:
     look: CsvLook
     mapping: CsvMapping
     settled: int
+
+    def command(self, plan: Plan) -> str:
+        """The command that sends it."""
+        path = self.look.path
+        return upload_command(plan, path, self.mapping, self.look.encoding, checkpoint_path(path, plan.topic))
 
 
 def prepare(path: str, mapping: CsvMapping, *, topic: str, encoding: str | None, partitions: int | None) -> FilePlan:

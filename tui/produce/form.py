@@ -339,10 +339,10 @@ def _has_plain_braces(message: RecordTemplate) -> bool:
 
 
 def _is_typable(message: RecordTemplate) -> bool:
-    """Whether shell arguments can express it: text without NUL, and header names without `=`."""
+    """Whether shell arguments can express it: text without NUL, and header names of some text without `=`."""
     parts = [message.key, message.value, *(template for _, template in message.headers)]
-    return all(part is None or _is_text(part.source) for part in parts) and not any(
-        "=" in name for name, _ in message.headers
+    return all(part is None or _is_text(part.source) for part in parts) and all(
+        name and "=" not in name and _is_text(name) for name, _ in message.headers
     )
 
 

@@ -169,9 +169,9 @@ class Producers:
                 self._key = (servers, acks, compression)
             return self._producer
 
-    def warm(self, servers: str, acks: str = "all", compression: str = "none") -> None:
-        """Open a producer early, so that it has its id in time."""
-        self.get(servers, acks, compression)
+    def warm(self, servers: str) -> None:
+        """Open a producer early, so that it has its id in time. Raises UsageError."""
+        self.get(servers, "all", "none")
 
     def forget(self) -> None:
         """Close it: purging its queue leaves a gap in its sequence numbers."""
@@ -346,11 +346,6 @@ class Run:
 def send(servers: str, run: Run) -> Account:
     """Execute the run; the function for a thread."""
     return run(servers)
-
-
-def warm(servers: str, producers: Producers) -> None:
-    """Open a producer early, so that it has its id in time. Raises UsageError."""
-    producers.warm(servers)
 
 
 class MadeFeed(Feed):

@@ -119,7 +119,6 @@ class PartitionDetail:
     """The answer of `/api/partitions/TOPIC/N` at `told_ms`."""
 
     told_ms: int
-    told_by: int
     leader_epoch: int
     eligible_leaders: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
@@ -131,7 +130,6 @@ class PartitionDetail:
         """Parse the answer. Brokers of an older version omit the time of the last fetch."""
         return cls(
             told_ms,
-            answer["told_by"],
             answer["leader_epoch"],
             tuple(answer["eligible_leaders"]),
             tuple(answer["adding_replicas"]),

@@ -4,12 +4,12 @@ Pure, except for the store's lock.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from yak.tui.look import Look
 from yak.tui.messages.detail import View, cell_text
 from yak.tui.messages.reader import Phase, Status
-from yak.tui.messages.store import Counts, Kept
+from yak.tui.messages.store import Counts, Kept, Records
 from yak.tui.messages.subscription import Subscription
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.picture import Picture
@@ -19,19 +19,6 @@ KEY_CHARACTERS: Final = 32
 SAME_DAY_MS: Final = 20 * 3_600_000
 """For older records a time of day alone would be ambiguous."""
 CACHED_ROWS: Final = 512
-
-
-class Records(Protocol):
-    """Records by position: a Store, or several merged."""
-
-    def span(self) -> tuple[int, int]:
-        """The first position, and the one after the last."""
-
-    def at(self, place: int) -> Kept | None:
-        """The record there; None if it is gone."""
-
-    def place_of(self, serial: int) -> int | None:
-        """The position of a record."""
 
 
 def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> Sequence[Column]:

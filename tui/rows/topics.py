@@ -1,13 +1,12 @@
 """Topics, their configs, their latest records and the groups that read them, as rows. Pure."""
 
-import base64
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.ids import INTERNAL_TOPICS
 from yak.tui.look import Look
+from yak.tui.messages.detail import cell_text
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
 from yak.view.formats import format_duration, format_rate
@@ -15,6 +14,7 @@ from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import ConfigValue
+    from yak.client.consumer import Received
 
 COLUMNS: Final = (
     Column("TOPIC", 12, most=80, flex=1),
@@ -273,62 +273,34 @@ def chosen_config_lines(config: "ConfigValue", look: Look) -> list[list[Cell]]:
     ]
 
 
+_VALUE_CHARACTERS: Final = 300
 TAIL_COLUMNS: Final = (
     Column("OFFSET", 8, is_right=True),
     Column("TIME", 10),
     Column("KEY", 4, most=24),
-    Column("VALUE", 12, most=300, flex=1),
+    Column("VALUE", 12, most=_VALUE_CHARACTERS, flex=1),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One of the latest records."""
-
-    partition: int
-    offset: int
-    time_ms: int | None
-    key: str | None
-    value: str
-    is_plain: bool = True
-
-    @classmethod
-    def of(cls, partition: int, record: Mapping[str, Any]) -> "Message":
-        """Parse a record of `/consume`."""
-        key, value, is_plain = record.get("key"), "", True
-        if "key_base64" in record:
-            key = _hex(record["key_base64"])
-        if "payload_base64" in record:
-            value, is_plain = _hex(record["payload_base64"]), False
-        elif "payload_text" in record:
-            value = record["payload_text"]
-        elif record["payload"] is None:
-            value, is_plain = "(no value)", False
-        else:
-            value = json.dumps(record["payload"], ensure_ascii=False, separators=(",", ":"))
-        return cls(partition, record["offset"], record["timestamp_ms"], key, value[:400], is_plain)
-
-
-def _hex(text: str) -> str:
-    data = base64.b64decode(text)
-    return f"hex {data[:24].hex(' ')}" + (f" and {len(data) - 24} bytes more" if len(data) > 24 else "")
-
-
-def tail_rows(messages: Iterable[Message], look: Look, now_ms: int, count: int) -> list[Row]:
+def tail_rows(records: "Iterable[Received]", look: Look, now_ms: int, count: int) -> list[Row]:
     """The last `count` by time, newest first."""
-    newest = sorted(messages, key=lambda each: (each.time_ms or 0, each.offset), reverse=True)[:count]
+    newest = sorted(records, key=lambda each: (each.timestamp_ms, each.offset), reverse=True)[:count]
     return [
         Row(
             f"{each.partition}@{each.offset}",
             (
                 Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
-                Cell(look.time(each.time_ms, now_ms, millis=look.zone != "relative"), "dim", each.time_ms or 0),
-                Cell(look.sign("none") if each.key is None else each.key, "dim" if each.key is None else ""),
-                Cell(each.value, "" if each.is_plain else "dim"),
+                Cell(_time(each, look, now_ms), "dim", max(each.timestamp_ms, 0)),
+                Cell(look.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
+                Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
             ),
         )
         for each in newest
     ]
+
+
+def _time(record: "Received", look: Look, now_ms: int) -> str:
+    return look.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=look.zone != "relative")
 
 
 def rate_words(rate: float) -> str:

@@ -460,7 +460,6 @@ class MessagesScreen(ReadingScreen):
         self._numbering = itertools.count()
         self._is_paused = False
         self._drawn: tuple[object, ...] = ()
-        self._version = -1
         self._filter = ""
 
     def body(self) -> ComposeResult:
@@ -504,7 +503,6 @@ class MessagesScreen(ReadingScreen):
             reader.set_filter(filter_text)
         self._is_paused = False
         self.grid_in_use().begin(follows=wanted.is_tail)
-        self._version = -1
         reader.start()
         self.cli(wanted.command(filter_text))
         self.paint_all(self.app.now_ms())

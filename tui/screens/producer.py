@@ -28,7 +28,7 @@ from yak.tui.produce.form import (
     samples,
     shown_command,
 )
-from yak.tui.produce.run import ACKS, CODECS, Account, MadeFeed, Plan, Producers, Run, parse_rate, send, warm
+from yak.tui.produce.run import ACKS, CODECS, Account, MadeFeed, Plan, Producers, Run, parse_rate, send
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import FileUploaded, YakScreen
@@ -214,7 +214,6 @@ class ProducerScreen(YakScreen):
         self.running: Run | None = None
         self._run: Run | None = None
         self._producers = Producers()
-        self._draft: Draft | str | None = None
 
     # contents
 
@@ -346,7 +345,7 @@ class ProducerScreen(YakScreen):
     async def connect(self) -> None:
         """Open a producer. An unreachable cluster is reported by the banner, and when something is sent."""
         try:
-            await self.app.source.kafka(warm, self._producers)
+            await self.app.source.kafka(self._producers.warm)
         except YakError:
             return
 

@@ -16,7 +16,7 @@ from yak.client.csv_files import ENCODINGS
 from yak.client.inputs import JSON_OF_CHOSEN, JSON_OF_OTHERS, CsvMapping
 from yak.errors import YakError
 from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, look_at, prepare
-from yak.tui.produce.form import shown_command, upload_command
+from yak.tui.produce.form import shown_command
 from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
@@ -360,11 +360,7 @@ class CsvPane(Vertical):
         self.command = ""
         if plan is not None and form.topic:
             acks, codec = form.how
-            how = Plan(form.topic, acks=acks, compression=codec)
-            encoding = plan.look.encoding
-            self.command = upload_command(
-                how, plan.look.path, plan.mapping, encoding, checkpoint_path(plan.look.path, form.topic)
-            )
+            self.command = plan.command(Plan(form.topic, acks=acks, compression=codec))
         self.query_one("#csv-command", Static).update(shown_command(self.command))
         self.paint()
 
@@ -406,28 +402,23 @@ class CsvPane(Vertical):
         return Plan(self.form.topic, acks=acks, compression=codec, count=None, rate=rate)
 
     def _command_of(self, values: Mapping[str, str]) -> str:
-        plan = self._plan
-        assert plan is not None
-        path, topic = plan.look.path, self.form.topic
-        command = upload_command(
-            self._how(values), path, plan.mapping, plan.look.encoding, checkpoint_path(path, topic)
-        )
-        return f"rm '{checkpoint_path(path, topic)}'; {command}" if values.get("start") == _FROM_START else command
+        file = self._plan
+        assert file is not None
+        command, checkpoint = file.command(self._how(values)), checkpoint_path(file.look.path, self.form.topic)
+        return f"rm '{checkpoint}'; {command}" if values.get("start") == _FROM_START else command
 
     @work(group="send")
     async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
         """Send the file."""
-        path, encoding = file.look.path, file.look.encoding
-        command = upload_command(plan, path, file.mapping, encoding, checkpoint_path(path, plan.topic))
 
         def made() -> Run:
-            self._feed = FileFeed(path, plan.topic, file.mapping, encoding, skip=skip)
+            self._feed = FileFeed(file.look.path, plan.topic, file.mapping, file.look.encoding, skip=skip)
             self._total = self._lines
             self.run = Run(plan, self._feed, producers=self._producers)
             self.call_later(self._show_plan)
             return self.run
 
-        account = await self.producer.execute(made, command, self._outcome)
+        account = await self.producer.execute(made, file.command(plan), self._outcome)
         if account is not None and account.first_failure is not None and account.state == "failed":
             self.app.show_error(account.first_failure.error)
         if self.is_attached:

@@ -10,14 +10,17 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import TabbedContent, TabPane
 
 from yak.client.admin import ConfigValue
+from yak.client.consume import Window
+from yak.client.consumer import Received
 from yak.errors import YakError
+from yak.ids import TopicPartition
 from yak.tui.keys import keys
 from yak.tui.rows import activity, groups, partitions, topics
 from yak.tui.rows.cells import Cell, packed
 from yak.tui.rows.partitions import PartitionDetail
-from yak.tui.rows.topics import Message, TopicFacts
+from yak.tui.rows.topics import TopicFacts
 from yak.tui.screens.topics import ChangesTopics, as_content
-from yak.tui.source.kafka import topic_configs
+from yak.tui.source.kafka import read_tail, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.activity import Line
 from yak.tui.state.groups import Group, group_on_topic
@@ -54,7 +57,7 @@ class TopicAnswers:
         self.details: dict[int, PartitionDetail] = {}
         self.readers: dict[str, Group] | None = None
         self.groups_left_out = 0
-        self.messages: dict[int, list[Message]] = {}
+        self.messages: dict[int, list[Received]] = {}
         self.has_tail = False
         self.configs: list[ConfigValue] = []
         self.errors: dict[str, YakError] = {}
@@ -144,23 +147,18 @@ class TopicAnswers:
     async def _ask_tail(self) -> None:
         partitions = self._app.picture.topics.get(self.topic, [])
         busiest = sorted(partitions, key=lambda each: -(each.moved_ms or 0))[:TAIL_PARTITIONS]
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def one(number: int, end: int) -> None:
-            held = self.messages.get(number, [])
-            if held and held[-1].offset >= end - 1:
-                return
-            start = max(0, end - TAIL_MESSAGES)
-            if self.facts is not None:
-                start = max(start, self.facts.log_starts.get(number) or 0)
-            params = {"topic": self.topic, "partition": number, "offset": start, "max_messages": TAIL_MESSAGES}
-            async with gate:
-                answer = await self._app.source.ask("GET", "/consume", params=params)
-            self.messages[number] = [Message.of(number, each) for each in answer["records"]]
-
-        await asyncio.gather(
-            *(one(each.partition, each.high_watermark or 0) for each in busiest if each.high_watermark)
-        )
+        windows = {}
+        for each in busiest:
+            held, end = self.messages.get(each.partition, []), each.high_watermark or 0
+            if end and not (held and held[-1].offset >= end - 1):
+                start = max(0, end - TAIL_MESSAGES)
+                if self.facts is not None:
+                    start = max(start, self.facts.log_starts.get(each.partition) or 0)
+                windows[TopicPartition(self.topic, each.partition)] = Window(start, end)
+        if windows:
+            found = await self._app.source.kafka(read_tail, windows)
+            for place in windows:
+                self.messages[place.partition] = [each for each in found if each.partition == place.partition]
         self.has_tail = bool(busiest) and all(each.high_watermark is not None for each in busiest)
 
 

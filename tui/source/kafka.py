@@ -1,33 +1,33 @@
 """Requests that HTTP does not offer, over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
 
-import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 from uuid import UUID
 
-from yak.client.admin import EARLIEST, LATEST, Admin, ConfigValue
+from yak.client.admin import EARLIEST, Admin, ConfigValue
 from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import Received
 from yak.client.errors import from_kafka, kafka_exceptions
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.asking import GroupBrokers, answered
 from yak.client.groups.describing import active_group, describe_groups, list_groups, require_groups
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import ResetPlan, Target, look_at, move
-from yak.client.leadership import carry_out, plan_moves
+from yak.client.leadership import carry_out, list_reassignments, plan_moves
 from yak.client.log_dirs import replica_sizes
 from yak.client.members import Member as BrokerMember
 from yak.client.members import list_members
 from yak.client.metadata import Broker, unknown_topic
 from yak.client.quorum import Controller, read_controller
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import RawConnection, call_once
 from yak.client.reach import split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
@@ -301,8 +301,6 @@ class KafkaAnswers:
                 return self._create(body)
             case ["DELETE", "topics", topic]:
                 return self._admin().delete_topic(topic)
-            case ["GET", "consume"]:
-                return self._consume(params)
             case ["POST", "produce"]:
                 return self._produce(body)
             case ["POST", "api", "failover"]:
@@ -381,9 +379,8 @@ class KafkaAnswers:
         if here is None:
             raise unknown_topic(topic, found.topics)
         leader = found.brokers.get(here.leader)
-        eligible, adding = ([], []) if leader is None else _leaders_to_be(leader.address, topic, number)
+        eligible, adding = ([], []) if leader is None else _leaders_to_be(leader, TopicPartition(topic, number))
         return {
-            "told_by": here.leader,
             "leader_epoch": here.leader_epoch,
             "eligible_leaders": eligible,
             "adding_replicas": adding,
@@ -400,19 +397,6 @@ class KafkaAnswers:
         )
 
     # records
-
-    def _consume(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Records of one partition from an offset on, at most `max_messages`, and as far as they are there."""
-        place, start = TopicPartition(params["topic"], int(params["partition"])), int(params["offset"])
-        end = self._admin().offsets({place: LATEST})[place].offset
-        window = Window(start, min(end, start + int(params["max_messages"])))
-        reader = PartitionReader(self.servers, {place: window}, extra={"fetch.wait.max.ms": 10})
-        deadline = time.monotonic() + READ_SECONDS
-        try:
-            found = [each for each in reader.records(more=lambda: time.monotonic() < deadline) if each is not None]
-        finally:
-            reader.close()
-        return {"records": [_record(each) for each in found]}
 
     def _produce(self, body: Mapping[str, Any]) -> None:
         from confluent_kafka import Producer
@@ -456,38 +440,25 @@ class KafkaAnswers:
         }
 
 
-def _leaders_to_be(address: str, topic: str, number: int) -> tuple[list[NodeId], list[NodeId]]:
+def _leaders_to_be(leader: Broker, place: TopicPartition) -> tuple[list[NodeId], list[NodeId]]:
     """A partition's eligible leaders (KIP-966) and the replicas being added; empty if the broker does not return them."""
-    from datetime import timedelta
-
     from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-    from kio.schema.list_partition_reassignments.v0.request import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsTopics,
-    )
     from kio.schema.types import TopicName
-    from kio.static.primitive import i32, i32Timedelta
+    from kio.static.primitive import i32
 
-    eligible: list[NodeId] = []
-    adding: list[NodeId] = []
-    name = TopicName(topic)
+    name = TopicName(place.topic)
     described = DescribeTopicPartitionsRequest(
         topics=(TopicRequest(name=name),),
         response_partition_limit=i32(1),
-        cursor=Cursor(topic_name=name, partition_index=i32(number)),
+        cursor=Cursor(topic_name=name, partition_index=i32(place.partition)),
     )
-    listed = ListPartitionReassignmentsRequest(
-        timeout=i32Timedelta.parse(timedelta(seconds=READ_SECONDS)),
-        topics=(ListPartitionReassignmentsTopics(name=name, partition_indexes=(i32(number),)),),
-    )
-    try:
-        with RawConnection(address, timeout_s=READ_SECONDS) as connection:
-            for found in connection.call(listed).topics:
-                adding += [int(node) for each in found.partitions for node in each.adding_replicas]
-            for found in connection.call(described).topics:
-                eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
-    except OSError:
-        pass  # an older broker closes the connection at an unsupported API
+    eligible: list[NodeId] = []
+    adding: list[NodeId] = []
+    with suppress(YakError):  # an older broker closes the connection at an unsupported API
+        moving = list_reassignments(leader, timeout_s=READ_SECONDS).get(place)
+        adding += () if moving is None else moving.adding
+        for found in call_once(leader.address, described, "no leaders are known", READ_SECONDS).topics:
+            eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
     return eligible, adding
 
 
@@ -495,35 +466,14 @@ def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
     return [{**each._asdict(), "reason": why} for each, why in places.items()]
 
 
-def _record(each: Received) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "offset": each.offset,
-        "timestamp_ms": each.timestamp_ms if each.timestamp_ms >= 0 else None,
-    }
-    if each.key is not None:
-        found |= _text("key", "key_base64", each.key)
-    return found | ({"payload": None} if each.value is None else _text("payload_text", "payload_base64", each.value))
-
-
-def _text(name: str, base64_name: str, data: bytes) -> dict[str, str]:
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {base64_name: base64.b64encode(data).decode()}
-
-
 # groups
 
 
 def _group(brokers: GroupBrokers, name: str, listed: Group | None) -> dict[str, Any]:
     """One group with its lag; `listed` is what the list of all groups says of it."""
-    found = (describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name]))[name]
-    if isinstance(found, YakError):
-        raise found
-    committed = committed_offsets(brokers, [name])[name]
-    if isinstance(committed, YakError):
-        raise committed
-    return read_lags(brokers.admin, found, committed).as_json()
+    found = describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name])
+    committed = committed_offsets(brokers, [name])
+    return read_lags(brokers.admin, answered(found[name]), answered(committed[name])).as_json()
 
 
 HTTP_LISTENERS = "yak.http.listeners"
@@ -543,6 +493,16 @@ def http_addresses(servers: str) -> dict[int, str]:
         if found:
             break  # this broker knows the others
     return found
+
+
+def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[Received]:
+    """The records of these windows, as far as they arrive in time. Raises YakError."""
+    reader = PartitionReader(servers, windows, extra={"fetch.wait.max.ms": 10})
+    deadline = time.monotonic() + READ_SECONDS
+    try:
+        return [each for each in reader.records(more=lambda: time.monotonic() < deadline) if each is not None]
+    finally:
+        reader.close()
 
 
 def topic_configs(servers: str, topic: str) -> list[ConfigValue]:
@@ -587,40 +547,29 @@ def move_group_offsets(
 def delete_group(servers: str, group: str) -> None:
     """Delete a group with its offsets. A group with members is refused (`group-active`, listing them)."""
     with _connect(servers) as brokers:
-        found = require_groups(brokers, [group])[group]
-        if isinstance(found, YakError):
-            raise found
+        found = answered(require_groups(brokers, [group])[group])
         if found.members:
             raise active_group(group, found.members, f'group "{group}" was not deleted')
-        error = delete_groups(brokers, [group])[group]
-        if error is not None:
-            raise error
+        answered(delete_groups(brokers, [group])[group])
 
 
 def forget_group_topic(servers: str, group: str, topic: str) -> int:
     """Delete a group's offsets of a topic; returns the number of partitions."""
     with _connect(servers) as brokers:
-        committed = committed_offsets(brokers, [group])[group]
-        if isinstance(committed, YakError):
-            raise committed
+        committed = answered(committed_offsets(brokers, [group])[group])
         partitions = [each for each in sorted(committed) if each.topic == topic]
         if not partitions:
             raise YakError("nothing-committed", f'group "{group}" has committed nothing of {topic}')
-        for error in delete_offsets(brokers, group, partitions).values():
-            if error is not None:
-                raise error
+        for outcome in delete_offsets(brokers, group, partitions).values():
+            answered(outcome)
         return len(partitions)
 
 
 def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
     """The first unread record of each partition: its timestamp. Reads one batch of each partition that has lag."""
     with _connect(servers) as brokers:
-        found = require_groups(brokers, [group])[group]
-        committed = committed_offsets(brokers, [group])[group]
-        if isinstance(found, YakError):
-            raise found
-        if isinstance(committed, YakError):
-            raise committed
+        found = answered(require_groups(brokers, [group])[group])
+        committed = answered(committed_offsets(brokers, [group])[group])
         lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
         times = oldest_unread(servers, lags, timeout_s=_TIMEOUT_MS / 1000)
     asked_ms = int(time.time() * 1000)

@@ -48,14 +48,12 @@ class LiveSource:
         http: Mapping[int, str] | None = None,
         local: "LocalClusterControl | None" = None,
         token: str = "",
-        rates: str = "1s",
     ) -> None:
         self.title = title or bootstrap.partition(",")[0]
         self.local = local
         self._bootstrap = bootstrap
         self._addresses: dict[int, str] = dict(http or {})
         self._token = token
-        self._rates = rates
         self._client_made: httpx.AsyncClient | None = None
         self._up: set[int] = set()
         self._discovering = asyncio.Lock()
@@ -278,7 +276,7 @@ class LiveSource:
             why = "it ended the stream"
             try:
                 url = f"{self._addresses[node]}/api/events"
-                params = {"snapshot": "true", "rates": self._rates}
+                params = {"snapshot": "true", "rates": "1s"}
                 timeout = httpx.Timeout(5.0, read=30.0)
                 async with self._client.stream("GET", url, params=params, timeout=timeout) as answer:
                     if answer.status_code != 200:

@@ -1,9 +1,7 @@
 """A cluster from recorded answers and events, for tests and screenshots. It gives the same picture each time."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlencode
 
@@ -45,12 +43,6 @@ class RecordedSource:
         self.asked: list[tuple[str, str, Any]] = []
         self.more: asyncio.Queue[Event] = asyncio.Queue()
         """Later events: a test adds them."""
-
-    @classmethod
-    def load(cls, path: str | Path, **more: Any) -> "RecordedSource":
-        """Load a JSON file with `answers`, `events` and `calls`."""
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls(found["answers"], found["events"], calls=found.get("calls"), **more)
 
     async def ask(
         self,

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import correlation, linear_regression
 from typing import Any, Final
 
 from yak.view.lag import total_lag
@@ -47,14 +48,10 @@ class Trend:
         seen = [(time_ms / 1000, lag) for time_ms, lag in self._seen if now_ms - time_ms <= WINDOW_MS]
         if len(seen) < 3 or seen[-1][0] - seen[0][0] < _LEAST_MS / 1000:
             return None
-        mean_s = sum(each for each, _ in seen) / len(seen)
-        mean = sum(each for _, each in seen) / len(seen)
-        spread_s = sum((each - mean_s) ** 2 for each, _ in seen)
-        spread = sum((each - mean) ** 2 for _, each in seen)
-        both = sum((time_s - mean_s) * (lag - mean) for time_s, lag in seen)
-        if not spread:
+        times_s, lags = zip(*seen, strict=True)
+        if len(set(lags)) == 1:
             return 0.0
-        return both / spread_s if both * both / (spread_s * spread) >= _FIT_LEAST else None
+        return linear_regression(times_s, lags).slope if correlation(times_s, lags) ** 2 >= _FIT_LEAST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +129,9 @@ class Groups:
         self.by_name: dict[str, Group] = {}
         self.is_listed = False
         self.silent: list[Mapping[str, Any]] = []
-        self.version = 0
 
     def listed(self, answer: Mapping[str, Any]) -> None:
         """Take `/api/groups`. Groups that are missing in it are removed, unless a broker did not answer."""
-        self.version += 1
         self.is_listed = True
         self.silent = list(answer["silent"])
         names = {each["group"] for each in answer["groups"]}
@@ -148,11 +143,9 @@ class Groups:
 
     def told(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
         """Take `/api/groups/NAME`."""
-        self.version += 1
         self.by_name.setdefault(name, Group(name)).told(said, now_ms)
 
     def failed(self, name: str, why: str) -> None:
         """Note why a group's request failed."""
-        self.version += 1
         if name in self.by_name:
             self.by_name[name].why = why

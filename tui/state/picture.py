@@ -139,7 +139,6 @@ class Picture:
 
     def __init__(self) -> None:
         self.version = 0
-        self.cluster_id = ""
         self.controller_id: int | None = None
         self.controller_epoch = 0
         self.store_state = UNKNOWN_STORE
@@ -215,7 +214,6 @@ class Picture:
     def _snapshot(self, event: dict[str, Any]) -> None:
         cluster, time_ms = event["cluster"], event["time_ms"]
         self.is_loaded = True
-        self.cluster_id = cluster["cluster_id"]
         if cluster["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = cluster["controller_id"], cluster["controller_epoch"]
         self._store(cluster["redis"] or cluster["quorum"], time_ms)

@@ -85,14 +85,19 @@ class WebOptions:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the host's addresses. Raises UsageError (`unknown-host`)."""
+    return all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in _addresses(host, 0))
+
+
+def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
+    """The host's addresses to listen on. Raises UsageError (`unknown-host`)."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
             "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({reason})"
         ) from error
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    return [(family, (str(address[0]), port)) for family, *_, address in found]
 
 
 def address_of(host: str, port: int, token: str | None = None, *, is_encrypted: bool = False) -> str:
@@ -122,16 +127,9 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    try:
-        # IPv4 first for names with both, such as `localhost`: the printed address is 127.0.0.1.
-        found = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE))
-    except (socket.gaierror, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({reason})"
-        ) from error
-    family, *_, address = found[0]
-    return socket.create_server((str(address[0]), port), family=family, backlog=128)
+    # IPv4 first for names with both, such as `localhost`: the printed address is 127.0.0.1.
+    family, address = min(_addresses(host, port))
+    return socket.create_server(address, family=family, backlog=128)
 
 
 def _refusal(host: str, port: int, error: OSError) -> UsageError:

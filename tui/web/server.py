@@ -39,14 +39,15 @@ _ITS_OWN: Final = ("same-origin", "none")
 """What browsers send for a request by our own page, or by the user (Fetch Metadata)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a request is refused: HTTP status, slug, and a message."""
+class Refused(Exception):
+    """A refused request, with an HTTP status and a slug. Nothing of a refused upload stays on the disk."""
 
-    status: int
-    code: str
-    message: str
-    try_: str
+    def __init__(self, status: int, code: str, message: str, try_: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.try_ = try_
 
 
 @dataclass(slots=True)
@@ -56,27 +57,26 @@ class Guard:
     options: WebOptions
     _secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
-    def refuse(self, request: web.BaseRequest) -> Refusal | None:
-        """The refusal, or None if the request is allowed."""
+    def check(self, request: web.BaseRequest) -> None:
+        """Raise Refused unless the request is allowed."""
         has_token = self._has_token(request)
         host = request.headers.get("Host", "")
         if not has_token and not is_name_here(host, self.options.host):
-            return Refusal(
+            raise Refused(
                 421,
                 "wrong-host",
                 f"this server is not {host_name(host)[:64]!r}",
                 "open it by its address or by this machine's name",
             )
         if self.options.token is not None and not has_token:
-            return Refusal(
+            raise Refused(
                 401,
                 "token-needed",
                 "the token is not the right one" if "token" in request.query else "this needs the token",
                 "open the address with ?token=… that yak ui printed when it started",
             )
         if not self._is_own_page(request):
-            return Refusal(403, "foreign-origin", "a page of another site asked for this", "open the address yourself")
-        return None
+            raise Refused(403, "foreign-origin", "a page of another site asked for this", "open the address yourself")
 
     def remember(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Set the cookie if the token came in the address."""
@@ -118,17 +118,6 @@ _NAME_LENGTH_MAX: Final = 100
 _NAMESAKES_MAX: Final = 1000
 
 
-class UploadRefused(Exception):
-    """A refused upload, with an HTTP status and a slug. Nothing of it stays on the disk."""
-
-    def __init__(self, status: int, code: str, message: str, try_: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.try_ = try_
-
-
 @dataclass(frozen=True, slots=True)
 class Uploaded:
     """A complete upload."""
@@ -153,33 +142,31 @@ class Uploads:
     async def receive(self, request: web.Request) -> Uploaded:
         """Store the body of a POST: a form's first file, or the body itself, named by `?name=`.
 
-        Raises UploadRefused: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
+        Raises Refused: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
         """
         self._check_size(request.content_length or 0, of_form=request.content_type.startswith("multipart/"))
         if not request.content_type.startswith("multipart/"):
-            return await self._keep(request.query.get("name", ""), _body(request))
+            return await self._keep(request.query.get("name", ""), _chunks(request.content.read))
         try:
             reader = await request.multipart()
             while (part := await reader.next()) is not None:
                 if isinstance(part, BodyPartReader) and part.filename is not None:
-                    return await self._keep(part.filename, _part(part))
+                    return await self._keep(part.filename, _chunks(part.read_chunk))
         except ValueError as error:
-            raise UploadRefused(
-                400, "no-file", f"the form cannot be read ({error})", "send it as a browser does"
-            ) from error
-        raise UploadRefused(400, "no-file", "the form has no file in it", "curl -F file=@orders.csv …/upload")
+            raise Refused(400, "no-file", f"the form cannot be read ({error})", "send it as a browser does") from error
+        raise Refused(400, "no-file", "the form has no file in it", "curl -F file=@orders.csv …/upload")
 
     def _check_size(self, size_bytes: int, *, of_form: bool = False) -> None:
         slack = _CHUNK_BYTES if of_form else 0  # a form adds lines around the file
         if size_bytes > self.file_bytes_max + slack:
-            raise UploadRefused(
+            raise Refused(
                 413,
                 "upload-too-large",
                 f"a file may have {_mebibytes(self.file_bytes_max)}, this one has more",
                 "send it with yak produce -f FILE, or in parts",
             )
         if self._kept_bytes + size_bytes > self.all_bytes_max + slack:
-            raise UploadRefused(
+            raise Refused(
                 507,
                 "no-room",
                 f"all uploads together may have {_mebibytes(self.all_bytes_max)}",
@@ -202,11 +189,12 @@ class Uploads:
             return Uploaded(self._name(temporary, safe_name(name)), size_bytes)
         except BaseException as error:
             self._kept_bytes -= size_bytes
-            _forget(temporary)
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
             # A disconnect of the browser is an OSError too, but not a disk error.
             if isinstance(error, OSError) and not isinstance(error, ConnectionError):
                 why = error.strerror or str(error)
-                raise UploadRefused(507, "no-room", f"the file cannot be kept ({why})", "make room there") from error
+                raise Refused(507, "no-room", f"the file cannot be kept ({why})", "make room there") from error
             raise
 
     def _name(self, temporary: str, name: str) -> Path:
@@ -221,29 +209,15 @@ class Uploads:
                 continue
             os.replace(temporary, path)
             return path
-        raise UploadRefused(507, "no-room", f"{_NAMESAKES_MAX} files are called {name}", "give it another name")
+        raise Refused(507, "no-room", f"{_NAMESAKES_MAX} files are called {name}", "give it another name")
 
 
-def _forget(temporary: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(temporary)
-
-
-async def _body(request: web.Request) -> AsyncIterator[bytes]:
-    while chunk := await _in_time(request.content.read(_CHUNK_BYTES)):
-        yield chunk
-
-
-async def _part(part: BodyPartReader) -> AsyncIterator[bytes]:
-    while chunk := await _in_time(part.read_chunk(_CHUNK_BYTES)):
-        yield chunk
-
-
-async def _in_time(reading: Coroutine[object, object, bytes]) -> bytes:
+async def _chunks(read: Callable[[int], Coroutine[object, object, bytes]]) -> AsyncIterator[bytes]:
     try:
-        return await asyncio.wait_for(reading, _STALLED_SECONDS)
+        while chunk := await asyncio.wait_for(read(_CHUNK_BYTES), _STALLED_SECONDS):
+            yield chunk
     except TimeoutError as error:
-        raise UploadRefused(408, "stalled", "the upload stood still", "send it again") from error
+        raise Refused(408, "stalled", "the upload stood still", "send it again") from error
 
 
 def safe_name(name: str) -> str:
@@ -296,7 +270,7 @@ def font_size(asked: str) -> int:
     return max(_FONT_SIZES[0], min(_FONT_SIZES[1], size))
 
 
-def add_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
+async def add_headers(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Add headers that restrict the browser's use of an answer."""
     headers = response.headers
     headers["Server"] = "yak"  # hides the versions of the libraries
@@ -385,7 +359,7 @@ class WebServer:
                 web.static("/static/yak", OWN_FILES),
             ]
         )
-        application.on_response_prepare.append(self._prepare)
+        application.on_response_prepare.append(add_headers)
         return application
 
     def _announce(self, port: int, say: Say) -> None:
@@ -403,16 +377,16 @@ class WebServer:
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        refusal = self._guard.refuse(request)
         is_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("Accept", "")
-        if refusal is not None:
-            if is_page:
-                return message_page(refusal.status, _sentence(refusal.message), _sentence(refusal.try_))
-            return error_answer(refusal.status, refusal.code, refusal.message, refusal.try_)
         try:
+            self._guard.check(request)
             response = await handler(request)
             self._guard.remember(request, response)
             return response
+        except Refused as refused:
+            if is_page:
+                return message_page(refused.status, _sentence(refused.message), _sentence(refused.try_))
+            return error_answer(refused.status, refused.code, refused.message, refused.try_)
         except web.HTTPException as error:
             if is_page:
                 return message_page(error.status, f"{error.reason}.", "The UI is at /.")
@@ -422,9 +396,6 @@ class WebServer:
         except Exception as error:  # noqa: BLE001 - one request's fault must not show a stranger our insides
             self._warn(f"{request.method} {request.path} failed: {type(error).__name__}: {error}")
             return error_answer(500, "internal", "yak has a bug", "see the terminal that runs yak ui --web")
-
-    async def _prepare(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        add_headers(request, response)
 
     async def _page(self, request: web.Request) -> web.Response:
         if self.sessions.are_full:
@@ -440,11 +411,8 @@ class WebServer:
 
     async def _upload(self, request: web.Request) -> web.Response:
         if self._options.readonly:
-            return error_answer(403, "readonly", "this UI changes nothing", "start it without --readonly")
-        try:
-            kept = await self.uploads.receive(request)
-        except UploadRefused as refused:
-            return error_answer(refused.status, refused.code, refused.message, refused.try_)
+            raise Refused(403, "readonly", "this UI changes nothing", "start it without --readonly")
+        kept = await self.uploads.receive(request)
         await self.sessions.tell_uploaded(request.query.get("session", ""), kept.path)
         return web.json_response({"path": str(kept.path), "name": kept.path.name, "bytes": kept.size_bytes}, status=201)
 

@@ -181,21 +181,7 @@ class Grid(WithCursor):
     is_stale: reactive[bool] = reactive(False)
     """The rows are stale: drawn dim."""
 
-    class Opened(Message):
-        """A row was opened by enter or a double click."""
-
-        def __init__(self, grid: "Grid", row: Row) -> None:
-            super().__init__()
-            self.grid, self.row = grid, row
-
-        @property
-        def control(self) -> "Grid":
-            """The table."""
-            return self.grid
-
-    class Moved(Message):
-        """The cursor moved to another row."""
-
+    class _OfRow(Message):
         def __init__(self, grid: "Grid", row: Row | None) -> None:
             super().__init__()
             self.grid, self.row = grid, row
@@ -204,6 +190,14 @@ class Grid(WithCursor):
         def control(self) -> "Grid":
             """The table."""
             return self.grid
+
+    class Opened(_OfRow):
+        """A row was opened by enter or a double click."""
+
+        row: Row
+
+    class Moved(_OfRow):
+        """The cursor moved to another row."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)

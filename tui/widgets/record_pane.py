@@ -41,11 +41,6 @@ class RecordPane(WithCursor):
         self._drawn: tuple[object, ...] = ()
 
     @property
-    def record(self) -> Kept | None:
-        """The shown record."""
-        return self._record
-
-    @property
     def text(self) -> str:
         """The whole text as shown."""
         return "\n".join(line.text for line in self._lines)

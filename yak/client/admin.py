@@ -37,10 +37,9 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """An offset and, for a search by time, the record's timestamp; -1 without one."""
+    """An offset, and the epoch of the leader that wrote there; -1 and None without one."""
 
     offset: Offset
-    timestamp_ms: int
     leader_epoch: int | None
 
 
@@ -289,7 +288,7 @@ class Admin:
                         raise
                     moving[wire] = error
                 else:
-                    found[partition] = FoundOffset(int(result.offset), int(result.timestamp), result.leader_epoch)
+                    found[partition] = FoundOffset(int(result.offset), result.leader_epoch)
             if not moving:
                 return found
             if time.monotonic() >= deadline:

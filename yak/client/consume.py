@@ -259,7 +259,6 @@ def tail_starts(
     *,
     read_committed: bool = False,
     timeout_s: float = 10.0,
-    extra: dict[str, Any] | None = None,
 ) -> dict[TopicPartition, Offset]:
     """The offset in each partition from which `count` records follow up to its end; `marks` are the log's start and
     end.
@@ -272,7 +271,7 @@ def tail_starts(
     deadline = time.monotonic() + timeout_s
     while waiting:
         windows = {each: Window(max(marks[each][0], marks[each][1] - span), marks[each][1]) for each in waiting}
-        offsets = _offsets_in(servers, windows, deadline, read_committed=read_committed, extra=extra)
+        offsets = _offsets_in(servers, windows, deadline, read_committed=read_committed)
         is_late = time.monotonic() >= deadline
         for each in waiting:
             if len(offsets[each]) >= count:
@@ -290,10 +289,9 @@ def _offsets_in(
     deadline: float,
     *,
     read_committed: bool,
-    extra: dict[str, Any] | None,
 ) -> dict[TopicPartition, list[Offset]]:
     found: dict[TopicPartition, list[Offset]] = {each: [] for each in windows}
-    reader = PartitionReader(servers, windows, read_committed=read_committed, extra=extra)
+    reader = PartitionReader(servers, windows, read_committed=read_committed)
     try:
         while not reader.is_done and time.monotonic() < deadline:
             for message in reader.fetch(BATCH, POLL_S):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, YakError
+from yak.client.raw_connection import call_once
+from yak.errors import YakError
 from yak.protocol.lean_imports import import_kio
 
 _USER: Final = "User"
@@ -123,11 +123,7 @@ def _ms(time: dt.datetime) -> int:
 
 
 def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
-    try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            answer = connection.call(request)
-    except OSError as error:
-        raise Unreachable("unreachable", what, why=f"{address}: {error}", try_=("yak doctor",)) from None
+    answer = call_once(address, request, what, timeout_s)
     if answer.error_code:
         name = answer.error_code.name
         raise YakError("tokens-refused", what, why=WHY.get(name, f"the broker answered {name.upper()}"))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import call_once
 from yak.client.replica_offsets import read_metadata
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import Unreachable, YakError
@@ -46,11 +46,7 @@ def elect_preferred_leaders(
     controller = metadata.brokers.get(metadata.controller_id)
     if controller is None:
         raise Unreachable("no-controller", "the cluster has no controller now", try_=("yak brokers list",))
-    try:
-        with RawConnection(controller.address, timeout_s=timeout_s) as connection:
-            answer = connection.call(request)
-    except OSError as error:
-        raise Unreachable("unreachable", f"{controller.address} did not elect leaders", why=str(error)) from None
+    answer = call_once(controller.address, request, "no leader was elected", timeout_s)
     if answer.error_code:
         raise YakError("not-elected", "no leader was elected", why=answer.error_code.name)
     found: dict[TopicPartition, str | None] = {}
@@ -111,7 +107,7 @@ def _reassign_some(
         **({"allow_replication_factor_change": False} if keeps_factor else {}),
         topics=tuple(v.ReassignableTopic(name=TopicName(name), partitions=tuple(of)) for name, of in by_topic.items()),
     )
-    answer = _ask(broker, request, timeout_s)
+    answer = call_once(broker.address, request, "the replicas were not moved", timeout_s)
     if int(answer.error_code):
         reason = answer.error_message or answer.error_code.name
         return dict.fromkeys(targets, reason)
@@ -129,11 +125,13 @@ def list_reassignments(broker: Broker, *, timeout_s: float) -> dict[TopicPartiti
     from kio.static.primitive import i32Timedelta
 
     timeout = i32Timedelta.parse(dt.timedelta(seconds=timeout_s))
-    answer = _ask(broker, ListPartitionReassignmentsRequest(timeout=timeout, topics=None), timeout_s)
+    request = ListPartitionReassignmentsRequest(timeout=timeout, topics=None)
+    what = "the partition reassignments could not be read"
+    answer = call_once(broker.address, request, what, timeout_s)
     if int(answer.error_code):
         slug = "not-authorized" if "authorization" in answer.error_code.name else "kafka-error"
         why = answer.error_message or answer.error_code.name
-        raise YakError(slug, "the partition reassignments could not be read", why=why, try_=(f"yak help {slug}",))
+        raise YakError(slug, what, why=why, try_=(f"yak help {slug}",))
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): Reassignment(
             tuple(map(int, each.adding_replicas)), tuple(map(int, each.removing_replicas))
@@ -141,16 +139,6 @@ def list_reassignments(broker: Broker, *, timeout_s: float) -> dict[TopicPartiti
         for topic in answer.topics
         for each in topic.partitions
     }
-
-
-def _ask(broker: Broker, request: Any, timeout_s: float) -> Any:
-    try:
-        with RawConnection(broker.address, timeout_s=timeout_s) as connection:
-            return connection.call(request)
-    except OSError as error:
-        raise Unreachable(
-            "unreachable", f"broker {broker.node_id} at {broker.address} did not answer", why=str(error)
-        ) from None
 
 
 POLL_SECONDS: Final = 0.01

@@ -102,20 +102,30 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
     return None
 
 
-def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
-    """The broker's own values of these configs; None when it does not answer."""
+def _configs_of(
+    address: str, nodes: Iterable[NodeId], names: Sequence[str], timeout_s: float
+) -> dict[NodeId, dict[str, str]]:
+    """What the broker at `address` says of these brokers' configs. Raises OSError."""
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 
-    asked = DescribeConfigsResource(
-        resource_type=i8(_BROKER_RESOURCE), resource_name=str(broker.node_id), configuration_keys=tuple(names)
+    asked = tuple(
+        DescribeConfigsResource(
+            resource_type=i8(_BROKER_RESOURCE), resource_name=str(node), configuration_keys=tuple(names)
+        )
+        for node in nodes
     )
+    with RawConnection(address, timeout_s=timeout_s) as connection:
+        results = connection.call(DescribeConfigsRequest(resources=asked)).results
+    return {int(each.resource_name): {config.name: config.value or "" for config in each.configs} for each in results}
+
+
+def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:
+    """The broker's own values of these configs; None when it does not answer."""
     try:
-        with RawConnection(broker.address, timeout_s=timeout_s) as connection:
-            answer = connection.call(DescribeConfigsRequest(resources=(asked,)))
+        return _configs_of(broker.address, [broker.node_id], names, timeout_s).get(broker.node_id, {})
     except OSError:
         return None
-    return {each.name: each.value or "" for result in answer.results for each in result.configs}
 
 
 def listener_name(address: str, told: Mapping[int, str], *, timeout_s: float) -> str:
@@ -124,24 +134,13 @@ def listener_name(address: str, told: Mapping[int, str], *, timeout_s: float) ->
     A broker answers for its own configs only, so each broker is asked for: the one at `address` answers, and the entry
     of `advertised.listeners` with its told address names the listener.
     """
-    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-    from kio.static.primitive import i8
-
-    asked = tuple(
-        DescribeConfigsResource(
-            resource_type=i8(_BROKER_RESOURCE), resource_name=str(node_id), configuration_keys=(_ADVERTISED,)
-        )
-        for node_id in told
-    )
     try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            results = connection.call(DescribeConfigsRequest(resources=asked)).results
+        found = _configs_of(address, told, (_ADVERTISED,), timeout_s)
     except OSError:
         return ""
-    for result in results:
-        for config in result.configs:
-            for entry in (config.value or "").split(","):
-                name, _, where = entry.strip().partition("://")
-                if where == told.get(int(result.resource_name)):
-                    return name
+    for node_id, configs in found.items():
+        for entry in configs.get(_ADVERTISED, "").split(","):
+            name, _, where = entry.strip().partition("://")
+            if where == told.get(node_id):
+                return name
     return ""

@@ -91,6 +91,12 @@ def unknown_topic(name: str, known: Iterable[str]) -> YakError:
     return error
 
 
+def unknown_broker(node_id: NodeId, known: Iterable[NodeId]) -> YakError:
+    """The error for a broker that the cluster does not have."""
+    why = f"brokers are {', '.join(map(str, known))}"
+    return YakError("unknown-broker", f"broker {node_id} is not in the cluster", why=why, try_=("yak brokers list",))
+
+
 def read_metadata(client: Any, *, timeout_s: float) -> ClusterMetadata:
     """All topics, through any librdkafka handle; never creates one. Raises YakError."""
     try:

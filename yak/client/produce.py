@@ -48,11 +48,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The error of one record. `written` is `no` or `unknown`."""
+    """The error of one record."""
 
     number: int
     error: YakError
-    written: str
     reason: str
 
 
@@ -107,7 +106,6 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
     not_written: int = 0
     unknown: int = 0
-    value_bytes: int = 0
 
 
 def producer_settings(
@@ -205,9 +203,7 @@ class RecordSender:
         """As `send`, without waiting: False when the queue is full, without any effect."""
         place = self.tally.sent if number is None else number
         try:
-            if not enqueue(
-                self._producer, self.topic, record, partial(self._delivered, place, len(record.value or b""))
-            ):
+            if not enqueue(self._producer, self.topic, record, partial(self._delivered, place)):
                 return False
         except kafka_exceptions() as error:
             self.tally.sent += 1
@@ -236,14 +232,13 @@ class RecordSender:
         self._producer.purge()
         self._producer.flush(0.5)
 
-    def _delivered(self, number: int, value_bytes: int, error: Any, message: Any) -> None:
+    def _delivered(self, number: int, error: Any, message: Any) -> None:
         if error is not None:
             self._failed(number, from_kafka(error, "a record was not acknowledged"), was_written(error), reason(error))
             return
         tally, topic, part, offset = self.tally, message.topic(), message.partition(), message.offset()
         offset = -1 if offset is None or self._acks == "0" else offset
         tally.acknowledged += 1
-        tally.value_bytes += value_bytes
         self.prefix.add(number)
         if self._observer is not None:
             self._observer.acknowledged(number, round((message.latency() or 0.0) * 1e9))
@@ -264,7 +259,7 @@ class RecordSender:
             tally.not_written += 1
         else:
             tally.unknown += 1
-        failure = Failed(number, error, written, words)
+        failure = Failed(number, error, words)
         if self._observer is not None:
             self._observer.failed(failure)
         if len(tally.failures) < KEPT_FAILURES:

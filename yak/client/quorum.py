@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
@@ -137,21 +138,17 @@ def add_voter(
 
     listener = Listener(name="PLAINTEXT", host=at[0], port=u16(at[1]))
 
-    def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
+    def request(left_s: float) -> AddRaftVoterRequest:
         wait = timedelta(seconds=max(0.0, min(left_s - _ANSWER_S, _ADDITION_S_MAX)))
-        request = AddRaftVoterRequest(
+        return AddRaftVoterRequest(
             cluster_id=cluster_id,
             timeout=i32Timedelta.parse(wait),
             voter_id=i32(node_id),
             voter_directory_id=directory_id,
             listeners=(listener,),
         )
-        answer = connection.call(request)
-        return int(answer.error_code), answer.error_message or answer.error_code.name, None
 
-    code, why, _ = _ask_until(address, timeout_s, ask)
-    if code:
-        raise _not_changed(f"node {node_id} was not added to the voters", why)
+    _change(address, timeout_s, request, f"node {node_id} was not added to the voters")
 
 
 def remove_voter(
@@ -163,14 +160,19 @@ def remove_voter(
     from kio.static.primitive import i32
 
     request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=i32(node_id), voter_directory_id=directory_id)
+    _change(address, timeout_s, lambda _left_s: request, f"node {node_id} was not removed from the voters")
 
-    def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
-        answer = connection.call(request)
+
+def _change(address: str, timeout_s: float, request: Callable[[float], Any], message: str) -> None:
+    """Ask for a change of the voters; `request` gets the seconds that are left."""
+
+    def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
+        answer = connection.call(request(left_s))
         return int(answer.error_code), answer.error_message or answer.error_code.name, None
 
     code, why, _ = _ask_until(address, timeout_s, ask)
     if code:
-        raise _not_changed(f"node {node_id} was not removed from the voters", why)
+        raise YakError("quorum-not-changed", message, why=why, try_=("yak quorum describe --replication",))
 
 
 def _ask_until(
@@ -217,14 +219,10 @@ def _no_leader(why: str) -> YakError:
     )
 
 
-def _not_changed(message: str, why: str) -> YakError:
-    return YakError("quorum-not-changed", message, why=why, try_=("yak quorum describe --replication",))
-
-
 def _state_of(answer: Any) -> QuorumState:
     partition = answer.topics[0].partitions[0]
     addresses = {
-        int(node.node_id): _joined(node.listeners[0].host, int(node.listeners[0].port))
+        int(node.node_id): Broker(node.node_id, node.listeners[0].host, int(node.listeners[0].port)).address
         for node in answer.nodes
         if node.listeners
     }
@@ -261,7 +259,3 @@ def _replica(found: Any, address: str | None, end: Offset, now_ms: int) -> Quoru
 def _age(timestamp_ms: int, now_ms: int) -> int | None:
     """The age of a time stamp by the leader's clock, whose present time is its own entry."""
     return max(0, now_ms - timestamp_ms) if timestamp_ms >= 0 else None
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, YakError
+from yak.client.raw_connection import call_once
+from yak.errors import YakError
 from yak.ids import NodeId
 
 INVALID_REQUEST: Final = 42
@@ -18,16 +18,13 @@ def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> Non
     from kio.schema.types import BrokerId
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-    try:
-        with RawConnection(address, timeout_s=timeout_s) as connection:
-            answer = connection.call(UnregisterBrokerRequest(broker_id=BrokerId(node_id)))
-    except OSError as error:
-        raise Unreachable("unreachable", f"{address} did not unregister broker {node_id}", why=str(error)) from None
+    what = f"broker {node_id} was not unregistered"
+    answer = call_once(address, UnregisterBrokerRequest(broker_id=BrokerId(node_id)), what, timeout_s)
     why = answer.error_message or answer.error_code.name
     if answer.error_code == INVALID_REQUEST:
         alive = f"it is alive, or was until a moment ago ({why})"
-        raise YakError("broker-alive", f"broker {node_id} was not unregistered", why=alive, try_=("stop it first",))
+        raise YakError("broker-alive", what, why=alive, try_=("stop it first",))
     if answer.error_code == NOT_REGISTERED:
         raise YakError("unknown-broker", f"broker {node_id} is not registered", why=why, try_=("yak brokers list",))
     if answer.error_code:
-        raise YakError("not-unregistered", f"broker {node_id} was not unregistered", why=why, try_=("yak cluster",))
+        raise YakError("not-unregistered", what, why=why, try_=("yak cluster",))

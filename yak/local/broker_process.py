@@ -94,14 +94,13 @@ class ReadyBroker:
     node_id: int
     address: str
     process: ProcessId
-    start_ms: float
     broker_epoch: int | None = None
     http_port: int | None = None
     http_tls: bool = False
 
 
-def read_ready_file(path: Path, started_at: float) -> ReadyBroker | None:
-    """The broker that wrote this ready file, and runs; `started_at` by `time.monotonic`. None without such a broker."""
+def read_ready_file(path: Path) -> ReadyBroker | None:
+    """The broker that wrote this ready file, and runs; None without such a broker."""
     try:
         ready = json.loads(path.read_text("utf-8"))
         node_id, address, pid = int(ready["node_id"]), str(ready["address"]), int(ready["pid"])
@@ -111,9 +110,8 @@ def read_ready_file(path: Path, started_at: float) -> ReadyBroker | None:
     process = identify(pid)
     if process is None:
         return None
-    start_ms = (time.monotonic() - started_at) * 1000.0
     http_port, http_tls = ready.get("http_port"), bool(ready.get("http_tls"))
-    return ReadyBroker(node_id, address, process, start_ms, ready.get("broker_epoch"), http_port, http_tls)
+    return ReadyBroker(node_id, address, process, ready.get("broker_epoch"), http_port, http_tls)
 
 
 class StartingBroker:
@@ -151,7 +149,7 @@ class StartingBroker:
         the metadata store does not hold the broker's history; both kill the process. So does NothingInTime
         (`quorum-incomplete`) when a broker alone waits for its quorum.
         """
-        ready = self._read_ready_file()
+        ready = read_ready_file(self._ready_file)
         if ready is not None:
             return ready
         exit_code = self._child.poll()
@@ -215,9 +213,6 @@ class StartingBroker:
                 os.killpg(self._child.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(5.0)
-
-    def _read_ready_file(self) -> ReadyBroker | None:
-        return read_ready_file(self._ready_file, self._started_at)
 
     def _new_log_lines(self) -> list[str]:
         try:

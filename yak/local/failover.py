@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
@@ -223,20 +223,38 @@ PROBE_TOPIC: Final = "__yak_failover_probe"
 _NAMES_KEY: Final = "{y}:tn"
 
 
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """The steps, and what the probe found: the pause is the longest time between two acknowledgements of its writes.
+
+    Without a probe `probed` and `pause_ms` are None.
+    """
+
+    timeline: Timeline = field(default_factory=Timeline)
+    probed: TopicPartition | None = None
+    pause_ms: float | None = None
+    acknowledged: int = 0
+    errors: tuple[str, ...] = ()
+
+    def measured_json(self) -> dict[str, Any]:
+        """The JSON contract for scripts, of these fields."""
+        probe = {"acknowledged": self.acknowledged, "errors": len(self.errors)}
+        return {
+            "timeline": self.timeline.as_json(),
+            "probe": None
+            if self.probed is None
+            else {**self.probed._asdict(), **probe, "longest_pause_ms": tenths(self.pause_ms)},
+        }
+
+
 @dataclass(slots=True)
-class Failover:
-    """A measured failover. The pause is the longest time between two acknowledgements of the probe; None without
-    one."""
+class Failover(Measured):
+    """A measured failover."""
 
     node_id: NodeId
     pid: int | None
     was_controller: bool
     led: tuple[TopicPartition, ...]
-    timeline: Timeline
-    probed: TopicPartition | None = None
-    pause_ms: float | None = None
-    acknowledged: int = 0
-    errors: tuple[str, ...] = ()
     began_s: float = 0.0
     """`time.monotonic()` right before the broker was ended: the zero of the timeline."""
     ended_s: float = 0.0
@@ -248,63 +266,25 @@ class Failover:
             "node": self.node_id,
             "pid": self.pid,
             "was_controller": self.was_controller,
-            "partitions_led": [{"topic": each.topic, "partition": each.partition} for each in self.led],
-            "timeline": self.timeline.as_json(),
-            "probe": _probe_json(self.probed, self.acknowledged, self.errors, self.pause_ms),
+            "partitions_led": [each._asdict() for each in self.led],
+            **self.measured_json(),
         }
 
 
 @dataclass(slots=True)
-class Moved:
-    """Leaders moved in order. The pause and the fields below it come from the probe, and are empty without
-    one."""
+class Moved(Measured):
+    """Leaders moved in order."""
 
     failed: dict[TopicPartition, str] = field(default_factory=dict)
     took_ms: float = 0.0
-    timeline: Timeline = field(default_factory=Timeline)
-    probed: TopicPartition | None = None
-    pause_ms: float | None = None
-    acknowledged: int = 0
-    errors: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts, without the moves."""
-        return {
-            "failed": len(self.failed),
-            "took_ms": tenths(self.took_ms),
-            "timeline": self.timeline.as_json(),
-            "probe": _probe_json(self.probed, self.acknowledged, self.errors, self.pause_ms),
-        }
-
-
-def _probe_json(
-    probed: TopicPartition | None, acknowledged: int, errors: Sequence[str], pause_ms: float | None
-) -> dict[str, Any] | None:
-    if probed is None:
-        return None
-    return {
-        **probed._asdict(),
-        "acknowledged": acknowledged,
-        "errors": len(errors),
-        "longest_pause_ms": tenths(pause_ms),
-    }
-
-
-class RecordWatch(Protocol):
-    """Metadata records from now on. `offset_ms`: the offset of their clock from the local clock."""
-
-    offset_ms: float
-    topic_ids: dict[str, str]
-
-    def records(self) -> list[TailedRecord]:
-        """All records since the watch began."""
-
-    def close(self) -> None:
-        """End the watch."""
+        return {"failed": len(self.failed), "took_ms": tenths(self.took_ms), **self.measured_json()}
 
 
 class CopyWatch:
-    """The records in the brokers' copies, in a cluster with a quorum. All of them are on this machine: one clock."""
+    """The records from now on in the brokers' copies, in a cluster with a quorum. All are on this machine: one clock."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._sources = [CopySource(directory) for directory in directories]
@@ -322,15 +302,8 @@ class CopyWatch:
         """Nothing is open."""
 
 
-def watch_records(status: ClusterStatus) -> RecordWatch:
-    """Watch the metadata records of a local cluster. Raises Unreachable, YakError (`log-source`)."""
-    if status.redis_url is not None:
-        return StoreWatch(status.redis_url)
-    return CopyWatch([layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers])
-
-
 class StoreWatch:
-    """The records in Redis. Raises Unreachable."""
+    """The records from now on in Redis. `offset_ms`: its clock's offset from the local clock. Raises Unreachable."""
 
     def __init__(self, url: str) -> None:
         self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
@@ -348,6 +321,16 @@ class StoreWatch:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+
+RecordWatch: TypeAlias = CopyWatch | StoreWatch
+
+
+def watch_records(status: ClusterStatus) -> RecordWatch:
+    """Watch the metadata records of a local cluster. Raises Unreachable, YakError (`log-source`)."""
+    if status.redis_url is not None:
+        return StoreWatch(status.redis_url)
+    return CopyWatch([layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers])
 
 
 def _clock_offset_ms(client: Any) -> float:
@@ -396,7 +379,7 @@ def end_and_watch(
     found = read_metadata(status.bootstrap, timeout_s=5.0)
     led = led_by(found.partitions, node_id)
     pid = next((each.pid for each in status.brokers if each.node_id == node_id), None)
-    result = Failover(node_id, pid, found.controller_id == node_id, led, Timeline())
+    result = Failover(node_id, pid, found.controller_id == node_id, led)
     logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
     with ExitStack() as stack:
         writes = None
@@ -426,7 +409,7 @@ def end_and_watch(
     return result
 
 
-def _stop(result: "Failover | Moved", probe: WriteProbe) -> None:
+def _stop(result: Measured, probe: WriteProbe) -> None:
     result.acknowledged, result.errors = probe.end(), tuple(probe.errors)
 
 

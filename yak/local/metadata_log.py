@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.image_log import read_entries
@@ -25,26 +25,12 @@ PAGE_RECORDS = 1000
 BLOCK_MS = 500
 
 
-class RecordSource(Protocol):
-    """A source of metadata records. Every method raises YakError when they cannot be read."""
-
-    @property
-    def name(self) -> str:
-        """The source's display name."""
-
-    def base(self) -> TailedRecord | None:
-        """The snapshot that replaces all records up to its offset, if there is one."""
-
-    def records(self) -> Iterator[TailedRecord]:
-        """The present records in order; the first ones may be gone."""
-
-    def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
-        """Records as they are written; None about twice a second while there are none."""
-
-
 @dataclass(slots=True)
 class RedisSource:
-    """The metadata store itself. `tries` is the advice when it does not answer."""
+    """The metadata store itself. `tries` is the advice when it does not answer.
+
+    The methods of all sources raise YakError when the records cannot be read.
+    """
 
     url: str
     timeout_s: float = 3.0
@@ -55,7 +41,7 @@ class RedisSource:
 
     @property
     def name(self) -> str:
-        """The address without a password."""
+        """The display name: the address without a password."""
         return without_password(self.url)
 
     def connect(self) -> Any:
@@ -80,7 +66,7 @@ class RedisSource:
         return client
 
     def base(self) -> TailedRecord | None:
-        """The snapshot from the trimming of the stream."""
+        """The snapshot that replaces all records up to its offset, from the trimming of the stream; None without one."""
         client = self.connect()
         try:
             found = client.hgetall(SNAPSHOT_KEY)
@@ -89,7 +75,7 @@ class RedisSource:
         return TailedRecord.from_snapshot(found) if found else None
 
     def records(self) -> Iterator[TailedRecord]:
-        """The stream."""
+        """The present records in order; the first ones may be gone."""
         client = self.connect()
         try:
             after = "-"
@@ -100,7 +86,7 @@ class RedisSource:
             client.close()
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
-        """Blocks in Redis until records arrive."""
+        """Records as they are written; None about twice a second while there are none."""
         client = self.connect()
         try:
             while True:
@@ -172,6 +158,9 @@ class CopySource:
                     yield record
             yield None
             time.sleep(BLOCK_MS / 1000)
+
+
+RecordSource: TypeAlias = RedisSource | CopySource
 
 
 def newest_copy(directories: Iterable[str]) -> CopySource:

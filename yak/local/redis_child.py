@@ -186,20 +186,14 @@ def _wait_until_it_answers(
     """Raises StartRefused, NothingInTime."""
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port, socket_path, child.pid):
-        if child.poll() is not None:
-            raise StartRefused(
-                "redis-ended",
-                f"the Redis server ended before it answered (exit code {child.returncode})",
-                why=_last_line(log_path, log_start) or "it wrote nothing to its log",
-                try_=(f"tail {log_path}",),
-            )
-        if time.monotonic() > deadline:
-            raise NothingInTime(
-                "redis-not-ready",
-                f"the Redis server did not answer in {START_SECONDS:.0f} s",
-                why=_last_line(log_path, log_start) or "it wrote nothing to its log",
-                try_=(f"tail {log_path}",),
-            )
+        has_ended = child.poll() is not None
+        if has_ended or time.monotonic() > deadline:
+            why, try_ = _last_line(log_path, log_start) or "it wrote nothing to its log", (f"tail {log_path}",)
+            if has_ended:
+                words = f"the Redis server ended before it answered (exit code {child.returncode})"
+                raise StartRefused("redis-ended", words, why=why, try_=try_)
+            words = f"the Redis server did not answer in {START_SECONDS:.0f} s"
+            raise NothingInTime("redis-not-ready", words, why=why, try_=try_)
         time.sleep(_POLL_SECONDS)
 
 

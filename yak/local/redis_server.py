@@ -5,7 +5,6 @@ It uses `yak.local.redis_child`, like the server that outlives its command.
 
 import os
 import signal
-from types import TracebackType
 from typing import Final, Self
 
 from yak.local import processes, redis_child
@@ -67,18 +66,8 @@ class EmbeddedRedis:
         if self._socket_path:
             redis_child.forget_socket(self._socket_path, self._directory)
 
-    def pause(self) -> None:
-        """Pause the server (SIGSTOP): connections stay open, and it answers nothing."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Resume a paused server."""
-        os.kill(self.pid, signal.SIGCONT)
-
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

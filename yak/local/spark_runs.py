@@ -83,10 +83,9 @@ class Run:
         }
 
 
-def runs_dir(environment: Mapping[str, str] | None = None) -> Path:
+def runs_dir() -> Path:
     """`~/.local/state/yak/spark`, or under XDG_STATE_HOME."""
-    env = os.environ if environment is None else environment
-    return Path(env.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "yak" / "spark"
+    return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "yak" / "spark"
 
 
 def new_run(

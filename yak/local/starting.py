@@ -5,7 +5,6 @@ quorum there is no Redis, and the brokers wait for a majority of its voters.
 """
 
 import os
-import time
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +77,7 @@ def take_in_ready(known: ClusterState) -> None:
     """Note the brokers that became ready after the command that started them was killed."""
     for broker in known.brokers:
         if not broker.is_ready and is_alive(broker):
-            found = read_ready_file(Path(layout.ready_file(known.data_dir, broker.node_id)), time.monotonic())
+            found = read_ready_file(Path(layout.ready_file(known.data_dir, broker.node_id)))
             if found is not None:
                 _take_in(broker, found)
 

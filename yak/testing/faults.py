@@ -5,7 +5,6 @@ on `broker`; each broker counts calls for itself. Faults end with their test, wi
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypedDict, Unpack
 
 
@@ -22,9 +21,7 @@ class Fault:
     def __enter__(self) -> "Fault":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.clear()
 
     @property

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from yak.testing.cluster import Cluster
@@ -28,9 +27,7 @@ class RunningCluster:
             self._session.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the cluster."""
         self._session.close()
 
@@ -45,9 +42,7 @@ class RunningCluster:
             await loop.wait_through(in_thread(self._session.close))
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """End the cluster in a thread, also when the task was cancelled."""
         from yak.client.api.asynchronous.worker import in_thread
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from yak.acls.bindings import bindings_of
 from yak.client.admin import ConfigValue
+from yak.client.consume import Window
+from yak.client.consumer import Received
 from yak.client.groups.reset import ResetPlan, Step
 from yak.config.definitions import ConfigSource
 from yak.config.describe import describe_topic
@@ -33,6 +35,25 @@ def recorded_configs(topic: str) -> list[ConfigValue]:
     ]
 
 
+def recorded_tail(windows: Mapping[TopicPartition, Window]) -> list[Received]:
+    """The last records of these partitions."""
+    return [
+        Received(
+            *place,
+            number,
+            _now_ms() - (window.stop - number) * 40 - place.partition,
+            "CreateTime",
+            f"u{number * 7 % 50:02}".encode(),
+            b'{"order":%d,"total":%d,"currency":"EUR"}' % (number * 3 + place.partition, number * 7 % 100),
+            [("source", b"web")],
+            None,
+        )
+        for place, window in windows.items()
+        if window.stop is not None
+        for number in range(window.start, window.stop)
+    ]
+
+
 _ORDERS = [TopicPartition("orders", number) for number in range(3)]
 _BOTH = {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
 _ACLS = (
@@ -49,6 +70,7 @@ CALLS: dict[str, Any] = {
     "list_acls": {f"{pattern} {entry}": acl for pattern, entry in _ACLS for acl in bindings_of({pattern: {entry: ""}})},
     "list_quotas": {f"{encode_entity(each.entity)} {each.name}": each for each in _QUOTAS},
     "topic_configs": recorded_configs,
+    "read_tail": recorded_tail,
     "find_group_unread": lambda group: {
         each: Unread(_committed(group, each), _now_ms() - 1_000 * (each.partition + 1), _now_ms()) for each in _ORDERS
     },
@@ -75,33 +97,9 @@ def _committed(group: str, place: TopicPartition) -> int:
     return int(found.get(tuple(place), 0))
 
 
-def _consume(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The last records of a partition, as `/consume` gives them."""
-    partition, offset = int(params["partition"]), int(params["offset"])
-    end = offset + int(params["max_messages"])
-    records = [
-        {
-            "offset": number,
-            "timestamp_ms": _now_ms() - (end - number) * 40 - partition,
-            "key": f"u{number * 7 % 50:02}",
-            "payload": {"order": number * 3 + partition, "total": number * 7 % 100, "currency": "EUR"},
-            "headers": [{"key": "source", "value": "web"}],
-        }
-        for number in range(offset, end)
-    ]
-    return {
-        "topic": params["topic"],
-        "partition": partition,
-        "next_offset": end,
-        "high_watermark": end,
-        "log_start_offset": 0,
-        "records": records,
-    }
-
-
 def _answers() -> dict[str, Any]:
     """What was recorded, and what is newer than the record."""
-    found = dict(_read()["answers"], **{"GET /consume": _consume})
+    found = dict(_read()["answers"])
     for name, said in found.items():
         if name.startswith("GET /api/partitions/"):
             followers = [

@@ -31,19 +31,18 @@ def sender():
 
 def test_acknowledgements_are_counted_by_partition_and_the_first_few_kept(sender):
     for number in range(FEW + 5):
-        sender._delivered(number, 3, None, Message(number % 2, number // 2))
+        sender._delivered(number, None, Message(number % 2, number // 2))
     tally = sender.tally
     assert tally.acknowledged == FEW + 5
     assert len(tally.few) == FEW
     assert (tally.spans["t", 0].records, tally.spans["t", 0].first_offset, tally.spans["t", 0].last_offset) == (8, 0, 7)
-    assert tally.value_bytes == 3 * (FEW + 5)
     assert sender.prefix.length == FEW + 5
 
 
 def test_failures_say_whether_the_record_may_be_written(sender):
-    sender._delivered(0, 1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), None)
-    sender._delivered(1, 1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND), None)
-    sender._delivered(2, 1, KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    sender._delivered(0, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), None)
+    sender._delivered(1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND), None)
+    sender._delivered(2, KafkaError(KafkaError._MSG_TIMED_OUT), None)
     tally = sender.tally
     assert (tally.failed, tally.not_written, tally.unknown) == (3, 1, 2)
     assert tally.failures[0].error.code == "not-enough-replicas"

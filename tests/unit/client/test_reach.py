@@ -6,8 +6,10 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from kio.schema.describe_log_dirs.v1.response import DescribeLogDirsResponse
+from kio.serial import entity_reader
 
-from yak.client.log_dirs import parse_answer
+from yak.client.log_dirs import sizes_in
 from yak.client.reach import probe, require_advertised, require_kafka, split_address
 from yak.errors import Unreachable
 
@@ -99,7 +101,8 @@ def test_replica_sizes_are_read_from_an_answer():
     moving = struct.pack(">iqqb", 3, 1, 0, 1)
     directory = struct.pack(">h", 0) + struct.pack(">h", 2) + b"/d" + struct.pack(">i", 1) + topic
     answer = struct.pack(">ii", 0, 1) + directory + struct.pack(">i", 2) + replica + moving
-    assert list(parse_answer(answer)) == [(("orders", 2), 4096)]
+    decoded, _ = entity_reader(DescribeLogDirsResponse)(answer, 0)
+    assert sizes_in(decoded) == {("orders", 2): 4096}
 
 
 def test_advice_for_a_host_elsewhere_starts_no_local_cluster_and_keeps_its_columns():

@@ -43,7 +43,7 @@ class FakeAdmin:
         for each, spec in wanted.items():
             low, high = ends.get(each, (0, 3))
             offset = {"earliest": low, "latest": high}.get(spec, low + 2)
-            found[each] = FoundOffset(offset, -1, 4)
+            found[each] = FoundOffset(offset, 4)
         return found
 
     def watermarks(self, partitions, *, read_committed=False):

@@ -49,14 +49,14 @@ def world(monkeypatch):
 
     def move(admin, moves, *, local, probe):
         done.append(("move", [(str(each.partition), each.to) for each in moves], local, probe))
-        return Moved({}, 12.3, Timeline(elected_ms=8.0) if local else Timeline())
+        return Moved({}, 12.3, timeline=Timeline(elected_ms=8.0) if local else Timeline())
 
     def end(cluster, node_id, *, hard, probe):
         done.append(("end", node_id, probe))
         probed = TopicPartition("__yak_failover_probe-1", 0) if probe else None
         timeline = Timeline(31.4, 33.0, 34.0, 41.0, 66.6)
         led = (TopicPartition("orders", 0),)
-        return Failover(node_id, 41, True, led, timeline, probed, 70.2, 99)
+        return Failover(node_id, 41, True, led, timeline=timeline, probed=probed, pause_ms=70.2, acknowledged=99)
 
     monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: CLUSTER)
     monkeypatch.setattr("yak.client.admin.Admin", FakeAdmin)

@@ -12,7 +12,7 @@ from yak.local.bench.failover import (
     measure,
     summary,
 )
-from yak.local.bench.ledger_load import STAMP, Notes, PartitionNotes, empty_notes, note_record
+from yak.local.bench.ledger_load import STAMP, Notes, empty_notes, note_record
 
 
 def notes(*partitions: list[tuple[int, int, float]]) -> Notes:
@@ -120,9 +120,3 @@ def test_two_runs_add_up() -> None:
 def test_p99_is_by_nearest_rank() -> None:
     assert summary([]) is None
     assert summary([n / 1000 for n in range(1, 201)]) == {"p50": 100.5, "p99": 198.0, "max": 200.0}
-
-
-def test_notes_of_a_partition_count() -> None:
-    found = Notes([PartitionNotes(), PartitionNotes()])
-    found.partitions[0].add(0, 0, 0.0)
-    assert found.records == 1

@@ -10,7 +10,7 @@ from yak.client.quorum import QuorumState
 from yak.local.demo.delivery import Delivery
 from yak.local.demo.failover import ElectionScenario, elected_at
 from yak.local.demo.scenario import Reporter, Settings
-from yak.local.failover import Failover, Timeline
+from yak.local.failover import Failover
 
 LINE = '2026-11-25T17:26:19.309Z INFO    quorum-leader-elected epoch=2 granted="[2, 3]"'
 
@@ -31,7 +31,7 @@ def test_election_is_read_from_the_new_leaders_log(line: str, epoch: int, is_fou
 def test_result_names_the_leaders_and_the_longest_waits(tmp_path: Path) -> None:
     found: Any = ElectionScenario(Settings(6.0, data_dir=str(tmp_path)), Reporter())
     found.before, found.after = QuorumState(3, 4, 10, (), ()), QuorumState(1, 5, 20, (), ())
-    found.failover = Failover(3, 41, True, (), Timeline())
+    found.failover = Failover(3, 41, True, ())
     found.loads, found.delivered = [SimpleNamespace(topic="a", name="client")], (Delivery("a", 10, 10),)
     found.times |= {"election_ms": 48.26, "total_ms": 1000.0, "start_ms": 500.0}
     found.pauses = {"server_metrics": 12.34}

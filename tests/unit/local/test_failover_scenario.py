@@ -12,7 +12,7 @@ from yak.local.failover import Failover, Timeline
 
 def scenario(tmp_path, *delivered, brokers=5, keep=False):
     found = FailoverScenario(Settings(6.0, brokers, keep, str(tmp_path)), Reporter())
-    found.failover = Failover(1, 41, True, (), Timeline(31.44, 33, 34, 41, 66.66))
+    found.failover = Failover(1, 41, True, (), timeline=Timeline(31.44, 33, 34, 41, 66.66))
     found.loads = [SimpleNamespace(topic=each.topic, name="client") for each in delivered]
     found.delivered, found.new_leader, found.bootstrap = delivered, 2, "h:1"
     found.times["total_ms"] = 1.26

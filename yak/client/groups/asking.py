@@ -43,6 +43,13 @@ def failure(code: int, what: str, words: str | None = None) -> YakError:
     return error
 
 
+def answered(found: Answer | YakError) -> Answer:
+    """The answer about a group; raises the error that came in its place."""
+    if isinstance(found, YakError):
+        raise found
+    return found
+
+
 class GroupBrokers:
     """The brokers of a cluster, for requests about groups, or about transactions, whose coordinators move alike.
 
@@ -146,8 +153,7 @@ class GroupBrokers:
             return dict.fromkeys(names, (0, None))
 
         for answer in self.ask(groups, 'no coordinator was found for group "{}"', note).values():
-            if isinstance(answer, YakError):
-                raise answer
+            answered(answer)
         return found
 
     def _find(self, groups: Sequence[str], what: str) -> tuple[dict[str, list[str]], dict[str, YakError]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from yak.client.groups import describing, lag, offsets
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.asking import GroupBrokers, answered
 from yak.client.groups.places import parse_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
@@ -141,10 +141,7 @@ def _group(brokers: GroupBrokers, name: str) -> tuple[Group | None, dict[TopicPa
         if found.code != "unknown-group":
             raise found
         return None, {}
-    committed = offsets.committed_offsets(brokers, [name])[name]
-    if isinstance(committed, YakError):
-        raise committed
-    return found, committed
+    return found, answered(offsets.committed_offsets(brokers, [name])[name])
 
 
 def _steps(

@@ -1,9 +1,12 @@
 """A cluster whose brokers a benchmark may end and restart; and the local YAK cluster as one."""
 
+import os
 import socket
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 import psutil
@@ -46,16 +49,6 @@ class Fleet(Protocol):
 class LocalFleet(LocalCluster):
     """YAK brokers and their Redis as `yak up` starts them, in their own directory."""
 
-    def __init__(self, data_dir: str, brokers: int = 3, leaders: int | None = None) -> None:
-        super().__init__(data_dir)
-        self._brokers = brokers
-        self._leaders = leaders
-
-    def start(self) -> None:
-        """Start Redis and all brokers. Raises YakError."""
-        leaders = self._brokers if self._leaders is None else self._leaders
-        self.up(UpSettings(port=0, brokers=self._brokers, leaders=leaders))
-
     @property
     def bootstrap(self) -> str:
         """Every broker's address."""
@@ -90,6 +83,18 @@ class LocalFleet(LocalCluster):
         if pid is None:
             raise YakError("node-not-running", f"node {node_id} does not run")
         return pid
+
+
+@contextmanager
+def own_fleet(brokers: int) -> Iterator[LocalFleet]:
+    """Brokers in a temporary directory, which is always deleted. Raises YakError."""
+    with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
+        fleet = LocalFleet(os.path.join(folder, "cluster"))
+        try:
+            fleet.up(UpSettings(port=0, brokers=brokers, leaders=brokers))
+            yield fleet
+        finally:
+            fleet.discard()
 
 
 def process_cpu_seconds(pid: int) -> float:

@@ -93,11 +93,6 @@ class Notes:
     first_error: str = ""
     unanswered: int = 0
 
-    @property
-    def records(self) -> int:
-        """The number of records in all partitions."""
-        return sum(len(each.numbers) for each in self.partitions)
-
 
 def empty_notes(partitions: int) -> Notes:
     """Notes without records."""

@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from yak.client.admin import Admin
 from yak.client.bench.clients import run_benchmark
@@ -214,17 +214,6 @@ SETTLE_SECONDS = 3.0
 """From the creation of the idle topic to the start of the measurement."""
 
 
-class Measurable(Protocol):
-    """A cluster under load: its address, and the CPU clocks of its processes, as far as they are visible."""
-
-    @property
-    def bootstrap(self) -> str:
-        """The addresses for clients."""
-
-    def cpu_seconds(self) -> Mapping[str, float]:
-        """CPU seconds so far by process name."""
-
-
 class RunningCluster:
     """An external cluster: CPU is known for the brokers that run on this machine."""
 
@@ -236,6 +225,10 @@ class RunningCluster:
     def cpu_seconds(self) -> dict[str, float]:
         """CPU seconds of the brokers on this machine."""
         return {name: process_cpu_seconds(pid) for name, pid in self._pids.items()}
+
+
+Measurable: TypeAlias = Fleet | RunningCluster
+"""A cluster under load: its address, and the CPU clocks of its processes, as far as they are visible."""
 
 
 @dataclass(frozen=True, slots=True)

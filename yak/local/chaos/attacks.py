@@ -136,11 +136,16 @@ def _bomb(target: Target) -> Round:
     struct.pack_into(">i", whole, 8, len(whole) - 12)
     struct.pack_into(">h", whole, 21, 1)
     struct.pack_into(">I", whole, 17, compute_crc(whole))
-    request = _produce(target.packed_topic, bytes(whole))
+    return _asking(_produce(target.packed_topic, bytes(whole)))
+
+
+def _asking(*requests: bytes) -> Round:
+    """These requests, one after the other."""
 
     def act(link: Link) -> None:
-        link.send(request)
-        link.receive()
+        for request in requests:
+            link.send(request)
+            link.receive()
 
     return act
 
@@ -174,14 +179,8 @@ def _create_topics(_target: Target) -> Round:
     names = [f"abuse-{number}" for number in range(100)]
     made, refused = _topics(names, PARTITIONS_PER_REQUEST_MAX // len(names)), _topics(names, 10_000)
     deleted = frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000})
-
-    def act(link: Link) -> None:
-        # Deletion comes first: an earlier round may have ended before it deleted its topics.
-        for request in (deleted, refused, made):
-            link.send(request)
-            link.receive()
-
-    return act
+    # Deletion comes first: an earlier round may have ended before it deleted its topics.
+    return _asking(deleted, refused, made)
 
 
 def _metadata(names: list[str] | None) -> bytes:
@@ -301,10 +300,7 @@ def _deletions(_target: Target) -> Round:
 
     def act(link: Link) -> None:
         names = [f"gone-{next(numbers)}" for _ in range(1000)]
-        link.send(_topics(names))
-        link.receive()
-        link.send(frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000}))
-        link.receive()
+        _asking(_topics(names), frame(DELETE_TOPICS, 4, {"topic_names": names, "timeout": 5000}))(link)
 
     return act
 
@@ -328,16 +324,7 @@ def _internal_records(target: Target) -> Round:
     key = struct.pack(">hh", 1, len(group)) + group + struct.pack(">h", 1) + b"t" + struct.pack(">i", -1)
     value = struct.pack(">hqi", 3, 1, 2**31 - 1) + struct.pack(">h", 0) + struct.pack(">q", 1)
     batch = build_batch([(key, value)], int(time.time() * 1000))
-    request = _produce("__consumer_offsets", batch, "__admin_client")
-    joined = _metadata([target.topic])
-
-    def act(link: Link) -> None:
-        link.send(request)
-        link.receive()
-        link.send(joined)
-        link.receive()
-
-    return act
+    return _asking(_produce("__consumer_offsets", batch, "__admin_client"), _metadata([target.topic]))
 
 
 def _once(request: bytes) -> Round:

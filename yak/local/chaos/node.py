@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from yak.local.chaos.proxy import Proxy, quiet_port
 from yak.local.processes import ProcessId, identify, is_running, kill, send_signal, wait_gone
@@ -23,34 +23,13 @@ _PIECE_BYTES: Final = 1 << 16
 _LEAST_BYTES: Final = 4096
 
 
-class Disk(Protocol):
-    """The disk of a broker's data."""
-
-    folder: Path
-    """The data folder as the broker sees it."""
-    within: tuple[str, ...]
-    """A prefix for the broker's command line."""
-
-    @property
-    def readable(self) -> Path:
-        """The data folder as this process sees it."""
-
-    def fill(self, process: ProcessId) -> None:
-        """Use up the free space."""
-
-    def free(self, process: ProcessId | None) -> None:
-        """Free the space again."""
-
-    def close(self) -> None:
-        """Release all resources."""
-
-
 class OwnDisk:
     """A tmpfs of so many bytes. Raises OSError where this user may not mount one."""
 
     def __init__(self, mount_point: Path, size_bytes: int) -> None:
         mount_point.mkdir(parents=True, exist_ok=True)
         self.folder = mount_point / "data"
+        """The data folder as the broker sees it."""
         # The holder reads a pipe of this process, so that it ends with it in any way.
         mount = f'mount -t tmpfs -o size={size_bytes} tmpfs "$1" && echo mounted && exec cat'
         if shutil.which("unshare") is None or shutil.which("nsenter") is None:
@@ -68,11 +47,12 @@ class OwnDisk:
             _, told = self._holder.communicate()
             raise OSError(told.strip() or "this user may not mount a file system")
         self.within: tuple[str, ...] = ("nsenter", "--preserve-credentials", "-t", str(self._holder.pid), "-U", "-m")
+        """A prefix for the broker's command line."""
         self._root = Path(f"/proc/{self._holder.pid}/root{mount_point}")
 
     @property
     def readable(self) -> Path:
-        """The data folder through the holder's root."""
+        """The data folder as this process sees it: through the holder's root."""
         return self._root / "data"
 
     def fill(self, process: ProcessId) -> None:  # noqa: ARG002 - the other kind needs it
@@ -126,6 +106,9 @@ class LimitedDisk:
 
     def close(self) -> None:
         """There is nothing to release."""
+
+
+Disk: TypeAlias = OwnDisk | LimitedDisk
 
 
 def can_limit() -> bool:

@@ -93,7 +93,7 @@ class Reader:
         self._recorder = recorder
         self._rng = rng
         self._stopping = threading.Event()
-        self._positions = {_name(each): 0 for each in partitions}
+        self._positions = {str(each): 0 for each in partitions}
         self._thread = threading.Thread(target=self._run, name=self.client_id, daemon=True)
 
     def start(self) -> None:
@@ -119,7 +119,7 @@ class Reader:
             close(consumer)
 
     def _start(self, partition: TopicPartition) -> int:
-        position = self._positions[_name(partition)]
+        position = self._positions[str(partition)]
         return max(0, position - self._rng.below(_BACK_MAX))
 
 
@@ -127,7 +127,7 @@ def begin(consumer: Any, process: str, recorder: Recorder, starts: Mapping[Topic
     """Assign a consumer exactly these partitions and offsets."""
     from confluent_kafka import TopicPartition as Wire
 
-    recorder.assigned(process, {_name(each): offset for each, offset in starts.items()})
+    recorder.assigned(process, {str(each): offset for each, offset in starts.items()})
     consumer.assign([Wire(each.topic, each.partition, offset) for each, offset in starts.items()])
 
 
@@ -144,9 +144,9 @@ def read_everything(
     consumer = confluent_kafka.Consumer(consumer_config(bootstrap, process, "yak-chaos-without-group"))
     ends_deadline = time.monotonic() + min(timeout_s, _ENDS_SECONDS)
     try:
-        ends = {_name(each): _end(consumer, each, ends_deadline) for each in partitions}
+        ends = {str(each): _end(consumer, each, ends_deadline) for each in partitions}
         deadline = time.monotonic() + timeout_s
-        partitions = [each for each in partitions if ends[_name(each)] != NO_END]
+        partitions = [each for each in partitions if ends[str(each)] != NO_END]
         begin(consumer, process, recorder, dict.fromkeys(partitions, 0))
         unserved = {name: end for name, end in ends.items() if end == NO_END}
         left = {name: end for name, end in ends.items() if end > 0}
@@ -191,7 +191,3 @@ def _end(consumer: Any, partition: TopicPartition, deadline: float) -> int:
             time.sleep(0.1)
         else:
             return int(end)
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"

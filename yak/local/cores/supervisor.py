@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final, Protocol
+from typing import Final
 
 from yak.local.spawn import foreign_environment, is_frozen
 from yak.server import log
@@ -38,23 +38,6 @@ _STARTING_LOOK_SECONDS: Final = 0.05
 _IDLE_LOOK_SECONDS: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
-
-
-class Child(Protocol):
-    """A started broker, as `subprocess.Popen`."""
-
-    @property
-    def pid(self) -> int:
-        """The process."""
-
-    def poll(self) -> int | None:
-        """The exit code; None while it runs."""
-
-    def send_signal(self, sig: int) -> None:
-        """Send a signal; nothing happens when it has ended."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended. Raises subprocess.TimeoutExpired after `timeout` seconds."""
 
 
 class State(Enum):
@@ -75,7 +58,7 @@ class Core:
     index: int
     node_id: int
     state: State = State.STOPPED
-    child: Child | None = None
+    child: "subprocess.Popen[bytes] | None" = None
     ends: int = 0
     """Ends in a row that the supervisor did not ask for."""
     due: float = 0.0
@@ -93,7 +76,7 @@ class Supervisor:
     def __init__(
         self,
         node_ids: Sequence[int],
-        spawn: Callable[[int], Child],
+        spawn: "Callable[[int], subprocess.Popen[bytes]]",
         is_ready: Callable[[int], bool],
         on_ready: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,

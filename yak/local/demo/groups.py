@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from yak.client.admin import Admin
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.asking import GroupBrokers, answered
 from yak.client.groups.offsets import committed_offsets
 from yak.client.replica_offsets import read_metadata
-from yak.errors import YakError
 from yak.ids import NodeId, Offset
 from yak.local.bench.ledger_load import longest_pause, worst
 from yak.local.chaos.members import COOPERATIVE
@@ -543,9 +542,7 @@ class GroupsScenario(Scenario):
         """The coordinator's committed offsets. They are also noted: from now on no record below them may be read."""
         sent_at = time.monotonic()
         with GroupBrokers(Admin(self.bootstrap, timeout_ms=round(REQUEST_SECONDS * 2000))) as brokers:
-            found = committed_offsets(brokers, [GROUP_ID])[GROUP_ID]
-        if isinstance(found, YakError):
-            raise found
+            found = answered(committed_offsets(brokers, [GROUP_ID])[GROUP_ID])
         named = {f"{each.topic}-{each.partition}": offset for each, offset in sorted(found.items())}
         event = Commit("the coordinator", GROUP_ID, sent_at, time.monotonic(), Outcome.OK, named)
         self.events.append(event)

@@ -81,6 +81,7 @@ class BrokerClient:
         Raises Problem: 403 `not-allowed`, 503 `broker-unreachable` when the other broker cannot be reached, 504
         `no-answer` on a timeout.
         """
+        node_id = self._broker.node_id if node_id is None else node_id
         version = max(TABLE[api_key].VERSIONS) if version is None else version
         frame = self._frame(api_key, version, fields, node_id)
         try:
@@ -89,13 +90,13 @@ class BrokerClient:
             return decode_response(api_key, version, answer)
         except trio.TooSlowError:
             raise Problem(
-                504, "no-answer", f"node {self._name(node_id)} did not answer within {timeout_s:g} s", "try again"
+                504, "no-answer", f"node {node_id} did not answer within {timeout_s:g} s", "try again"
             ) from None
         except (RemoteLost, Closed, ProtocolViolation) as error:
             raise Problem(
                 503,
                 "broker-unreachable",
-                f"node {self._name(node_id)} did not answer: {error}",
+                f"node {node_id} did not answer: {error}",
                 "it may be restarting: retry; GET /get_active_brokers lists the live brokers",
             ) from None
 
@@ -117,23 +118,20 @@ class BrokerClient:
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
             ) from None
 
-    def _frame(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId | None) -> bytes:
+    def _frame(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> bytes:
         """The request. Raises Problem 403 `not-allowed` if another broker gets it, and the caller may not send it."""
-        if node_id is not None and node_id != self._broker.node_id:
+        if node_id != self._broker.node_id:
             check_rights(self._broker, self._rate_limit, CALLER.get(), api_key, fields)
         return encode_request(api_key, version, 0, CLIENT_ID, fields)
 
-    async def _exchange(self, frame: bytes, node_id: NodeId | None) -> bytes:
-        if node_id is None or node_id == self._broker.node_id:
+    async def _exchange(self, frame: bytes, node_id: NodeId) -> bytes:
+        if node_id == self._broker.node_id:
             caller = CALLER.get()
             return await self._in_process.ask(frame, caller.peer, caller.principal)
         info = self._broker.image.brokers.get(node_id)
         if info is None:
             raise RemoteLost("it is not registered")
         return await self._remote.ask(*info.endpoint_for(self._broker.identity.inter_broker), frame)
-
-    def _name(self, node_id: NodeId | None) -> NodeId:
-        return self._broker.node_id if node_id is None else node_id
 
 
 class RemoteLost(Exception):

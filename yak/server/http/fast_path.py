@@ -6,8 +6,8 @@ request, in any other form, is passed to Hypercorn for good, together with the b
 """
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -26,11 +26,8 @@ _READ_BYTES: Final = 64 * 1024
 _KNOWN_MAX: Final = 64
 """Requests remembered, as bytes: monitors are few and do not vary."""
 _HARMLESS: Final = frozenset(("host", "user-agent", "accept", "accept-encoding", "accept-language", "connection"))
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE: Final = re.compile(r"[ -~]*", re.ASCII)
-"""Both are linear: a pattern with the blanks around the value would try them in every combination."""
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+"""Linear: a pattern with the blanks around the value would try them in every combination."""
 _REASONS: Final = {200: "OK", 503: "Service Unavailable"}
 
 
@@ -67,16 +64,9 @@ class FastAnswers:
             head = self._heads[status, length] = (
                 f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-length: {length}\r\n"
                 "content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n"
-                f"date: {_http_date(second)}\r\n\r\n"
+                f"date: {formatdate(second, usegmt=True)}\r\n\r\n"
             ).encode()
         return head
-
-
-def _http_date(second: int) -> str:
-    """RFC 9110, 5.6.7: always in English, whatever the locale."""
-    moment = time.gmtime(second)
-    day, month = _DAYS[moment.tm_wday], _MONTHS[moment.tm_mon - 1]
-    return f"{day}, {moment.tm_mday:02} {month} {moment.tm_year} {time.strftime('%H:%M:%S', moment)} GMT"
 
 
 def path_of(context: "Context", request: bytes) -> str | None:

@@ -1,11 +1,10 @@
 """Which requests are answered without Hypercorn: only the plainest."""
 
-from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
 
-from yak.server.http.fast_path import _http_date, path_of
+from yak.server.http.fast_path import path_of
 
 HOST = b"host: 127.0.0.1:8080\r\n"
 
@@ -56,11 +55,6 @@ def test_anything_else_is_left_to_hypercorn(request_bytes):
 def test_a_token_of_the_broker_makes_no_other_name_its_own():
     assert path_of(context("secret"), b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") == "/health"
     assert path_of(context("secret"), b"GET /health HTTP/1.1\r\nhost: any.example\r\n\r\n") is None
-
-
-@pytest.mark.parametrize("second", [0, 951782400, 1_700_000_000, 1_798_761_599])
-def test_the_date_is_written_as_http_has_it(second):
-    assert _http_date(second) == formatdate(second, usegmt=True)
 
 
 def test_with_acls_only_the_checks_of_load_balancers_are_taken():

@@ -1,5 +1,6 @@
 """Which Java is taken, and what is said when none serves."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,23 +25,24 @@ def test_the_major_version_is_read(tmp_path: Path, said: str, version: int) -> N
 def test_java_home_comes_first(tmp_path: Path) -> None:
     fake_java(tmp_path / "home", "17.0.1")
     fake_java(tmp_path / "path", "21.0.1")
-    found = java.find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": f"{tmp_path}/path/bin"})
-    assert (found.home, found.version) == (str(tmp_path / "home"), 17)
+    env = {"JAVA_HOME": str(tmp_path / "home"), "PATH": f"{tmp_path}/path/bin"}
+    assert java.find_java(env) == str(tmp_path / "home")
 
 
-def test_an_old_java_home_is_passed_over_for_the_one_on_path(tmp_path: Path) -> None:
+def test_an_old_java_home_is_passed_over_for_the_one_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "home", "11.0.1")
     fake_java(tmp_path / "path", "21.0.1")
-    env = {"JAVA_HOME": str(tmp_path / "home"), "PATH": f"{tmp_path}/path/bin"}
-    assert java.use_java(env).version == 21
-    assert env["JAVA_HOME"] == str(tmp_path / "path")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/path/bin")
+    java.use_java()
+    assert os.environ["JAVA_HOME"] == str(tmp_path / "path")
 
 
 def test_a_link_on_path_is_followed_to_its_home(tmp_path: Path) -> None:
     program = fake_java(tmp_path / "jvm", "17")
     (tmp_path / "usr").mkdir()
     (tmp_path / "usr" / "java").symlink_to(program)
-    assert java.find_java({"PATH": f"{tmp_path}/usr"}).home == str(tmp_path / "jvm")
+    assert java.find_java({"PATH": f"{tmp_path}/usr"}) == str(tmp_path / "jvm")
 
 
 def test_none_is_told_with_what_was_looked_at_and_what_to_install(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_the_copy_menu():
         '{"a": 1}',
         '[{"key": "source", "value": "web"}]',
         as_json,
-        "yak produce orders --key=u1 --header=source=web '--message={\"a\": 1}'",
+        "yak produce orders -k u1 -m '{\"a\": 1}' -H source=web",
     ]
     with pytest.raises(KeyError):
         copied(RECORD, "z")
@@ -152,21 +152,16 @@ def test_the_command_sends_the_same_record(record):
         assert same(parse_record(stdin.removesuffix("\n")), record)
         assert parse_record(stdin).timestamp_ms == 0, "sent again means sent now"
         return
-    given_words = [word.split("=", 1) for word in words[2:]]
-    values = {name: text for name, text in given_words if name != "--header"}
-    headers = [text.split("=", 1) for name, text in given_words if name == "--header"]
-    assert values.get("--key") == (None if record.key is None else record.key.decode())
-    assert values["--message"] == record.value.decode()
+    flags = list(zip(words[2::2], words[3::2], strict=True))
+    values = {name: text for name, text in flags if name != "-H"}
+    headers = [text.split("=", 1) for name, text in flags if name == "-H"]
+    assert values.get("-k") == (None if record.key is None else record.key.decode())
+    assert (None if values["-m"] == values.get("--null-value") else values["-m"].encode()) == record.value
     assert [(each[0], each[1].encode() if len(each) > 1 else None) for each in headers] == record.headers
 
 
 def test_a_command_for_bytes_that_are_no_text_goes_through_a_pipe():
     command = produce_command(Kept("o'k", 0, 0, 0, "", b"\xff", None, [], None))
     assert command.startswith("printf '%s\\n' ")
-    assert shlex.split(command)[4:] == ["yak", "produce", "o'k", "--file", "-", "--format", "json"]
-    assert json.loads(shlex.split(command)[2]) == {
-        "key": "/w==",
-        "value": None,
-        "headers": [],
-        "key_encoding": "base64",
-    }
+    assert shlex.split(command)[4:] == ["yak", "produce", "o'k", "-f", "-", "--format", "json"]
+    assert json.loads(shlex.split(command)[2]) == {"key": "/w==", "value": None, "key_encoding": "base64"}

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from yak.client.checkpoint import Checkpoint
-from yak.client.errors import from_kafka, reason, was_written
+from yak.client.errors import from_kafka, reason
 from yak.client.inputs import CsvMapping
 from yak.client.metadata import Partition, Topic
 from yak.client.produce import AckedPrefix, Failed
@@ -153,7 +153,7 @@ class Sender:
 
 def failed(number, code):
     error = KafkaError(code)
-    return Failed(number, from_kafka(error, "x"), was_written(error), reason(error))
+    return Failed(number, from_kafka(error, "x"), reason(error))
 
 
 @pytest.fixture

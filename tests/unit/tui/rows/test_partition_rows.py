@@ -28,7 +28,7 @@ def detail(silent_ms=4_800, leader_epoch=8, **more):
         1: partitions.Follower(11, 100, 100),
         3: partitions.Follower(13, silent_ms, silent_ms + 100),
     }
-    return partitions.PartitionDetail(1_000, 2, leader_epoch, epochs={2: 12, 1: 11}, followers=followers, **more)
+    return partitions.PartitionDetail(1_000, leader_epoch, epochs={2: 12, 1: 11}, followers=followers, **more)
 
 
 def cells(row, columns=partitions.REPLICA_COLUMNS):

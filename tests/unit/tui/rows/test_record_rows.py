@@ -1,12 +1,14 @@
 """Rows of records, and a reading in words."""
 
+from dataclasses import fields
+
 import pytest
 
 from yak.client.offset_spec import END, START
 from yak.errors import YakError
 from yak.tui.look import Look
 from yak.tui.messages.reader import Status
-from yak.tui.messages.store import Counts, Kept, Store, packed
+from yak.tui.messages.store import Counts, Kept, Store
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.rows.records import (
     RecordRows,
@@ -28,6 +30,10 @@ NOW_MS = 1_795_176_000_000
 def record(serial, *, value=b'{"n": 1}', time_ms=NOW_MS, **more):
     fields = {"key": b"k1", "headers": []} | more
     return Kept("orders", 1, serial, time_ms, "CreateTime", fields["key"], value, fields["headers"], 0, serial)
+
+
+def packed(kept):
+    return tuple(getattr(kept, each.name) for each in fields(kept))
 
 
 def texts(row):

@@ -52,7 +52,7 @@ def test_acks_0_tells_no_offset():
 
 
 def test_many_messages_have_rates_latencies_and_reasons():
-    failure = Failed(3, KafkaFailure("timed-out", "x"), "unknown", "too late")
+    failure = Failed(3, KafkaFailure("timed-out", "x"), "too late")
     account = Account(
         "done", sent=12_000, acknowledged=11_995, failed=5, unknown=2, reasons=(("too late", 4), ("too large", 1)),
         rate=840, mean_rate=1200, p50_ms=1, p99_ms=20, max_ms=1500, rates=(1.0, 2.0), latencies_ms=(3.0, 4.0),

@@ -1,16 +1,14 @@
 """Rows of topics, and of a topic's tabs."""
 
-import base64
-
 import pytest
 
 from yak.client.admin import ConfigValue
+from yak.client.consumer import Received
 from yak.tui.look import Look
 from yak.tui.rows.groups import TOPIC_GROUP_COLUMNS, topic_group_rows
 from yak.tui.rows.topics import (
     COLUMNS,
     CONFIG_COLUMNS,
-    Message,
     TopicFacts,
     TopicTable,
     chosen_config_lines,
@@ -172,22 +170,25 @@ def test_a_group_that_catches_up_says_when_it_will_be_there():
     assert found["ETA"] == "24.0 s"
 
 
+def received(partition, offset, timestamp_ms, key, value):
+    return Received("orders", partition, offset, timestamp_ms, "CreateTime", key, value, [], None)
+
+
 def test_messages_are_told_newest_first_whatever_is_in_them():
-    binary = base64.b64encode(bytes(range(30))).decode()
     messages = [
-        Message.of(0, {"offset": 4, "timestamp_ms": 1_000, "key": "k", "payload": {"total": 12, "cur": "€"}}),
-        Message.of(1, {"offset": 7, "timestamp_ms": 3_000, "key": None, "payload_text": "plain"}),
-        Message.of(1, {"offset": 6, "timestamp_ms": 2_000, "key_base64": "AP8=", "payload_base64": binary}),
-        Message.of(0, {"offset": 3, "timestamp_ms": None, "key": None, "payload": None}),
+        received(0, 4, 1_000, b"k", '{"total":12,"cur":"€"}'.encode()),
+        received(1, 7, 3_000, None, b"plain"),
+        received(1, 6, 2_000, b"\x00\xff", bytes(range(200))),
+        received(0, 3, -1, None, None),
     ]
     rows = tail_rows(messages, LOOK, 0, 10)
     assert [row.key for row in rows] == ["1@7", "1@6", "0@4", "0@3"]
     assert rows[0].cells[3].text == "plain"
-    assert rows[1].cells[3].text.startswith("hex 00 01 02")
-    assert rows[1].cells[3].text.endswith("and 6 bytes more")
-    assert rows[1].cells[2].text == "hex 00 ff"
+    assert rows[1].cells[3].text.startswith("⟨hex⟩ 00 01 02")
+    assert rows[1].cells[3].text.endswith("…")
+    assert rows[1].cells[2].text == "⟨hex⟩ 00 ff"
     assert rows[2].cells[3].text == '{"total":12,"cur":"€"}'
-    assert rows[3].cells[3].text == "(no value)"
+    assert rows[3].cells[3].text == "null"
     assert len(tail_rows(messages, LOOK, 0, 2)) == 2
 
 

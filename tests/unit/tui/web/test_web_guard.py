@@ -3,7 +3,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from yak.tui.web.options import WebOptions
-from yak.tui.web.server import Guard
+from yak.tui.web.server import Guard, Refused
 
 HOST = "127.0.0.1:8090"
 
@@ -11,8 +11,11 @@ HOST = "127.0.0.1:8090"
 def ask(guard: Guard, method: str = "GET", path: str = "/", **headers: str) -> str:
     """The slug of the refusal, or "" for a request that may pass."""
     named = {name.replace("_", "-"): value for name, value in {"Host": HOST, **headers}.items()}
-    refusal = guard.refuse(make_mocked_request(method, path, headers=named))
-    return "" if refusal is None else refusal.code
+    try:
+        guard.check(make_mocked_request(method, path, headers=named))
+    except Refused as refused:
+        return refused.code
+    return ""
 
 
 def cookie_of(guard: Guard, path: str, host: str = HOST) -> str:

@@ -1,7 +1,6 @@
 """`connect` for event loops: the blocking client, with each request in a thread."""
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from yak.client.api.asynchronous.consumer import AsyncConsumer
@@ -105,7 +104,5 @@ class AsyncClient(Generic[_P, _C]):
         self._client = await self._loop.wait_through(made)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._begun.close()
