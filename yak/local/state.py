@@ -209,7 +209,7 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
     return _made(
         ClusterState,
         raw,
-        redis=_made(RedisState, redis, process=_process(redis["process"]), is_ours=redis["is_ours"]),
+        redis=_made(RedisState, redis, process=_process(redis["process"]), is_ours=_is_our_server(redis)),
         brokers=[
             _made(BrokerState, each, configs=tuple(each["configs"]), process=_process(each["process"]))
             for each in raw["brokers"]
@@ -226,6 +226,11 @@ def _made(kind: type[T], raw: dict[str, Any], **decoded: Any) -> T:
     """A dataclass from its JSON; fields that a file of an earlier version lacks have their defaults."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in raw.items() if name in names} | decoded)
+
+
+def _is_our_server(redis: dict[str, Any]) -> bool:
+    """Whether the cluster started the server; data directories of 2026-11-21 and before have its TCP port instead."""
+    return bool(redis["is_ours"]) if "is_ours" in redis else redis["port"] is not None
 
 
 def _process(raw: dict[str, Any] | None) -> ProcessId | None:

@@ -34,6 +34,19 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert state.load(str(tmp_path)) == saved
 
 
+@pytest.mark.parametrize(("port", "is_ours"), [(4000, True), (None, False)])
+def test_a_directory_from_before_redis_had_a_unix_socket_opens(tmp_path: Path, port: int | None, is_ours: bool) -> None:
+    state.save(example(tmp_path))
+    path = state.state_path(str(tmp_path))
+    written = json.loads(path.read_text())
+    del written["redis"]["is_ours"]
+    written["redis"]["port"] = port
+    path.write_text(json.dumps(written))
+    known = state.load(str(tmp_path))
+    assert known is not None
+    assert known.redis == RedisState("redis://127.0.0.1:4000/0", None, is_ours)
+
+
 def test_a_directory_without_a_cluster_gives_none(tmp_path: Path) -> None:
     assert state.load(str(tmp_path)) is None
     assert state.load(str(tmp_path / "missing")) is None
