@@ -7,6 +7,7 @@ more). A power loss undoes some of the other changes, the newest first, as a jou
 from __future__ import annotations
 
 import posixpath
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
@@ -27,16 +28,14 @@ class Change(Enum):
     RENAMED = "renamed"
 
 
+@dataclass(slots=True)
 class _Entry:
-    __slots__ = ("change", "content", "old", "path")
-
-    def __init__(self, change: Change, path: str, content: Content | None, old: str) -> None:
-        self.change = change
-        self.path = path
-        self.content = content
-        """The content under that name before."""
-        self.old = old
-        """The name before a rename."""
+    change: Change
+    path: str
+    content: Content | None
+    """The content under that name before."""
+    old: str
+    """The name before a rename."""
 
 
 class Names:

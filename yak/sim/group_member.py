@@ -7,6 +7,7 @@ crashed member may still have a commit in flight, or send one late, as a paused 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -52,13 +53,10 @@ DEFINITE = frozenset(
 class _Own:
     """A partition that is read."""
 
-    __slots__ = ("channel", "committed", "consumer", "reading")
-
-    def __init__(self, channel: Channel, consumer: SimConsumer, reading: Reading) -> None:
-        self.channel = channel
-        self.consumer = consumer
-        self.reading = reading
-        self.committed = consumer.position
+    channel: Channel
+    consumer: SimConsumer
+    reading: Reading
+    committed: int
 
 
 class _Past(NamedTuple):
@@ -253,8 +251,7 @@ class GroupMember:
             read_committed=self.read_committed,
         )
         consumer.position = max(0, start)
-        own = self._own[place] = _Own(channel, consumer, reading)
-        own.committed = start
+        self._own[place] = _Own(channel, consumer, reading, start)
         consumer.start()
 
     def _reading(self, place: Place) -> Reading:

@@ -7,6 +7,7 @@ resends in order with the same sequences. So each value must be in the log once,
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -21,11 +22,8 @@ _GONE = (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoc
 
 
 class _Batch:
-    __slots__ = ("sequence", "values")
-
-    def __init__(self, values: list[bytes], sequence: int) -> None:
-        self.values = values
-        self.sequence = sequence
+    values: list[bytes]
+    sequence: int
 
 
 class SimProducer:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
@@ -25,46 +27,38 @@ Place = tuple[str, int]
 
 class _Sent:
     """One value sent, and its outcome so far."""
+@dataclass(slots=True)
 
-    __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place", "txn")
-
-    def __init__(self, number: int, place: Place, now: float, txn: int | None) -> None:
-        self.number = number
-        self.place = place
-        self.txn = txn
-        self.invoked = now
-        self.ended = now
-        self.outcome = Outcome.INFO
-        self.offset: Offset | None = None
+    number: int
+    place: Place
+    invoked: float
+    txn: int | None
+    ended: float
+    outcome: Outcome = Outcome.INFO
+    offset: Offset | None = None
 
 
 class _Read:
     """The records of one partition in one poll; with `txn`, those that a transaction processes."""
+@dataclass(slots=True)
 
-    __slots__ = ("at", "offsets", "place", "process", "txn", "values")
-
-    def __init__(self, process: str, place: Place, at: float, txn: int | None = None) -> None:
-        self.process = process
-        self.place = place
-        self.at = at
-        self.txn = txn
-        self.offsets = array("q")
-        self.values = array("q")
+    process: str
+    place: Place
+    at: float
+    txn: int | None = None
+    offsets: array[int] = field(default_factory=partial(array, "q"))
+    values: array[int] = field(default_factory=partial(array, "q"))
 
 
 class _Assigned:
     """The partitions that a process starts and stops reading."""
+@dataclass(slots=True)
 
-    __slots__ = ("at", "dropped", "group", "process", "starts")
-
-    def __init__(
-        self, process: str, at: float, starts: Mapping[Place, Offset], dropped: tuple[Place, ...], group: str | None
-    ) -> None:
-        self.process = process
-        self.at = at
-        self.starts = dict(starts)
-        self.dropped = dropped
-        self.group = group
+    process: str
+    at: float
+    starts: Mapping[Place, Offset]
+    dropped: tuple[Place, ...]
+    group: str | None
 
 
 class CommitMark(NamedTuple):
@@ -88,47 +82,35 @@ class CommitMark(NamedTuple):
 
 class Committing:
     """A commit in flight; `INFO` until its response decides."""
+@dataclass(slots=True, eq=False)
 
-    __slots__ = (
-        "ended",
-        "ending",
-        "group",
-        "invoked",
-        "is_over",
-        "is_stale",
-        "number",
-        "offsets",
-        "outcome",
-        "process",
-    )
-
-    def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float, number: int) -> None:
-        self.number = number
-        """Unique in the run, from 0 on."""
-        self.process = process
-        self.group = group
-        self.offsets = dict(offsets)
-        self.invoked = self.ended = now
-        self.outcome = Outcome.INFO
-        self.is_over = False
-        self.ending: Ending | None = None
-        """The transaction that it is part of."""
-        self.is_stale = False
-        """Whether the group had left the commit's generation when it was sent."""
+    process: str
+    group: str
+    offsets: Mapping[Place, Offset]
+    invoked: float
+    number: int
+    """Unique in the run, from 0 on."""
+    ended: float = 0.0
+    """When its outcome was known, if it `is_over`."""
+    outcome: Outcome = Outcome.INFO
+    is_over: bool = False
+    ending: Ending | None = None
+    """The transaction that it is part of."""
+    is_stale: bool = False
+    """Whether the group had left the commit's generation when it was sent."""
 
 
+@dataclass(slots=True, eq=False)
 class Ending:
     """A transaction and how it ended, as its producer knows it."""
 
-    __slots__ = ("ended", "invoked", "number", "outcome", "process")
-
-    def __init__(self, number: int, process: str) -> None:
-        self.number, self.process = number, process
-        self.invoked: float | None = None
-        """When its end was asked for first."""
-        self.ended: float | None = None
-        self.outcome = Outcome.FAIL
-        """A transaction without a request to commit it is aborted."""
+    number: int
+    process: str
+    invoked: float | None = None
+    """When its end was asked for first."""
+    ended: float | None = None
+    outcome: Outcome = Outcome.FAIL
+    """A transaction without a request to commit it is aborted."""
 
     @property
     def may_be_committed(self) -> bool:
@@ -182,7 +164,7 @@ class Recorder:
         """A producer sends values for the first time."""
         now = self.now
         for value in values:
-            self._sent[value] = _Sent(len(self._sent), place, now, txn)
+            self._sent[value] = _Sent(len(self._sent), place, now, txn, now)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
         """The values were acknowledged, from `base_offset` on."""
@@ -242,13 +224,13 @@ class Recorder:
 
         `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
         """
-        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, starts, dropped, group))
+        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, dict(starts), dropped, group))
 
     # ------------------------------------------------------------------------------------------------- committing
 
     def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
         """A commit is sent to the coordinator."""
-        commit = Committing(process, group, offsets, self.now, len(self._commits))
+        commit = Committing(process, group, dict(offsets), self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 
