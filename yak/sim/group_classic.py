@@ -16,12 +16,12 @@ from yak.sim.group_wire import (
     assignment,
     ms,
     read_assignment,
-    request,
     subscription,
 )
 
 if TYPE_CHECKING:
     from yak.sim.groups import SimGroup
+    from yak.sim.request_fields import Fields
     from yak.sim.seeded_random import SeededRandom
 
 
@@ -39,18 +39,17 @@ class ClassicMember(GroupMember):
         group = self._group
         self._begin_round()
         self._decided = None
-        body = request(
-            JOIN,
-            group_id=group.group_id,
-            session_timeout=ms(group.session_ms),
-            rebalance_timeout=ms(group.rebalance_ms),
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-            protocol_type="consumer",
-            protocols=[{"name": PROTOCOL, "metadata": subscription(group.topics)}],
-            reason=None,
-        )
-        self._send(JOIN, body, self._joined)
+        fields = {
+            "group_id": group.group_id,
+            "session_timeout": ms(group.session_ms),
+            "rebalance_timeout": ms(group.rebalance_ms),
+            "member_id": self.member_id,
+            "group_instance_id": self._instance,
+            "protocol_type": "consumer",
+            "protocols": [{"name": PROTOCOL, "metadata": subscription(group.topics)}],
+            "reason": None,
+        }
+        self._send(JOIN, fields, self._joined)
 
     def _joined(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
@@ -90,15 +89,15 @@ class ClassicMember(GroupMember):
                 for index, name in enumerate(names)
             ]
             group.count("rebalances")
-        body = request(
-            SYNC,
-            group_id=group.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-            assignments=dealt,
-        )
-        self._send(SYNC, body, self._synced)
+        self._send(SYNC, self._identity() | {"assignments": dealt}, self._synced)
+
+    def _identity(self) -> Fields:
+        return {
+            "group_id": self._group.group_id,
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self._instance,
+        }
 
     def _synced(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
@@ -125,14 +124,7 @@ class ClassicMember(GroupMember):
             # its topics have more partitions: the group leader triggers a rebalance
             self._rejoin()
             return
-        body = request(
-            HEARTBEAT,
-            group_id=self._group.group_id,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-        )
-        self._send(HEARTBEAT, body, self._beaten)
+        self._send(HEARTBEAT, self._identity(), self._beaten)
 
     def _beaten(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)

@@ -11,7 +11,8 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import NONE, RETRY_US, GroupMember
-from yak.sim.group_wire import GROUP_HEARTBEAT, Place, ms, request
+from yak.sim.group_wire import GROUP_HEARTBEAT, Place, ms
+from yak.sim.request_fields import Fields
 
 BEAT_US = 500_000
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
@@ -28,28 +29,27 @@ class ConsumerMember(GroupMember):
         self.generation = JOINING
         self._beat()
 
-    def _body(self, epoch: int, member_id: str) -> Any:
+    def _fields(self, epoch: int) -> Fields:
         group = self._group
         # after a lost response the member sends its full state, so that the coordinator does the same
         is_joining = epoch == JOINING or self._says_all
         owned: dict[Any, list[int]] = {}
         for topic, partition in self._own:
             owned.setdefault(group.view.topic_ids[topic], []).append(partition)
-        return request(
-            GROUP_HEARTBEAT,
-            group_id=group.group_id,
-            member_id=member_id,
-            member_epoch=epoch,
-            instance_id=self._instance,
-            rack_id=None,
-            rebalance_timeout=ms(group.rebalance_ms if is_joining else -1),
-            subscribed_topic_names=group.topics if is_joining else None,
-            server_assignor=None,
-            topic_partitions=[{"topic_id": topic_id, "partitions": each} for topic_id, each in owned.items()],
-        )
+        return {
+            "group_id": group.group_id,
+            "member_id": self.member_id,
+            "member_epoch": epoch,
+            "instance_id": self._instance,
+            "rack_id": None,
+            "rebalance_timeout": ms(group.rebalance_ms if is_joining else -1),
+            "subscribed_topic_names": group.topics if is_joining else None,
+            "server_assignor": None,
+            "topic_partitions": [{"topic_id": topic_id, "partitions": each} for topic_id, each in owned.items()],
+        }
 
     def _beat(self) -> None:
-        self._send(GROUP_HEARTBEAT, self._body(self.generation, self.member_id), self._beaten)
+        self._send(GROUP_HEARTBEAT, self._fields(self.generation), self._beaten)
 
     def _beaten(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
@@ -70,8 +70,7 @@ class ConsumerMember(GroupMember):
         self.member_id = answer.member_id or self.member_id
         self.generation = answer.member_epoch
         if answer.assignment is None:
-            if not self._own and not self._has_all:
-                self._has_all = True
+            self._has_all = self._has_all or not self._own
             self._in_this_round(BEAT_US, self._beat)
             return
         places: list[Place] = []
@@ -107,4 +106,4 @@ class ConsumerMember(GroupMember):
     def _say_goodbye(self) -> None:
         epoch = LEAVING if self._instance is None else LEAVING_FOR_NOW
         link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
-        link.send(GROUP_HEARTBEAT, self._body(epoch, self.member_id), lambda _answer: link.close())
+        link.send(GROUP_HEARTBEAT, self._fields(epoch), lambda _answer: link.close())

@@ -22,7 +22,6 @@ from yak.sim.group_wire import (
     commit_request,
     fetch_error,
     fetch_request,
-    request,
 )
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Reading
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from yak.sim.groups import SimGroup
+    from yak.sim.request_fields import Fields
     from yak.sim.seeded_random import SeededRandom
 
 RETRY_US = 120_000
@@ -50,6 +50,7 @@ DEFINITE = frozenset(
 """Errors of a commit that prove that no offset was committed."""
 
 
+@dataclass(slots=True)
 class _Own:
     """A partition that is read."""
 
@@ -157,8 +158,9 @@ class GroupMember:
 
     def _say_goodbye(self) -> None:
         who = {"member_id": self.member_id, "group_instance_id": self._instance}
+        fields = {"group_id": self._group.group_id, "members": [who]}
         link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
-        link.send(LEAVE, request(LEAVE, group_id=self._group.group_id, members=[who]), lambda _answer: link.close())
+        link.send(LEAVE, fields, lambda _answer: link.close())
 
     def _end(self) -> None:
         self._round += 1
@@ -187,7 +189,7 @@ class GroupMember:
         round_ = self._round
         self._after(delay_us, lambda: then() if self._round == round_ else None)
 
-    def _send(self, api_key: int, body: Any, done: Callable[[Any | None], None]) -> None:
+    def _send(self, api_key: int, fields: Fields, done: Callable[[Any | None], None]) -> None:
         """Send a request to the coordinator; a response in a later round is ignored."""
         round_ = self._round
 
@@ -195,7 +197,7 @@ class GroupMember:
             if self._round == round_:
                 done(answer)
 
-        self._link.send(api_key, body, answered)
+        self._link.send(api_key, fields, answered)
 
     def _join(self) -> None:
         raise NotImplementedError
@@ -255,7 +257,7 @@ class GroupMember:
         consumer.start()
 
     def _reading(self, place: Place) -> Reading:
-        return Reading(self._group.readings, self._group.recorder, self.process, place)
+        return Reading(self._group.cluster_books, self._group.recorder, self.process, place, self._group.read)
 
     def hurry(self) -> None:
         """Read on with the group's present pause, which is shorter."""
@@ -338,5 +340,5 @@ class GroupMember:
             group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
             then(codes)
 
-        body = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
-        link.send(OFFSET_COMMIT, body, answered)
+        fields = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
+        link.send(OFFSET_COMMIT, fields, answered)

@@ -1,4 +1,4 @@
-"""Requests of a simulated group member, as kio's structures."""
+"""Requests of a simulated group member."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
+from yak.sim.request_fields import Fields
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 ADD_OFFSETS, TXN_OFFSET_COMMIT = 25, 28
@@ -28,11 +27,6 @@ VERSIONS = {
 }
 PROTOCOL = "range"
 Place = tuple[str, int]
-
-
-def request(api_key: int, **fields: Any) -> Any:
-    """A request's body, in the version that members speak."""
-    return build(request_class(api_key, VERSIONS[api_key]), fields)
 
 
 def ms(value: int) -> dt.timedelta:
@@ -87,29 +81,27 @@ def commit_request(
     instance: str | None,
     offsets: Mapping[Place, Offset],
     metadata: str = "",
-) -> Any:
+) -> Fields:
     """OffsetCommit; each offset has the same metadata."""
-    return request(
-        OFFSET_COMMIT,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member_id,
-        group_instance_id=instance,
-        topics=_commit_topics(offsets, metadata),
-    )
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "topics": _commit_topics(offsets, metadata),
+    }
 
 
 def txn_commit_request(
-    version: int,
     transactional_id: str,
     producer: tuple[int, int],
     group: str,
     member: tuple[str, int, str | None],
     offsets: Mapping[Place, Offset],
     metadata: str,
-) -> Any:
+) -> Fields:
     """TxnOffsetCommit; `member` is its id, its generation or epoch, and its instance id."""
-    fields = {
+    return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
         "producer_epoch": producer[1],
@@ -119,10 +111,9 @@ def txn_commit_request(
         "group_instance_id": member[2],
         "topics": _commit_topics(offsets, metadata),
     }
-    return build(request_class(TXN_OFFSET_COMMIT, version), fields)
 
 
-def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[dict[str, Any]]:
+def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[Fields]:
     return [
         {
             "name": topic,
@@ -140,10 +131,10 @@ def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[dict[
     ]
 
 
-def fetch_request(group: str, places: Sequence[Place]) -> Any:
+def fetch_request(group: str, places: Sequence[Place]) -> Fields:
     """OffsetFetch."""
     topics = [{"name": topic, "partition_indexes": each} for topic, each in by_topic(places).items()]
-    return request(OFFSET_FETCH, group_id=group, topics=topics, require_stable=True)
+    return {"group_id": group, "topics": topics, "require_stable": True}
 
 
 def fetch_error(answer: Any) -> ErrorCode:

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 """Topic and partition."""
+ReadRecord = Callable[[str, int, int, bytes, int], None]
+"""A consumer read this record: topic, partition, offset, value, and the high watermark."""
 
 
+@dataclass(slots=True)
 class _Sent:
     """One value sent, and its outcome so far."""
-@dataclass(slots=True)
 
     number: int
     place: Place
@@ -38,9 +40,9 @@ class _Sent:
     offset: Offset | None = None
 
 
+@dataclass(slots=True)
 class _Read:
     """The records of one partition in one poll; with `txn`, those that a transaction processes."""
-@dataclass(slots=True)
 
     process: str
     place: Place
@@ -50,9 +52,9 @@ class _Read:
     values: array[int] = field(default_factory=partial(array, "q"))
 
 
+@dataclass(slots=True)
 class _Assigned:
     """The partitions that a process starts and stops reading."""
-@dataclass(slots=True)
 
     process: str
     at: float
@@ -80,9 +82,9 @@ class CommitMark(NamedTuple):
         return cls(int(words[0]), int(words[1]), words[2]) if len(words) == len(cls._fields) else None
 
 
+@dataclass(slots=True, eq=False)
 class Committing:
     """A commit in flight; `INFO` until its response decides."""
-@dataclass(slots=True, eq=False)
 
     process: str
     group: str
@@ -328,10 +330,14 @@ def must_hold(history: History) -> HistoryReport:
 class Reading:
     """Passes one consumer's reports of one partition on to the run's delivery history, and records them."""
 
-    def __init__(self, books: ReadBooks, recorder: Recorder, process: str, place: Place) -> None:
+    def __init__(
+        self, books: ReadBooks, recorder: Recorder, process: str, place: Place, read: ReadRecord | None = None
+    ) -> None:
+        """`read` gets the records, in place of the delivery history."""
         self.is_over = False
         """The consumer no longer reads this partition: later responses are ignored."""
         self._books = books
+        self._report: ReadRecord = read or books.read
         self._recorder = recorder
         self._process = process
         self._place = place
@@ -346,7 +352,7 @@ class Reading:
         """The response held this record."""
         if self.is_over:
             return
-        self._books.read(topic, partition, offset, value, high_watermark)
+        self._report(topic, partition, offset, value, high_watermark)
         if self._read is None:
             self._read = self._recorder.polls(self._process, self._place)
         self._recorder.polled(self._read, offset, value)
