@@ -21,7 +21,7 @@ from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded
 from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom

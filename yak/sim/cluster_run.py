@@ -58,7 +58,6 @@ from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
-from yak.sim.moving_store import MovingStore
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
@@ -71,6 +70,7 @@ from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
+from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import START_MS, World

@@ -9,9 +9,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import NONE, RETRY_US, GroupMember
-from yak.sim.group_wire import GROUP_HEARTBEAT, Place, ms
+from yak.sim.group_wire import GROUP_HEARTBEAT, CoordinatorLink, Place, ms
 from yak.sim.request_fields import Fields
 
 BEAT_US = 500_000

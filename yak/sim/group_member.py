@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.clients import SimConsumer
-from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_wire import (
     LEAVE,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    CoordinatorLink,
     Place,
     commit_request,
     fetch_error,

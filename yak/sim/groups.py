@@ -11,9 +11,8 @@ from yak.ids import Offset
 from yak.sim.group_books import GroupBooks
 from yak.sim.group_classic import ClassicMember
 from yak.sim.group_kip848 import ConsumerMember
-from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_member import GroupMember
-from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_error, fetch_request
+from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, fetch_error, fetch_request
 from yak.sim.history import Key
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.sim.cluster_admin import INCREMENTAL_ALTER_CONFIGS
 
 if TYPE_CHECKING:
-    from yak.sim.moving_store import MovingStore
     from yak.sim.routing import Channel
+    from yak.sim.store import MovingStore
 
 _BROKER = 4
 _VERSION = 1
