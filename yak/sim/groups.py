@@ -9,9 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
 from yak.sim.group_books import GroupBooks
-from yak.sim.group_classic import ClassicMember
-from yak.sim.group_kip848 import ConsumerMember
-from yak.sim.group_member import GroupMember
+from yak.sim.group_member import ClassicMember, ConsumerMember, GroupMember
 from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, fetch_error, fetch_request
 from yak.sim.history import Key
 

@@ -43,8 +43,7 @@ from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
     from yak.quorum.voters import VoterSet
-    from yak.sim.line import Line
-    from yak.sim.network import Network
+    from yak.sim.network import Line, Network
     from yak.sim.store import SimStore
 
 DATA_DIRECTORY = "/data"

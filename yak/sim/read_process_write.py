@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Violation
-from yak.sim.group_classic import ClassicMember
-from yak.sim.group_kip848 import ConsumerMember
-from yak.sim.group_member import DEFINITE, NONE, RETRY_US, GroupMember
+from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, ConsumerMember, GroupMember
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome

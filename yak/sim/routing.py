@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster import CLIENTS, Cluster
-from yak.sim.line import Line
-from yak.sim.network import Dial
+from yak.sim.network import Dial, Line
 from yak.sim.node import PORT
 from yak.sim.request_fields import Fields, frame_of
 from yak.sim.seeded_random import SeededRandom
