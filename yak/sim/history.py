@@ -398,6 +398,7 @@ class History:
             copy.sequences_lost_below = max(copy.sequences_lost_below, log.log_start_offset)
             copy.restored_below = log.log_end_offset
             self._read_anew(copy, log)
+            self._forget_below_the_start(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
                     watcher.cut(copy, before, copy.high_watermark)
