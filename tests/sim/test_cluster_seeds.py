@@ -11,7 +11,6 @@ import pytest
 
 from yak.sim.cluster_faults import BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
 from yak.sim.cluster_run import run_cluster, run_cluster_seed
-from yak.sim.oracle import kio_encodes
 from yak.sim.seed_report import SeedReport, replay_command
 from yak.sim.spec import Spec
 
@@ -179,10 +178,3 @@ def test_the_same_seed_gives_the_same_trace_in_another_process_and_under_another
     here = [report_of(seed, brokers).trace_hash for seed, brokers in TRACED]
     assert here == trace_hashes_in_another_process()
     assert len(set(here)) == len(here)
-
-
-def test_a_run_has_the_same_trace_whoever_encodes():
-    seeds = [seed for seed, brokers in TRACED if brokers == 3]
-    with kio_encodes():
-        by_kio = [run_cluster_seed(seed).trace_hash for seed in seeds]
-    assert [report_of(seed, 3).trace_hash for seed in seeds] == by_kio

@@ -7,7 +7,7 @@ answers), `Later` with a delayed operation, or None when the request gets no ans
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from yak.errors import ErrorCode, PeerError
@@ -31,6 +31,7 @@ def error_fields(error: PeerError | None) -> Fields:
     }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """A decoded request and its context. `request` is kio's dataclass of exactly `version`.
 
@@ -39,48 +40,22 @@ class Call:
     part of it was denied (`yak.broker.authorization`).
     """
 
-    __slots__ = (
-        "api_key",
-        "came_ns",
-        "client_id",
-        "connection",
-        "correlation_id",
-        "delayed",
-        "fault",
-        "is_denied",
-        "mutation_quota",
-        "now_ms",
-        "parts",
-        "request",
-        "request_bytes",
-        "version",
-    )
-
-    def __init__(
-        self,
-        connection: Connection,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-        now_ms: int,
-    ) -> None:
-        self.connection = connection
-        self.api_key = api_key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.now_ms = now_ms
-        self.came_ns: int
-        self.is_denied: bool
-        self.request_bytes: int
-        self.mutation_quota: MutationQuota
-        self.request: Any = None
-        self.parts: list[Part] | None = None
-        """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
-        self.delayed: DelayedOperation | None = None
-        self.fault: RequestFault | None = None
-        """What the fault rules do to the request's answer."""
+    connection: Connection
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    now_ms: int
+    came_ns: int = field(init=False)
+    is_denied: bool = field(init=False)
+    request_bytes: int = field(init=False)
+    mutation_quota: MutationQuota = field(init=False)
+    request: Any = None
+    parts: list[Part] | None = None
+    """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
+    delayed: DelayedOperation | None = None
+    fault: RequestFault | None = None
+    """What the fault rules do to the request's answer."""
 
     @property
     def timeout_ms(self) -> int:

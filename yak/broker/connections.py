@@ -23,7 +23,7 @@ from yak.security import ANONYMOUS
 
 
 class Proving:
-    """The state of another broker's proof of identity on a connection (`yak.broker.apis.sasl_authenticate`)."""
+    """The state of another broker's proof of identity on a connection (`yak.broker.apis.sasl`)."""
 
     __slots__ = ("caller", "exchange")
 

@@ -29,18 +29,6 @@ _MEASURED_MAX: Final = 65_536
 class Counters:
     """The counters of one broker."""
 
-    __slots__ = (
-        "answered",
-        "elections",
-        "errors",
-        "partitions",
-        "replicated",
-        "retired",
-        "topics",
-        "turn_ns",
-        "waited",
-    )
-
     def __init__(self) -> None:
         self.topics: dict[str, Traffic] = {}
         """By topic, while this broker has a replica of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from yak.ports.disk import Part
-from yak.protocol.hot import FetchPartitionAnswer
+from yak.protocol.fetch_answer import FetchPartitionAnswer
 from yak.replication.fetch_sessions import FetchItem
 from yak.storage.reader import PendingRead
 

@@ -38,14 +38,8 @@ from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION,
 from yak.partitions.leader_appends import Leadership
 from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
-from yak.protocol.hot import (
-    AbortedTransaction,
-    FetchPartitionAnswer,
-    NodeEndpoint,
-    TopicKey,
-    fetch_response,
-    fetch_response_in_slices,
-)
+from yak.protocol.fetch_answer import AbortedTransaction, FetchPartitionAnswer, fetch_response, fetch_response_in_slices
+from yak.protocol.hot_pieces import NodeEndpoint, TopicKey
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
 from yak.protocol.versions import FETCH
 from yak.replication.damaged_replicas import DamagedReplicas

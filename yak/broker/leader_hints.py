@@ -12,7 +12,9 @@ from yak.cluster.image import Image, TopicInfo
 from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.lifecycle.liveness import is_serving
-from yak.protocol.hot import FetchPartitionAnswer, LeaderHint, NodeEndpoint, ProducePartitionAnswer
+from yak.protocol.fetch_answer import FetchPartitionAnswer
+from yak.protocol.hot_pieces import LeaderHint, NodeEndpoint
+from yak.protocol.produce_answer import ProducePartitionAnswer
 
 HintedAnswer: TypeAlias = ProducePartitionAnswer | FetchPartitionAnswer
 

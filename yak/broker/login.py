@@ -74,37 +74,25 @@ _EXPECTED: Final[Mapping[LoginState, tuple[int, ...]]] = {
 }
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Login:
     """The login of one connection."""
 
-    __slots__ = (
-        "begun_ms",
-        "expires_ms",
-        "is_bare",
-        "is_by_token",
-        "mechanism",
-        "scram",
-        "state",
-        "token_error",
-        "user",
-    )
-
-    def __init__(self) -> None:
-        self.state = LoginState.HANDSHAKE
-        self.mechanism = ""
-        self.is_bare = False
-        """Whether the tokens of the exchange have no Kafka header: the handshake was v0."""
-        self.scram: ScramServer | None = None
-        """The exchange of SCRAM under way."""
-        self.token_error = b""
-        """The error that a client of OAUTHBEARER got for its token, and must acknowledge (RFC 7628, section 3.2.3)."""
-        self.is_by_token = False
-        """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
-        self.user: str | None = None
-        """The user that has proven who it is; a later login of the connection must be the same one's."""
-        self.begun_ms = 0
-        self.expires_ms: int | None = None
-        """When the client must have logged in again; None: never."""
+    state: LoginState = LoginState.HANDSHAKE
+    mechanism: str = ""
+    is_bare: bool = False
+    """Whether the tokens of the exchange have no Kafka header: the handshake was v0."""
+    scram: ScramServer | None = None
+    """The exchange of SCRAM under way."""
+    token_error: bytes = b""
+    """The error that a client of OAUTHBEARER got for its token, and must acknowledge (RFC 7628, section 3.2.3)."""
+    is_by_token: bool = False
+    """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
+    user: str | None = None
+    """The user that has proven who it is; a later login of the connection must be the same one's."""
+    begun_ms: int = 0
+    expires_ms: int | None = None
+    """When the client must have logged in again; None: never."""
 
     @property
     def takes_bare_tokens(self) -> bool:

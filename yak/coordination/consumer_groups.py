@@ -23,7 +23,6 @@ from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import JOIN_EPOCH
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from yak.groups.consumer.topics import VisibleTopics
 from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
 from yak.groups.consumer.upgrading import upgraded
 from yak.groups.group import Group
@@ -110,7 +109,7 @@ class ConsumerGroups:
             decision = consumer.heartbeat(
                 beat,
                 now_ms=self._context.clock.now_ms,
-                topics=VisibleTopics(self.topics, sees),
+                topics=ImageTopics(self._context.image, sees),
                 settings=settings,
             )
             self._carry_out(coordinated, group, consumer, decision, then, upgrade)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from yak.cluster.image import Image
 
 
 class ImageTopics:
-    """A `TopicsView` of one image."""
+    """A `TopicsView` of one image; `sees` says which names a client may see: what its regular expressions match."""
 
-    __slots__ = ("_image",)
+    __slots__ = ("_image", "_sees")
 
-    def __init__(self, image: Image) -> None:
-        self._image = image
+    def __init__(self, image: Image, sees: Callable[[str], bool] | None = None) -> None:
+        self._image, self._sees = image, sees
 
     @property
     def version(self) -> int:
@@ -36,5 +36,5 @@ class ImageTopics:
         return 0 if topic is None else len(topic.partitions)
 
     def names(self) -> Iterable[str]:
-        """Every topic's name."""
-        return self._image.topics
+        """Every topic's name that is to be seen."""
+        return filter(self._sees, self._image.topics)

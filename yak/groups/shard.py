@@ -27,18 +27,6 @@ _KEY_BYTES_SHOWN: Final = 80
 class Shard:
     """The groups of one partition."""
 
-    __slots__ = (
-        "_make",
-        "first_refusal",
-        "forgotten_end",
-        "gathered",
-        "gathered_pending",
-        "groups",
-        "late_markers",
-        "transactions",
-        "unreadable",
-    )
-
     def __init__(self, make: Callable[[str], ClassicGroup]) -> None:
         self._make = make
         self.groups: dict[str, Group] = {}

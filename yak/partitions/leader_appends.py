@@ -37,7 +37,7 @@ from yak.partitions.batch_validation import (
 )
 from yak.partitions.flusher import Flusher
 from yak.ports.disk import Disk
-from yak.protocol.hot import ProducePartitionAnswer
+from yak.protocol.produce_answer import ProducePartitionAnswer
 from yak.protocol.record_batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,

@@ -23,6 +23,7 @@ from yak.ports.metadata_store import TailedRecord
 from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.log_creation import Created, NewLog
 from yak.storage.log_store import LogStore
@@ -173,7 +174,7 @@ class LocalReplicas:
         topic_partition = TopicPartition(topic.name, info.partition)
         partition = held = self._partitions.get(topic_partition)
         if partition is None or partition.topic_id != topic.topic_id:
-            partition = Partition(topic_partition, topic.topic_id, log, None if held is None else held.traffic)
+            partition = Partition(topic_partition, topic.topic_id, log, Traffic() if held is None else held.traffic)
             if log is not None:
                 known = self._log_store.high_watermarks.get(topic_partition, 0)
                 partition.high_watermark = max(log.log_start_offset, min(known, log.log_end_offset))

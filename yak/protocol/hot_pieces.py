@@ -1,4 +1,9 @@
-"""Shared parts of the two hand-written responses: topic keys, leader hints, and small byte encoders."""
+"""Shared parts of the hand-written responses to Produce (versions 3 to 13) and Fetch (4 to 18).
+
+A response is a list of parts to send in order, length prefix and header included. Topics are pairs of a key (name up to
+version 12, id from 13) and the partitions' results. The most frequent shape, one partition without an error message,
+has one struct for everything but the topic's name. kio is the oracle: tests compare the bytes of both.
+"""
 
 import struct
 import uuid

@@ -26,8 +26,8 @@ from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
 from yak.ports.disk import Buffer
 from yak.ports.random_source import RandomSource
-from yak.protocol.hot import DivergingEpoch, FetchPartitionAnswer, TopicKey
-from yak.protocol.hot_pieces import id_bytes
+from yak.protocol.fetch_answer import DivergingEpoch, FetchPartitionAnswer
+from yak.protocol.hot_pieces import TopicKey, id_bytes
 from yak.protocol.peer_proof import Incarnation
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
 from yak.replication.isr import IsrChanges, may_join

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from yak.errors import ErrorCode
@@ -28,36 +29,18 @@ class AppendWaiter(Protocol):
         """One of its batches may be acknowledged, or failed."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class LogAppendInfo:
     """The offsets of an appended batch, and the conditions of its acknowledgement."""
 
-    __slots__ = (
-        "base_offset",
-        "end_offset",
-        "log_append_time_ms",
-        "log_start_offset",
-        "must_wait",
-        "partition",
-        "wants_flush",
-        "wants_isr",
-    )
-
-    def __init__(
-        self,
-        partition: Partition,
-        base_offset: Offset,
-        end_offset: Offset,
-        log_append_time_ms: int,
-        log_start_offset: Offset,
-    ) -> None:
-        self.partition = partition
-        self.base_offset = base_offset
-        self.end_offset = end_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
-        self.must_wait = False
-        self.wants_flush = False
-        self.wants_isr = False
+    partition: Partition
+    base_offset: Offset
+    end_offset: Offset
+    log_append_time_ms: int
+    log_start_offset: Offset
+    must_wait: bool = False
+    wants_flush: bool = False
+    wants_isr: bool = False
 
     def may_acknowledge(self) -> bool:
         """Whether the batch is in the log, committed and flushed as its acknowledgement requires."""

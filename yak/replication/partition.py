@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
@@ -33,108 +34,66 @@ if TYPE_CHECKING:
 _BASE_OFFSET: Final = struct.Struct(">q")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Partition:
     """The replica on this broker. `log` is None while its log directory is offline."""
 
-    __slots__ = (
-        "_quorum",
-        "appended_bytes",
-        "asked_beyond_ms",
-        "committed_bytes",
-        "deferred_sequences",
-        "elr",
-        "epoch_start_offset",
-        "flush_running",
-        "flush_wanted",
-        "high_watermark",
-        "is_alone",
-        "is_handed_over",
-        "is_leader",
-        "is_resigning",
-        "is_watched",
-        "isr",
-        "isr_epochs",
-        "leader_epoch",
-        "leader_id",
-        "leads_since_ms",
-        "log",
-        "node_id",
-        "notified_bytes",
-        "partition_epoch",
-        "pending_appends",
-        "pending_isr",
-        "replica_sessions",
-        "replica_states",
-        "replicas",
-        "reported",
-        "sessions",
-        "topic_id",
-        "topic_partition",
-        "traffic",
-        "truncation",
-        "waiting_flushes",
-        "waiting_produces",
-    )
-
-    def __init__(
-        self, topic_partition: TopicPartition, topic_id: uuid.UUID, log: Log | None, traffic: Traffic | None = None
-    ) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.log = log
-        self.traffic = traffic or Traffic()
-        """The topic's totals on this broker."""
-        self.node_id: NodeId = -1
-        self.leader_id: NodeId = -1
-        self.leader_epoch: LeaderEpoch = -1
-        self.partition_epoch: PartitionEpoch = -1
-        self.isr: tuple[NodeId, ...] = ()
-        self.isr_epochs: tuple[BrokerEpoch, ...] = ()
-        self.elr: tuple[NodeId, ...] = ()
-        """The eligible leader replicas (KIP-966): while there are any, the high watermark does not advance."""
-        self.replicas: tuple[NodeId, ...] = ()
-        self.is_leader = False
-        self.is_alone = True
-        """Whether the maximal ISR is this broker alone, so that every append is committed."""
-        self.high_watermark: Offset = 0
-        self.reported: tuple[Offset, dict[NodeId, Offset]] | None = None
-        """The high watermark and log ends that were reported last to the store."""
-        self.leads_since_ms = 0
-        """When this broker's current or last epoch as the leader began."""
-        self.asked_beyond_ms: int | None = None
-        """When a consumer first fetched beyond the log end since the store last confirmed this leadership."""
-        self.epoch_start_offset: Offset = 0
-        """The log end when the current leader epoch began: a follower must reach it to join the ISR."""
-        self.replica_states: dict[NodeId, Replica] = {}
-        """The followers, while this broker is the leader."""
-        self.pending_isr: IsrProposal | None = None
-        """A proposed change of the ISR without a definite answer: its members count until there is one."""
-        self.is_watched = False
-        """Whether some follower was behind at the last check (`yak.replication.isr.IsrChanges`)."""
-        self._quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
-        self.appended_bytes = 0
-        """Bytes appended so far by this process."""
-        self.committed_bytes = 0
-        """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
-        self.notified_bytes = 0
-        """Committed bytes of which delayed fetches were notified."""
-        self.truncation: Truncation | None = None
-        """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
-        self.is_handed_over = False
-        """Whether the log is about to continue in another log directory: nothing is written (`yak.partitions.log_moves`)."""
-        self.is_resigning = False
-        """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""
-        self.flush_running = False
-        self.flush_wanted = False
-        self.waiting_produces: deque[WaitingAppend] | None = None
-        self.waiting_flushes: deque[WaitingAppend] | None = None
-        self.sessions: dict[ConsumerSession, ConsumerItem] | None = None
-        """Fetch sessions of consumers, and their waiting fetches without a session: notified of commits."""
-        self.replica_sessions: dict[FollowerSession, FollowerItem] | None = None
-        """Fetch sessions of followers: notified of appends."""
-        self.deferred_sequences = DeferredSequences()
-        self.pending_appends: PendingBatches | None = None
-        """The batches that wait for a job, and the batches behind them (`yak.partitions.leader_appends`)."""
+    topic_partition: TopicPartition
+    topic_id: uuid.UUID
+    log: Log | None
+    traffic: Traffic = field(default_factory=Traffic)
+    """The topic's totals on this broker."""
+    node_id: NodeId = -1
+    leader_id: NodeId = -1
+    leader_epoch: LeaderEpoch = -1
+    partition_epoch: PartitionEpoch = -1
+    isr: tuple[NodeId, ...] = ()
+    isr_epochs: tuple[BrokerEpoch, ...] = ()
+    elr: tuple[NodeId, ...] = ()
+    """The eligible leader replicas (KIP-966): while there are any, the high watermark does not advance."""
+    replicas: tuple[NodeId, ...] = ()
+    is_leader: bool = False
+    is_alone: bool = True
+    """Whether the maximal ISR is this broker alone, so that every append is committed."""
+    high_watermark: Offset = 0
+    reported: tuple[Offset, dict[NodeId, Offset]] | None = None
+    """The high watermark and log ends that were reported last to the store."""
+    leads_since_ms: int = 0
+    """When this broker's current or last epoch as the leader began."""
+    asked_beyond_ms: int | None = None
+    """When a consumer first fetched beyond the log end since the store last confirmed this leadership."""
+    epoch_start_offset: Offset = 0
+    """The log end when the current leader epoch began: a follower must reach it to join the ISR."""
+    replica_states: dict[NodeId, Replica] = field(default_factory=dict)
+    """The followers, while this broker is the leader."""
+    pending_isr: IsrProposal | None = None
+    """A proposed change of the ISR without a definite answer: its members count until there is one."""
+    is_watched: bool = False
+    """Whether some follower was behind at the last check (`yak.replication.isr.IsrChanges`)."""
+    _quorum: tuple[tuple[Replica, BrokerEpoch], ...] = ()
+    appended_bytes: int = 0
+    """Bytes appended so far by this process."""
+    committed_bytes: int = 0
+    """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
+    notified_bytes: int = 0
+    """Committed bytes of which delayed fetches were notified."""
+    truncation: Truncation | None = None
+    """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
+    is_handed_over: bool = False
+    """Whether the log is about to continue in another log directory: nothing is written (`yak.partitions.log_moves`)."""
+    is_resigning: bool = False
+    """Whether this replica leaves the ISR because its log is damaged: without a definite answer, nothing is fetched."""
+    flush_running: bool = False
+    flush_wanted: bool = False
+    waiting_produces: deque[WaitingAppend] | None = None
+    waiting_flushes: deque[WaitingAppend] | None = None
+    sessions: dict[ConsumerSession, ConsumerItem] | None = None
+    """Fetch sessions of consumers, and their waiting fetches without a session: notified of commits."""
+    replica_sessions: dict[FollowerSession, FollowerItem] | None = None
+    """Fetch sessions of followers: notified of appends."""
+    deferred_sequences: DeferredSequences = field(default_factory=DeferredSequences)
+    pending_appends: PendingBatches | None = None
+    """The batches that wait for a job, and the batches behind them (`yak.partitions.leader_appends`)."""
 
     # -------------------------------------------------------------------------------------------------- the role
 

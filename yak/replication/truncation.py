@@ -27,7 +27,7 @@ from yak.core.context import Context
 from yak.core.jobs import Together
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
-from yak.protocol.hot import DivergingEpoch
+from yak.protocol.fetch_answer import DivergingEpoch
 from yak.replication.log_failures import TRUNCATION, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent

@@ -143,17 +143,6 @@ class Credentials(Protocol):
 class ScramServer:
     """The server's end of one exchange: `first`, then `final`. Any error ends it (Kafka's ScramSaslServer)."""
 
-    __slots__ = (
-        "_auth_message",
-        "_channel_binding",
-        "_credential",
-        "_credentials",
-        "_nonce",
-        "is_token",
-        "mechanism",
-        "user",
-    )
-
     def __init__(self, mechanism: Mechanism, credentials: Credentials, nonce: bytes) -> None:
         """`nonce` is random, and new for each exchange."""
         self.mechanism, self._credentials = mechanism, credentials

@@ -74,21 +74,6 @@ class Peers:
 class PeerConnection(Outgoing):
     """One connection to another broker, from the attempt to the end."""
 
-    __slots__ = (
-        "_closed",
-        "_draining",
-        "_end",
-        "_host",
-        "_input",
-        "_is_connected",
-        "_low_water",
-        "_peers",
-        "_port",
-        "_scope",
-        "_shell",
-        "peer_id",
-    )
-
     def __init__(self, shell: "Shell", peers: Peers, effect: ConnectPeer) -> None:
         super().__init__(None)
         self.peer_id = effect.peer_id

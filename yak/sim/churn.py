@@ -17,11 +17,11 @@ from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books, Violation
 from yak.sim.clients import FETCH, RETRY_US, Channel
 from yak.sim.producer import PRODUCE
-from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
-from yak.sim.wire import record_batch, request_class
+from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
+from yak.sim.topics import CREATE_TOPICS, MADE
+from yak.sim.wire import record_batch
 
-CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS = 19, 20, 21
-_MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
+DELETE_TOPICS, DELETE_RECORDS = 20, 21
 _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 
@@ -47,15 +47,12 @@ class TopicChurn:
         if not self.is_done:
             self._create()
 
-    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
-        self.channel.send(api_key, version, build(request_class(api_key, version), fields), done)
-
     def _again(self, action: Callable[[], None]) -> None:
         self.channel.world.after(RETRY_US, action)
 
     def _create(self) -> None:
         def on_answer(answer: Any | None) -> None:
-            if answer is None or answer.topics[0].error_code not in _MADE:
+            if answer is None or answer.topics[0].error_code not in MADE:
                 self._again(self._create)
                 return
             self._round += 1
@@ -64,7 +61,7 @@ class TopicChurn:
             self._to_write = self.channel.rng.between(0, 6)
             self._write()
 
-        self._ask(CREATE_TOPICS, 5, create_fields(self._name, {"segment.bytes": "2048"}), on_answer)
+        self.channel.send(CREATE_TOPICS, 5, create_fields(self._name, {"segment.bytes": "2048"}), on_answer)
 
     def _write(self) -> None:
         if self._to_write <= 0:
@@ -82,7 +79,7 @@ class TopicChurn:
             self.channel.world.after(self.channel.rng.between(0, 30_000), self._write)
 
         records = record_batch([value], self.channel.world.now_ms)
-        self._ask(PRODUCE, 9, produce_fields(self._name, records), on_answer)
+        self.channel.send(PRODUCE, 9, produce_fields(self._name, records), on_answer)
 
     def _read(self, position: int) -> None:
         def on_answer(answer: Any | None) -> None:
@@ -105,7 +102,7 @@ class TopicChurn:
             self._compare(self._found)
             self._delete()
 
-        self._ask(FETCH, 12, fetch_fields(self._name, position), on_answer)
+        self.channel.send(FETCH, 12, fetch_fields(self._name, position), on_answer)
 
     def _compare(self, found: dict[int, bytes]) -> None:
         for offset, value in found.items():
@@ -128,7 +125,9 @@ class TopicChurn:
             else:
                 self.channel.world.after(self.channel.rng.between(0, 20_000), self._create)
 
-        self._ask(DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer)
+        self.channel.send(
+            DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer
+        )
 
 
 class RecordsDeleter:
@@ -154,7 +153,7 @@ class RecordsDeleter:
             "topics": [{"name": self._topic, "partitions": [{"partition_index": self._partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),
         }
-        self.channel.send(DELETE_RECORDS, 2, build(request_class(DELETE_RECORDS, 2), fields), self._on_answer)
+        self.channel.send(DELETE_RECORDS, 2, fields, self._on_answer)
 
     def _on_answer(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]

@@ -5,7 +5,6 @@ A consumer reads from the start to the high watermark, again and again; producer
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -16,12 +15,12 @@ from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
 from yak.sim.keyed import COMPACT, value_in
 from yak.sim.node import SimNode
+from yak.sim.request_fields import Fields, earliest_fields, fetch_fields, frame_of
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.wire import nested, read_answer, request_class, request_frame
+from yak.sim.wire import read_answer
 from yak.sim.world import World
 
 FETCH, LIST_OFFSETS = 1, 2
-EARLIEST = -2
 RETRY_US = 20_000
 ANSWER_WAIT_US = 3_000_000
 
@@ -32,7 +31,7 @@ class Sender(Protocol):
     world: World
     rng: SeededRandom
 
-    def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
+    def send(self, api_key: int, version: int, fields: Fields, done: Callable[[Any | None], None]) -> None:
         """Send one request; `done` gets the response body, or None if there will be none."""
 
 
@@ -66,7 +65,7 @@ class Channel:
         self._arrives_us = 0
         self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
 
-    def send(self, api_key: int, version: int, body: Any, done: Callable[[Any | None], None]) -> None:
+    def send(self, api_key: int, version: int, fields: Fields, done: Callable[[Any | None], None]) -> None:
         """Send one request; `done` gets the response body, or None after a lost connection or a timeout."""
         if self.connection_id is None:
             self.connection_id = self.node.connect()
@@ -76,7 +75,7 @@ class Channel:
         self._correlation += 1
         correlation = self._correlation
         self._pending[correlation] = (api_key, version, done)
-        frame = request_frame(api_key, version, correlation, body)
+        frame = frame_of(api_key, version, correlation, fields)
         connection_id, life = self.connection_id, self.node.starts_count
 
         def arrive() -> None:
@@ -158,35 +157,15 @@ class SimConsumer:
     def _fetch(self) -> None:
         if self.is_stopped:
             return
-        cls = request_class(FETCH, 12)
-        topic_class = nested(cls, "topics")
-        partition_class = nested(topic_class, "partitions")
-        body = cls(
-            max_wait=dt.timedelta(milliseconds=self.channel.rng.between(0, self._wait_ms)),
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=int(self._read_committed),
-            session_id=0,
-            session_epoch=-1,
-            topics=(
-                topic_class(
-                    topic=self._topic,
-                    partitions=(
-                        partition_class(
-                            partition=self._partition,
-                            current_leader_epoch=-1,
-                            fetch_offset=self.position,
-                            last_fetched_epoch=-1,
-                            log_start_offset=-1,
-                            partition_max_bytes=self.channel.rng.between(self._bytes_min, 4096),
-                        ),
-                    ),
-                ),
-            ),
-            forgotten_topics_data=(),
-            rack_id="",
+        rng = self.channel.rng
+        fields = fetch_fields(
+            self._topic,
+            self.position,
+            partition=self._partition,
+            max_wait_ms=rng.between(0, self._wait_ms),
+            max_bytes=rng.between(self._bytes_min, 4096),
         )
-        self.channel.send(FETCH, 12, body, self._on_fetched)
+        self.channel.send(FETCH, 12, fields | {"isolation_level": int(self._read_committed)}, self._on_fetched)
 
     def _on_fetched(self, answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
@@ -194,7 +173,7 @@ class SimConsumer:
             return
         result = answer.responses[0].partitions[0]
         if result.error_code == ErrorCode.offset_out_of_range:
-            self._ask_for_the_start()
+            self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, self._partition), self._on_start)
             return
         if result.error_code != ErrorCode.none:
             self._pause()
@@ -210,15 +189,6 @@ class SimConsumer:
 
     def _pause(self) -> None:
         self.channel.world.after(self._retry_us, self._fetch)
-
-    def _ask_for_the_start(self) -> None:
-        cls = request_class(LIST_OFFSETS, 6)
-        topic_class = nested(cls, "topics")
-        asked = nested(topic_class, "partitions")(
-            partition_index=self._partition, current_leader_epoch=-1, timestamp=EARLIEST
-        )
-        body = cls(replica_id=-1, isolation_level=0, topics=(topic_class(name=self._topic, partitions=(asked,)),))
-        self.channel.send(LIST_OFFSETS, 6, body, self._on_start)
 
     def _on_start(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]

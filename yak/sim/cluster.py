@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.settings import ClusterSettings
 from yak.ports.metadata_store import StoreRequest
 from yak.quorum.voters import Voter, VoterSet
-from yak.sim.committed_store import CommittedStore
 from yak.sim.history import History
-from yak.sim.moving_store import MovingStore
 from yak.sim.network import Network
 from yak.sim.node import PORT, QUORUM_CLUSTER_ID, SimNode
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.store import SimStore
+from yak.sim.store import CommittedStore, MovingStore, SimStore
 from yak.sim.store_line import STORE
 from yak.sim.world import World
 

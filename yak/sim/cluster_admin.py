@@ -9,11 +9,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster_books import ClusterBooks, TopicPlan
-from yak.sim.request_fields import build
+from yak.sim.request_fields import Fields, topic_fields
 from yak.sim.routing import Channel
-from yak.sim.wire import request_class
+from yak.sim.topics import CREATE_TOPICS, create_topics
 
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+DELETE_TOPICS, CREATE_PARTITIONS = 20, 37
 ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS = 43, 44, 45
 TRIES = 4
 RETRY_US = 100_000
@@ -25,7 +25,6 @@ class Admin:
     """Creates the topics of a run, and then changes them now and then until it is stopped."""
 
     def __init__(self, channel: Channel, books: ClusterBooks, plans: dict[str, TopicPlan], brokers: int) -> None:
-        self.topics_are_made = False
         self._channel = channel
         self._rng = channel.rng
         self._books = books
@@ -41,18 +40,10 @@ class Admin:
         ]
         self._pause_us = self._rng.choice((300_000, 1_500_000, 4_000_000))
 
-    def make_topics(self) -> None:
-        """Create every topic of the run, with retries."""
-        fields = [self._topic(plan) for plan in self._plans.values() if plan.name != CHURN]
-
-        def done(answer: Any | None) -> None:
-            good = (ErrorCode.none, ErrorCode.topic_already_exists)
-            if answer is None or any(topic.error_code not in good for topic in answer.topics):
-                self._channel.world.after(RETRY_US, self.make_topics)
-            else:
-                self.topics_are_made = True
-
-        self._ask(CREATE_TOPICS, 5, {"topics": fields, "timeout": WAIT, "validate_only": False}, done)
+    def make_topics(self, then: Callable[[], None]) -> None:
+        """Create every topic of the run."""
+        topics = [_topic(plan) for plan in self._plans.values() if plan.name != CHURN]
+        create_topics(self._channel, topics, RETRY_US, then)
 
     def start(self) -> None:
         """Begin to change topics."""
@@ -67,15 +58,12 @@ class Admin:
         if not self._is_stopped:
             self._rng.choice(self._works)()
 
-    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
-        self._channel.send(api_key, version, build(request_class(api_key, version), fields), done)
-
     def _try(
         self,
         what: str,
         api_key: int,
         version: int,
-        fields: dict[str, Any],
+        fields: Fields,
         code_of: Callable[[Any], Any],
         left: int = TRIES,
     ) -> None:
@@ -93,25 +81,16 @@ class Admin:
                 self._books.count(f"{what}: {ErrorCode(code).name}")
             self.start()
 
-        self._ask(api_key, version, fields, done)
-
-    def _topic(self, plan: TopicPlan) -> dict[str, Any]:
-        return {
-            "name": plan.name,
-            "num_partitions": plan.partitions,
-            "replication_factor": plan.replication,
-            "assignments": [],
-            "configs": [{"name": key, "value": value} for key, value in plan.configs().items()],
-        }
+        self._channel.send(api_key, version, fields, done)
 
     def _churn(self) -> None:
         if self._churn_exists:
             self._churn_exists = False
-            fields: dict[str, Any] = {"topic_names": [CHURN], "timeout": WAIT}
+            fields: Fields = {"topic_names": [CHURN], "timeout": WAIT}
             self._try("topics deleted", DELETE_TOPICS, 4, fields, lambda a: a.responses[0].error_code)
         else:
             self._churn_exists = True
-            fields = {"topics": [self._topic(self._plans[CHURN])], "timeout": WAIT, "validate_only": False}
+            fields = {"topics": [_topic(self._plans[CHURN])], "timeout": WAIT, "validate_only": False}
             self._try("topics created", CREATE_TOPICS, 5, fields, lambda a: a.topics[0].error_code)
 
     @staticmethod
@@ -165,6 +144,10 @@ class Admin:
         topic = {"topic": plan.name, "partitions": [self._rng.below(plan.partitions)]}
         fields = {"election_type": 0, "topic_partitions": [topic], "timeout": WAIT}
         self._try("preferred elections", ELECT_LEADERS, 2, fields, lambda a: a.error_code or _first_result(a), left=1)
+
+
+def _topic(plan: TopicPlan) -> Fields:
+    return topic_fields(plan.name, plan.configs(), plan.partitions, plan.replication)
 
 
 def _first(responses: Any) -> Any:

@@ -19,7 +19,7 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
-from yak.sim.disk_content import Content
+from yak.sim.disk import Content
 from yak.sim.history import Copy
 from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
-
 if TYPE_CHECKING:
     from yak.sim.cluster_books import ClusterBooks
     from yak.sim.routing import Channel
@@ -54,8 +51,7 @@ class EntitiesAdmin:
     def _work(self) -> None:
         if not self._is_stopped:
             api_key, version, fields = self._rng.choice(self._works)()
-            request = build(request_class(api_key, version), fields)
-            self._channel.send(api_key, version, request, self._answered)
+            self._channel.send(api_key, version, fields, self._answered)
 
     def _answered(self, answer: Any | None) -> None:
         self._books.count("entities changed", answer is not None)

@@ -21,7 +21,7 @@ from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded
 from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
@@ -365,11 +365,15 @@ class ClusterFaults:
 
     def _ended_inside(self, node: SimNode) -> None:
         self._count("killed inside a write")
+        if node.node_id in self._busy or not self._rng.chance(50) or not self._lose_power(node):
+            self._end(node)
+
+    def _end(self, node: SimNode) -> None:
+        """A service manager restarts a process that ended, unless it was asked to stop."""
+        node.kill()
         if node.node_id in self._busy:
-            node.kill()
             node.on_stopped()
-        elif not self._rng.chance(50) or not self._lose_power(node):
-            node.kill()
+        else:
             self._restart_later(node)
 
     def _plant_bug(self, node: SimNode, rng: SeededRandom) -> bool:
@@ -383,25 +387,17 @@ class ClusterFaults:
         self._count("requests failed by a bug")
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
-        """The shell ends the process, and a service manager restarts it."""
+        """The shell ends the process."""
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
         self._count("fail-stops")
-        node.kill()
-        if node.node_id in self._busy:
-            node.on_stopped()
-        else:
-            self._restart_later(node)
+        self._end(node)
 
     def _disks_lost(self, node: SimNode) -> None:
-        """The shell ends the process, and a service manager restarts it."""
+        """The shell ends the process."""
         self._count("halts for the last directory")
         node.after_step()  # the step may have answered with a high watermark that it advanced
-        node.kill()
-        if node.node_id in self._busy:
-            node.on_stopped()
-        else:
-            self._restart_later(node)
+        self._end(node)
 
     def _power_loss(self) -> bool:
         nodes = self._running()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, parse_isr, parse_nodes
@@ -53,7 +53,7 @@ class Losses:
         for (topic_id, partition), row in state.partitions.items():
             if node.node_id not in parse_nodes(row["replicas"]):
                 continue
-            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
+            key = self._key_of(topic_id, partition)
             if key is None:
                 # just created: no broker has it yet
                 return False
@@ -61,7 +61,7 @@ class Losses:
             is_kept = plan is not None and plan.is_flushed and not wiped
             sound = [each for each in self._sound(key, row, speaks=wiped) if each != node.node_id]
             steady = [each for each in sound if each not in self.failing]
-            members = [each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))]
+            members = [each.node_id for each in _members(row)]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
             if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
                 # P1 covers one disk at a time: the other replica has to rejoin the ISR first
@@ -89,8 +89,8 @@ class Losses:
         """
         state, history = self._cluster.store.state, self._cluster.history
         for (topic_id, partition), row in state.partitions.items():
-            members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
-            key = next((k for k in history.copies if str(k.topic_id) == topic_id and k.partition == partition), None)
+            members = _members(row)
+            key = self._key_of(topic_id, partition)
             plan = self._plans(state.topics[topic_id]["name"])
             if plan is None or plan.may_be_lost or node.node_id not in [each.node_id for each in members]:
                 continue
@@ -143,7 +143,7 @@ class Losses:
         node_id = copy.node.node_id
         if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
             return False
-        others = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))} - {node_id}
+        others = {each.node_id for each in _members(row)} - {node_id}
         return bool(others) and others <= self._steady(key, row)
 
     def may_go_offline(self, node: SimNode) -> bool:
@@ -151,15 +151,9 @@ class Losses:
 
         It would leave the ISR to them, and no member would be sound once they report.
         """
-        state, history = self._cluster.store.state, self._cluster.history
-        for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited:
-                continue
-            members = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))}
-            if node.node_id not in members or len(members) == 1:
-                continue
-            if self._steady(key, row) <= {node.node_id}:
+        for key, row in self._rows():
+            members = {each.node_id for each in _members(row)}
+            if node.node_id in members and len(members) > 1 and self._steady(key, row) <= {node.node_id}:
                 return False
         return True
 
@@ -169,17 +163,28 @@ class Losses:
         Its new incarnation leaves the ISR to the others, which the store takes for alive. As far as the cluster knows, they
         may commit without it. No clean leader is left once they report their loss, and an operator decides, as in Kafka.
         """
-        state, history = self._cluster.store.state, self._cluster.history
-        for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited:
-                continue
-            plan = self._plans(state.topics[str(key.topic_id)]["name"])
-            members = {each.node_id for each in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))}
+        for key, row in self._rows():
+            plan = self._plan(key)
+            members = {each.node_id for each in _members(row)}
             is_guaranteed = plan is not None and not plan.may_be_lost
             if is_guaranteed and len(members) > 1 and self._steady(key, row) == {node.node_id}:
                 return False
         return True
+
+    def _rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """The store's rows of the partitions that brokers have, without the forfeited ones."""
+        history, partitions = self._cluster.history, self._cluster.store.state.partitions
+        for key in history.copies:
+            row = partitions.get((str(key.topic_id), key.partition))
+            if row is not None and key not in history.forfeited:
+                yield key, row
+
+    def _plan(self, key: Key) -> TopicPlan | None:
+        return self._plans(self._cluster.store.state.topics[str(key.topic_id)]["name"])
+
+    def _key_of(self, topic_id: str, partition: int) -> Key | None:
+        key = Key(uuid.UUID(topic_id), partition)
+        return key if key in self._cluster.history.copies else None
 
     def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
         """Sound members that will not report a loss, and whose disks do not fail."""
@@ -196,7 +201,7 @@ class Losses:
             for node in self._cluster.nodes
             if node.is_listening and not node.is_paused and state.brokers[node.node_id]["state"] == "ACTIVE"
         }
-        members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+        members = _members(row)
         sound = self._sound(key, row)
         return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
 
@@ -218,7 +223,7 @@ class Losses:
         state, history = self._cluster.store.state, self._cluster.history
         return [
             member.node_id
-            for member in (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+            for member in _members(row)
             if not history.has_lost(member)
             and not (speaks and self._will_report_a_loss(member))
             and history.rotten.get(key) != member.node_id
@@ -239,14 +244,11 @@ class Losses:
             self._made.add(place)
             if not self._has_member_with_power(state.partitions[place]):
                 self._stillborn.add(place)
-        for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
-            if row is None or key in history.forfeited:
-                continue
+        for key, row in self._rows():
             is_moved = (str(key.topic_id), key.partition) in moved
             if self._sound(key, row) and not (is_moved and self._may_another_have_more(key, row)):
                 continue
-            plan = self._plans(state.topics[str(key.topic_id)]["name"])
+            plan = self._plan(key)
             if plan is None or plan.may_be_lost or is_moved:
                 history.forfeit(key, "only members that lost something are left")
 
@@ -264,7 +266,7 @@ class Losses:
 
     def _may_another_have_more(self, key: Key, row: dict[str, Any]) -> bool:
         """Whether all members will report a loss, and a replica that is no member will not."""
-        members = (*parse_isr(row["isr"]), *parse_isr(row["elr"]))
+        members = _members(row)
         newest = max((each.broker_epoch for each in members), default=0)
         others = set(parse_nodes(row["replicas"])) - {each.node_id for each in members}
         return not self._sound(key, row, speaks=True) and not all(self._says_lost(each, newest) for each in others)
@@ -302,3 +304,8 @@ class Losses:
             notice.event == "log-not-created" and notice.fields["partition"] == partition
             for notice in self._cluster.node(node_id).notices
         )
+
+
+def _members(row: dict[str, Any]) -> tuple[IsrMember, ...]:
+    """The members of ISR and ELR."""
+    return (*parse_isr(row["isr"]), *parse_isr(row["elr"]))

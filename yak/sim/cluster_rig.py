@@ -19,11 +19,11 @@ from yak.ports.metadata_store import StoreRequest
 from yak.replication.partition import Partition
 from yak.sim.cluster import Cluster
 from yak.sim.node import SimNode
-from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
+from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
 from yak.sim.rig import Pending
 from yak.sim.routing import Connection
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.wire import record_batch, request_class
+from yak.sim.wire import record_batch
 from yak.sim.world import World
 
 EVENTS_MAX = 100_000
@@ -79,13 +79,11 @@ class ClusterRig:
 
     def run_until(self, holds: Callable[[], bool]) -> None:
         """Run events until it holds."""
-        self.world.run(holds, check=lambda: None, events_max=EVENTS_MAX)
+        self.world.run(holds, events_max=EVENTS_MAX)
 
     def run_for(self, milliseconds: int) -> None:
         """Let the simulated time pass."""
-        reached: list[None] = []
-        self.world.after(milliseconds * 1000, lambda: reached.append(None))
-        self.run_until(lambda: bool(reached))
+        self.world.run_for(milliseconds * 1000, events_max=EVENTS_MAX)
 
     # ------------------------------------------------------------------------------------------------------- state
 
@@ -160,7 +158,7 @@ class ClusterRig:
         if connection is None or not connection.is_open:
             connection = self._connections[node_id, api_key] = Connection(self.cluster, node_id)
         pending = Pending()
-        connection.send(api_key, version, build(request_class(api_key, version), fields), pending.take)
+        connection.send(api_key, version, fields, pending.take)
         return pending
 
     def ask(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Any:

@@ -53,12 +53,11 @@ from yak.sim.cluster_draws import (
 )
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
-from yak.sim.groups import Groups, OtherReadings
+from yak.sim.groups import Groups
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
-from yak.sim.moving_store import MovingStore
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
@@ -71,6 +70,7 @@ from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
+from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import START_MS, World
@@ -243,9 +243,10 @@ class ClusterRun:
         """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
             self.world.after(self._rng.between(0, 300_000), node.start)
-        self.world.run(self._all_are_ready, check=_nothing, events_max=EVENTS_MAX)
-        self.admin.make_topics()
-        self.world.run(lambda: self.admin.topics_are_made, check=_nothing, events_max=EVENTS_MAX)
+        self.world.run(self._all_are_ready, events_max=EVENTS_MAX)
+        made: list[None] = []
+        self.admin.make_topics(lambda: made.append(None))
+        self.world.run(lambda: bool(made), events_max=EVENTS_MAX)
         self._start_clients()
         self.groups.start()
         if not self.spec.leaves_out(ADMIN):
@@ -257,10 +258,10 @@ class ClusterRun:
         if self.store_moves is not None:
             self.store_moves.start()
         self.faults.start()
-        self.world.run(lambda: self.faults.are_over, check=_nothing, events_max=EVENTS_MAX)
+        self.world.run(lambda: self.faults.are_over, events_max=EVENTS_MAX)
         self._heal()
-        self.world.run(self._is_writable, check=_nothing, events_max=EVENTS_MAX)
-        self.world.run(self._is_whole, check=_nothing, events_max=EVENTS_MAX)
+        self.world.run(self._is_writable, events_max=EVENTS_MAX)
+        self.world.run(self._is_whole, events_max=EVENTS_MAX)
         check_nothing_acked_is_lost(self.books)
         check_replicas_equal(self.cluster.history)
         self._judge()
@@ -379,7 +380,7 @@ class ClusterRun:
             self.recorder.assigned(process, {place: 0})
             SimConsumer(
                 RackChannel(Channel(self.view, rng.fork(process), place), self.books, rng.choice(self._reader_racks)),
-                Reading(OtherReadings(self.books), self.recorder, process, place),
+                Reading(self.books, self.recorder, process, place, self.books.read_by_another),
                 *place,
                 pause_us=rng.choice(READERS_PAUSES_US),
                 retry_us=RETRY_US,
@@ -424,7 +425,7 @@ class ClusterRun:
             self.recorder.reads_all(process, place, read_committed=True)
             reader = SimConsumer(
                 Channel(self.view, rng.fork(process), place),
-                Reading(self.committed_reads, self.recorder, process, place),
+                Reading(self.books, self.recorder, process, place, self.committed_reads.read),
                 *place,
                 wait_ms=1_500,
                 pause_us=rng.choice(READERS_PAUSES_US),
@@ -672,10 +673,6 @@ class _TellsFaults(Watcher):
 
 def _no_trouble() -> None:
     """Nothing was found yet."""
-
-
-def _nothing() -> None:
-    """Nothing to check after an event: the watchers are notified of every step."""
 
 
 def run_cluster_seed(

@@ -1,23 +1,320 @@
 """A file system in memory with power losses, failing calls and wrong bytes; seeded choices decide the outcomes.
 
-A power loss keeps, loses or tears unsynced data (`yak.sim.disk_content`), and names as well (`yak.sim.disk_names`).
-After a failed sync no later sync counts for that file. `kill` ends the process alone: everything written stays. Tests
-can also make any call fail, a read return wrong bytes once, a write go to a wrong place, and a bit flip.
+A power loss keeps, loses or tears unsynced data (`Content`), and names as well (`Names`). After a failed sync no later
+sync counts for that file. `kill` ends the process alone: everything written stays. Tests can also make any call fail, a
+read return wrong bytes once, a write go to a wrong place, and a bit flip.
 """
+
+from __future__ import annotations
 
 import errno
 import posixpath
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeVar
 
 from yak.ports.disk import Buffer, DiskFull
 from yak.ports.random_source import RandomSource
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, HEADER_BYTES, read_header
-from yak.sim.disk_content import Content
-from yak.sim.disk_death import Death, Tear
-from yak.sim.disk_names import Names
 
+SECTORS = (64, 512, 4096)
+"""The unit of a device write: a cache line of persistent memory, a sector, a page."""
+
+
+class Content:
+    """A file's bytes in the page cache and on the device, and the outcome of a power loss.
+
+    The device has the bytes of the last sync. Of later writes it may have all, none, a prefix, or single sectors. Missing
+    sectors hold zeros, or the bytes from before a truncation. An unsynced truncation may be undone. Damage keeps the right
+    bytes, for the checks and for repairs. `cut` holds truncated bytes that the device keeps until the next sync.
+    """
+
+    __slots__ = ("cut", "data", "is_broken", "modified_ms", "synced", "wounds")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = 0
+        self.cut = b""
+        self.is_broken = False
+        """A sync failed: the page cache marks the bytes clean, and no later sync writes them to the device."""
+        self.modified_ms = 0
+        """When it was last written or truncated."""
+        self.wounds: list[tuple[int, bytes]] = []
+        """(position, right bytes), in the order of the damage."""
+
+    def truncate(self, size: int) -> None:
+        """Truncate the page cache; the next sync truncates the device."""
+        if size < self.synced:
+            self.cut = bytes(self.data[size : self.synced]) + self.cut
+            self.synced = size
+        del self.data[size:]
+        self._forget_wounds(size)
+
+    def damage(self, position: int, wrong: bytes) -> bool:
+        """Replace bytes by wrong ones, as far as the file reaches. Returns whether they differ."""
+        right = bytes(self.data[position : position + len(wrong)])
+        wrong = wrong[: len(right)]
+        if right == wrong:
+            return False
+        self.wounds.append((position, right))
+        self.data[position : position + len(wrong)] = wrong
+        return True
+
+    def sound(self) -> bytearray:
+        """The bytes without damage."""
+        if not self.wounds:
+            return self.data
+        data = self.data[:]
+        for position, right in reversed(self.wounds):
+            data[position : position + len(right)] = right
+        return data
+
+    def _forget_wounds(self, size: int) -> None:
+        self.wounds = [(position, right[: size - position]) for position, right in self.wounds if position < size]
+
+    def sync(self) -> None:
+        """Write everything to the device."""
+        if not self.is_broken:
+            self.synced = len(self.data)
+            self.cut = b""
+
+    def lose_power(self, rng: RandomSource) -> str:
+        """Keep only the device's bytes. Returns the kind of tear, empty if there was nothing to lose."""
+        self._forget_wounds(self.synced)
+        tail = len(self.data) - self.synced
+        if not tail and not self.cut:
+            return ""
+        kind = ("whole", "nothing", "prefix", "holes")[rng.below(4)]
+        if kind == "nothing":
+            self.data[self.synced :] = self.cut if rng.below(2) else b""
+        elif kind == "prefix":
+            del self.data[self.synced + rng.below(tail + 1) :]
+        elif kind == "holes":
+            self._tear(rng)
+        self.cut = b""
+        self.synced = len(self.data)
+        return kind
+
+    def _tear(self, rng: RandomSource) -> None:
+        """Each sector of the unsynced tail reached the device or not; the file may also end anywhere in the tail."""
+        sector, begin, end = SECTORS[rng.below(len(SECTORS))], self.synced, len(self.data)
+        old = self.cut + bytes(max(0, end - begin - len(self.cut)))
+        position = begin
+        while position < end:
+            following = min(end, (position // sector + 1) * sector)
+            fate = rng.below(3)
+            if fate == 1:
+                self.data[position:following] = bytes(following - position)
+            elif fate == 2:
+                self.data[position:following] = old[position - begin : following - begin]
+            position = following
+        if rng.below(2):
+            del self.data[begin + rng.below(end - begin + 1) :]
+
+
+_T = TypeVar("_T")
+
+
+class Change(Enum):
+    """A change of a name."""
+
+    MADE = "made"
+    MADE_DIRECTORY = "made directory"
+    REPLACED = "replaced"
+    REMOVED = "removed"
+    REMOVED_DIRECTORY = "removed directory"
+    RENAMED = "renamed"
+
+
+@dataclass(slots=True)
+class _Entry:
+    change: Change
+    path: str
+    content: Content | None
+    """The content under that name before."""
+    old: str
+    """The name before a rename."""
+
+
+class Names:
+    """All names of a disk, and an undo journal of the changes of them that are not on the device yet, in order.
+
+    Only `sync_directory` makes the changes in that directory durable. A sync of the file itself does not (POSIX promises
+    no more). A power loss undoes some of the other changes, the newest first, as a journalling file system loses its end.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, Content] = {}
+        self.directories: dict[str, None] = {"/": None}
+        self._journal: list[_Entry] = []
+
+    def _note(self, change: Change, path: str, content: Content | None = None, old: str = "") -> None:
+        self._journal.append(_Entry(change, path, content, old))
+
+    def make(self, path: str) -> Content:
+        """A new, empty file; it replaces a file of that name."""
+        content, before = Content(), self.files.get(path)
+        self.files[path] = content
+        self._note(Change.MADE if before is None else Change.REPLACED, path, before)
+        return content
+
+    def make_directory(self, path: str) -> None:
+        """A directory with its parents."""
+        missing = []
+        while path not in self.directories:
+            missing.append(path)
+            path = posixpath.dirname(path)
+        for each in reversed(missing):
+            self.directories[each] = None
+            # a mount point, or a directory that existed before the broker
+            if posixpath.dirname(each) != "/":
+                self._note(Change.MADE_DIRECTORY, each)
+
+    def remove(self, path: str) -> None:
+        """Remove a file's name; no error if it is absent."""
+        content = self.files.pop(path, None)
+        if content is not None:
+            self._note(Change.REMOVED, path, content)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory's name."""
+        del self.directories[path]
+        self._note(Change.REMOVED_DIRECTORY, path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory; it replaces a file of the new name."""
+        before = self.files.pop(new, None)
+        self._move(old, new)
+        self._note(Change.RENAMED, new, before, old)
+
+    def may_vanish(self, path: str) -> bool:
+        """Whether a power loss may take away this name, or that of a directory above it."""
+        made = (Change.MADE, Change.MADE_DIRECTORY, Change.RENAMED)
+        return any(
+            entry.change in made and (path == entry.path or path.startswith(entry.path + "/"))
+            for entry in self._journal
+        )
+
+    def settle(self, directory: str) -> None:
+        """The changes in one directory are on the device."""
+        kept: list[_Entry] = []
+        gone: list[str] = []
+        for entry in reversed(self._journal):
+            if posixpath.dirname(entry.path) == directory:
+                if entry.change is Change.REMOVED_DIRECTORY:
+                    gone.append(entry.path + "/")
+            elif not entry.path.startswith(tuple(gone)):
+                kept.append(entry)
+        self._journal = kept[::-1]
+
+    def settle_all(self) -> None:
+        """All changes are on the device."""
+        self._journal.clear()
+
+    def lose_power(self, rng: RandomSource) -> int:
+        """Undo some of the changes that are not on the device, newest first. Returns how many names changed back."""
+        count = len(self._journal)
+        if not count:
+            return 0
+        kept = (count, 0, rng.below(count + 1))[rng.below(3)]
+        lost = 0
+        while len(self._journal) > kept:
+            lost += self._undo(self._journal.pop())
+        self._journal.clear()
+        return lost
+
+    def _undo(self, entry: _Entry) -> bool:
+        """Returns whether there was something to undo: the directory may be gone for good."""
+        path = entry.path
+        match entry.change:
+            case Change.MADE:
+                return self.files.pop(path, None) is not None
+            case Change.MADE_DIRECTORY:
+                known = len(self.directories) + len(self.files)
+                for names in (self.files, self.directories):
+                    for name in [name for name in names if name == path or name.startswith(path + "/")]:
+                        del names[name]
+                return len(self.directories) + len(self.files) < known
+            case Change.REMOVED_DIRECTORY:
+                self.directories[path] = None
+                return True
+            case Change.RENAMED:
+                if path not in self.files and path not in self.directories:
+                    return False
+                self._move(path, entry.old)
+        if entry.content is not None and posixpath.dirname(path) in self.directories:
+            self.files[path] = entry.content
+        return True
+
+    def _move(self, old: str, new: str) -> None:
+        if old in self.files:
+            self.files[new] = self.files.pop(old)
+        elif old in self.directories:
+            self.files = _moved(self.files, old, new)
+            self.directories = _moved(self.directories, old, new)
+            for entry in self._journal:
+                entry.path = _follow(entry.path, old, new)
+                entry.old = _follow(entry.old, old, new)
+
+
+def _follow(path: str, old: str, new: str) -> str:
+    """The new name of a path below a renamed directory."""
+    return new + path[len(old) :] if path.startswith(old + "/") else path
+
+
+def _moved(names: dict[str, _T], old: str, new: str) -> dict[str, _T]:
+    """The same names after the rename of a directory."""
+    return {_follow(name, old, new) if name != old else new: value for name, value in names.items()}
+
+
+Tear = Callable[[int], int]
+"""Of so many bytes to write, how many were written."""
+_BEFORE_PERCENT: Final = 50
+"""How often the last write does not even begin; otherwise it completes in part or as a whole, unknown to anyone."""
+
+
+class ProcessEnded(BaseException):
+    """The process is gone, so no handler in the broker may catch this."""
+
+
+class Death(AbstractContextManager["Tear | None"]):
+    """The end of a process before, during or right after one of its writes.
+
+    Entered for each write; the process ends in the write after `writes_left` others.
+    """
+
+    def __init__(self, rng: RandomSource, writes_left: int) -> None:
+        self._rng = rng
+        self._writes_left = writes_left
+
+    def __enter__(self) -> Tear | None:
+        """The size of the torn append, if this is the last write. Raises ProcessEnded."""
+        self._writes_left -= 1
+        if self._writes_left >= 0:
+            return None
+        # later writes do not happen: a process that is gone runs no cleanup
+        if self._writes_left < -1 or self._rng.below(100) < _BEFORE_PERCENT:
+            raise ProcessEnded
+        return lambda size_bytes: self._rng.below(size_bytes + 1)
+
+    def __exit__(self, *_: object) -> None:
+        """Raises ProcessEnded, whatever the outcome of the write."""
+        if self._writes_left < 0:
+            raise ProcessEnded
+
+
+class _Gone(AbstractContextManager["Tear | None"]):
+    def __enter__(self) -> Tear | None:
+        raise ProcessEnded
+
+    def __exit__(self, *_: object) -> None:
+        """Never entered."""
+
+
+GONE: Final = _Gone()
+"""Entered for each write of a process that has ended: a cleanup in a thread of it must not happen."""
 _NO_DEATH: Final = nullcontext(None)
 _TOTAL_BYTES: Final = 2**40
 
@@ -27,7 +324,7 @@ class SimFile:
 
     __slots__ = ("_content", "_disk", "_path")
 
-    def __init__(self, disk: "SimDisk", path: str, content: Content) -> None:
+    def __init__(self, disk: SimDisk, path: str, content: Content) -> None:
         self._disk = disk
         self._path = path
         self._content = content
@@ -68,7 +365,7 @@ class SimFile:
                 return None
         return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
 
-    def slice_cached(self, size: int, position: int) -> "SimSlice | None":
+    def slice_cached(self, size: int, position: int) -> SimSlice | None:
         """The bytes as a slice; None while they are not all in the page cache."""
         if self._disk.cached_bytes is not None or position + size > len(self._content.data):
             return None
@@ -134,7 +431,7 @@ class SimLock:
 
     __slots__ = ("_disk", "_path")
 
-    def __init__(self, disk: "SimDisk", path: str) -> None:
+    def __init__(self, disk: SimDisk, path: str) -> None:
         self._disk = disk
         self._path = path
 

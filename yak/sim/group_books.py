@@ -173,14 +173,14 @@ class GroupBooks:
                 self._was_committed(group, place, start, who)
 
     def _is_enough(self, group: str, place: Place, start: Offset, asked_at: float, who: str) -> None:
-        held = self.of(group)
-        last = held.acked.get(place)
-        if last is None or last.ended > asked_at or start >= last.offsets[place]:
+        last = self.of(group).acked.get(place)
+        if (
+            last is None
+            or last.ended > asked_at
+            or start >= last.offsets[place]
+            or start in self.must_hold(group, place)
+        ):
             return
-        for other in held.commits[place]:
-            may_follow = not other.is_over or other.outcome is Outcome.INFO or other.ended >= last.invoked
-            if other is not last and other.outcome is not Outcome.FAIL and may_follow and other.offsets[place] == start:
-                return
         raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
 
     def _was_committed(self, group: str, place: Place, start: Offset, who: str) -> None:

@@ -1,4 +1,4 @@
-"""The common part of group members of both protocols.
+"""Members of the groups, of both protocols.
 
 A member reads its partitions from the group's committed offsets on, commits its positions, and may crash at any time. A
 crashed member may still have a commit in flight, or send one late, as a paused process does when it resumes.
@@ -7,24 +7,34 @@ crashed member may still have a commit in flight, or send one late, as a paused 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from yak.sim.clients import SimConsumer
-from yak.sim.group_link import CoordinatorLink
 from yak.sim.group_wire import (
+    GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN,
     LEAVE,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    PROTOCOL,
+    SYNC,
+    CoordinatorLink,
     Place,
+    assignment,
     commit_request,
     fetch_error,
     fetch_request,
-    request,
+    ms,
+    read_assignment,
+    subscription,
 )
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Reading
+from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel
 
 if TYPE_CHECKING:
@@ -34,6 +44,8 @@ if TYPE_CHECKING:
     from yak.sim.seeded_random import SeededRandom
 
 RETRY_US = 120_000
+BEAT_US = 500_000
+JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 NONE = ErrorCode.none
 DEFINITE = frozenset(
     {
@@ -49,16 +61,14 @@ DEFINITE = frozenset(
 """Errors of a commit that prove that no offset was committed."""
 
 
+@dataclass(slots=True)
 class _Own:
     """A partition that is read."""
 
-    __slots__ = ("channel", "committed", "consumer", "reading")
-
-    def __init__(self, channel: Channel, consumer: SimConsumer, reading: Reading) -> None:
-        self.channel = channel
-        self.consumer = consumer
-        self.reading = reading
-        self.committed = consumer.position
+    channel: Channel
+    consumer: SimConsumer
+    reading: Reading
+    committed: int
 
 
 class _Past(NamedTuple):
@@ -159,8 +169,9 @@ class GroupMember:
 
     def _say_goodbye(self) -> None:
         who = {"member_id": self.member_id, "group_instance_id": self._instance}
+        fields = {"group_id": self._group.group_id, "members": [who]}
         link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
-        link.send(LEAVE, request(LEAVE, group_id=self._group.group_id, members=[who]), lambda _answer: link.close())
+        link.send(LEAVE, fields, lambda _answer: link.close())
 
     def _end(self) -> None:
         self._round += 1
@@ -189,7 +200,7 @@ class GroupMember:
         round_ = self._round
         self._after(delay_us, lambda: then() if self._round == round_ else None)
 
-    def _send(self, api_key: int, body: Any, done: Callable[[Any | None], None]) -> None:
+    def _send(self, api_key: int, fields: Fields, done: Callable[[Any | None], None]) -> None:
         """Send a request to the coordinator; a response in a later round is ignored."""
         round_ = self._round
 
@@ -197,7 +208,7 @@ class GroupMember:
             if self._round == round_:
                 done(answer)
 
-        self._link.send(api_key, body, answered)
+        self._link.send(api_key, fields, answered)
 
     def _join(self) -> None:
         raise NotImplementedError
@@ -253,12 +264,11 @@ class GroupMember:
             read_committed=self.read_committed,
         )
         consumer.position = max(0, start)
-        own = self._own[place] = _Own(channel, consumer, reading)
-        own.committed = start
+        self._own[place] = _Own(channel, consumer, reading, start)
         consumer.start()
 
     def _reading(self, place: Place) -> Reading:
-        return Reading(self._group.readings, self._group.recorder, self.process, place)
+        return Reading(self._group.cluster_books, self._group.recorder, self.process, place, self._group.read)
 
     def hurry(self) -> None:
         """Read on with the group's present pause, which is shorter."""
@@ -341,5 +351,228 @@ class GroupMember:
             group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
             then(codes)
 
-        body = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
-        link.send(OFFSET_COMMIT, body, answered)
+        fields = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
+        link.send(OFFSET_COMMIT, fields, answered)
+
+
+class ClassicMember(GroupMember):
+    """Speaks JoinGroup, SyncGroup and Heartbeat, and revokes all its partitions before each rebalance ("eager")."""
+
+    def __init__(self, group: SimGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
+        super().__init__(group, number, rng, instance)
+        self._token = b""
+        """Marks the assignment that it computed last."""
+        self._decided: list[Place] | None = None
+        """The partitions that it assigned, while it is the group leader."""
+
+    def _join(self) -> None:
+        group = self._group
+        self._begin_round()
+        self._decided = None
+        fields = {
+            "group_id": group.group_id,
+            "session_timeout": ms(group.session_ms),
+            "rebalance_timeout": ms(group.rebalance_ms),
+            "member_id": self.member_id,
+            "group_instance_id": self._instance,
+            "protocol_type": "consumer",
+            "protocols": [{"name": PROTOCOL, "metadata": subscription(group.topics)}],
+            "reason": None,
+        }
+        self._send(JOIN, fields, self._joined)
+
+    def _joined(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if answer is not None and code == NONE:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self._group.count("joins")
+            if self._rng.chance(80):
+                self._commit_late()
+            self._sync(answer)
+        elif answer is not None and code == ErrorCode.member_id_required:
+            self.member_id = answer.member_id
+            self._join()
+        else:
+            self._again(code)
+
+    def _again(self, code: ErrorCode | None) -> None:
+        """Rejoin after the retry backoff."""
+        if code is not None:
+            self._link.heard(code)
+            if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+                self._fenced()
+                return
+        self._after(RETRY_US, self._join)
+
+    def _sync(self, joined: Any) -> None:
+        group = self._group
+        dealt: list[dict[str, Any]] = []
+        if joined.leader == joined.member_id and joined.skip_assignment:
+            # a static leader has rejoined, and its last assignment still holds (KIP-814)
+            self._decided, self._token = group.dealt.get(self.generation, []), b""
+        elif joined.leader == joined.member_id:
+            self._decided = group.dealt[self.generation] = group.partitions()
+            token = self._token = f"{self.process}:{group.next_token()}".encode()
+            names = sorted(each.member_id for each in joined.members)
+            dealt = [
+                {"member_id": name, "assignment": assignment(self._decided[index :: len(names)], token)}
+                for index, name in enumerate(names)
+            ]
+            group.count("rebalances")
+        self._send(SYNC, self._identity() | {"assignments": dealt}, self._synced)
+
+    def _identity(self) -> Fields:
+        return {
+            "group_id": self._group.group_id,
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self._instance,
+        }
+
+    def _synced(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if answer is None or code != NONE:
+            self._again(code)
+            return
+        places, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
+        if self._token and token != self._token and self._decided is not None:
+            # a late response let it assign twice in one generation, and the first assignment holds: assign again
+            self._decided = []
+        if token:
+            self._group.books.assigned(self._group.group_id, self.generation, self.owner, token, places)
+        self._beat_later()
+        self._read_from_commits(places, self._has_begun)
+
+    def _has_begun(self) -> None:
+        self._has_all = True
+
+    def _beat_later(self) -> None:
+        self._in_this_round(self._group.beat_us, self._beat)
+
+    def _beat(self) -> None:
+        if self._decided is not None and self._decided != self._group.partitions():
+            # its topics have more partitions: the group leader triggers a rebalance
+            self._rejoin()
+            return
+        self._send(HEARTBEAT, self._identity(), self._beaten)
+
+    def _beaten(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if code == ErrorCode.rebalance_in_progress:
+            self._rejoin()
+        elif code in (ErrorCode.illegal_generation, ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+            if code == ErrorCode.illegal_generation:
+                self._give_up(list(self._own))
+                self._join()
+            else:
+                self._fenced()
+        else:
+            if code is not None:
+                self._link.heard(code)
+            self._beat_later()
+
+    def _rejoin(self) -> None:
+        """Commit the positions, revoke all partitions, and rejoin."""
+
+        def go() -> None:
+            self._give_up(list(self._own))
+            self._join()
+
+        if self._rng.chance(70):
+            self._commit_own(go)
+        else:
+            go()
+
+
+class ConsumerMember(GroupMember):
+    """Speaks ConsumerGroupHeartbeat (KIP-848); the coordinator assigns the partitions. `generation` is its member epoch.
+
+    It revokes partitions before it takes new ones, and reports that in its next heartbeat.
+    """
+
+    is_classic = False
+    _says_all = False
+
+    def _join(self) -> None:
+        self._begin_round()
+        self.generation = JOINING
+        self._beat()
+
+    def _fields(self, epoch: int) -> Fields:
+        group = self._group
+        # after a lost response the member sends its full state, so that the coordinator does the same
+        is_joining = epoch == JOINING or self._says_all
+        owned: dict[Any, list[int]] = {}
+        for topic, partition in self._own:
+            owned.setdefault(group.view.topic_ids[topic], []).append(partition)
+        return {
+            "group_id": group.group_id,
+            "member_id": self.member_id,
+            "member_epoch": epoch,
+            "instance_id": self._instance,
+            "rack_id": None,
+            "rebalance_timeout": ms(group.rebalance_ms if is_joining else -1),
+            "subscribed_topic_names": group.topics if is_joining else None,
+            "server_assignor": None,
+            "topic_partitions": [{"topic_id": topic_id, "partitions": each} for topic_id, each in owned.items()],
+        }
+
+    def _beat(self) -> None:
+        self._send(GROUP_HEARTBEAT, self._fields(self.generation), self._beaten)
+
+    def _beaten(self, answer: Any | None) -> None:
+        code = None if answer is None else ErrorCode(answer.error_code)
+        if answer is None or code != NONE:
+            if code in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
+                self._fenced()
+                return
+            if code is not None:
+                self._link.heard(code)
+            self._says_all = True
+            self._in_this_round(RETRY_US, self._beat)
+            return
+        self._says_all = False
+        if self.generation == JOINING:
+            self._group.count("joins")
+        elif self.generation != answer.member_epoch:
+            self._group.count("rebalances")
+        self.member_id = answer.member_id or self.member_id
+        self.generation = answer.member_epoch
+        if answer.assignment is None:
+            self._has_all = self._has_all or not self._own
+            self._in_this_round(BEAT_US, self._beat)
+            return
+        places: list[Place] = []
+        for topic in answer.assignment.topic_partitions:
+            name = self._group.topic_name(topic.topic_id)
+            if name is None:
+                # created a moment ago: the view does not have its name yet, so refresh and send the full state again
+                self._group.view.refresh(lambda: None)
+                self._says_all = True
+                continue
+            places += [(name, each) for each in topic.partitions]
+        self._group.books.owns(self._group.group_id, self.generation, self.owner, places)
+        self._take(places)
+
+    def _take(self, places: list[Place]) -> None:
+        """Revoke first, then take the new partitions."""
+        gone = [place for place in self._own if place not in places]
+
+        def given_back() -> None:
+            self._give_up([place for place in gone if place in self._own])
+            self._has_all = False
+            self._read_from_commits([place for place in places if place not in self._own], has_begun)
+
+        def has_begun() -> None:
+            self._has_all = True
+            self._in_this_round(0 if gone else BEAT_US, self._beat)
+
+        if gone and self._rng.chance(80):
+            self._commit_own(given_back)
+        else:
+            given_back()
+
+    def _say_goodbye(self) -> None:
+        epoch = LEAVING if self._instance is None else LEAVING_FOR_NOW
+        link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
+        link.send(GROUP_HEARTBEAT, self._fields(epoch), lambda _answer: link.close())

@@ -1,4 +1,4 @@
-"""Requests of a simulated group member, as kio's structures."""
+"""What a simulated group member says to its coordinator, and the connection to it: found, opened, and found again after a move."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
+from yak.sim.request_fields import Fields
+from yak.sim.routing import Connection, Done, View
+from yak.sim.seeded_random import SeededRandom
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 ADD_OFFSETS, TXN_OFFSET_COMMIT = 25, 28
@@ -28,11 +29,6 @@ VERSIONS = {
 }
 PROTOCOL = "range"
 Place = tuple[str, int]
-
-
-def request(api_key: int, **fields: Any) -> Any:
-    """A request's body, in the version that members speak."""
-    return build(request_class(api_key, VERSIONS[api_key]), fields)
 
 
 def ms(value: int) -> dt.timedelta:
@@ -87,29 +83,27 @@ def commit_request(
     instance: str | None,
     offsets: Mapping[Place, Offset],
     metadata: str = "",
-) -> Any:
+) -> Fields:
     """OffsetCommit; each offset has the same metadata."""
-    return request(
-        OFFSET_COMMIT,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member_id,
-        group_instance_id=instance,
-        topics=_commit_topics(offsets, metadata),
-    )
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": member_id,
+        "group_instance_id": instance,
+        "topics": _commit_topics(offsets, metadata),
+    }
 
 
 def txn_commit_request(
-    version: int,
     transactional_id: str,
     producer: tuple[int, int],
     group: str,
     member: tuple[str, int, str | None],
     offsets: Mapping[Place, Offset],
     metadata: str,
-) -> Any:
+) -> Fields:
     """TxnOffsetCommit; `member` is its id, its generation or epoch, and its instance id."""
-    fields = {
+    return {
         "transactional_id": transactional_id,
         "producer_id": producer[0],
         "producer_epoch": producer[1],
@@ -119,10 +113,9 @@ def txn_commit_request(
         "group_instance_id": member[2],
         "topics": _commit_topics(offsets, metadata),
     }
-    return build(request_class(TXN_OFFSET_COMMIT, version), fields)
 
 
-def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[dict[str, Any]]:
+def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[Fields]:
     return [
         {
             "name": topic,
@@ -140,13 +133,65 @@ def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[dict[
     ]
 
 
-def fetch_request(group: str, places: Sequence[Place]) -> Any:
+def fetch_request(group: str, places: Sequence[Place]) -> Fields:
     """OffsetFetch."""
     topics = [{"name": topic, "partition_indexes": each} for topic, each in by_topic(places).items()]
-    return request(OFFSET_FETCH, group_id=group, topics=topics, require_stable=True)
+    return {"group_id": group, "topics": topics, "require_stable": True}
 
 
 def fetch_error(answer: Any) -> ErrorCode:
     """The error of an OffsetFetch: its own, or the first one of a partition, whose offset may be pending."""
     codes = (answer.error_code, *(each.error_code for topic in answer.topics for each in topic.partitions))
     return ErrorCode(next((code for code in codes if code), ErrorCode.none))
+
+
+MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
+
+
+class CoordinatorLink:
+    """One connection to the current coordinator of a group."""
+
+    def __init__(self, view: View, rng: SeededRandom, group: str) -> None:
+        self._cluster = view.cluster
+        self._rng = rng
+        self._group = group
+        self._connection: Connection | None = None
+        self._finder: Connection | None = None
+
+    @property
+    def node_id(self) -> int:
+        """The broker that it is connected to; -1 if none."""
+        return -1 if self._connection is None else self._connection.node_id
+
+    def send(self, api_key: int, fields: Fields, done: Done, version: int | None = None) -> None:
+        """Send one request; `done` gets the response body, or None without a coordinator or a response."""
+        connection = self._connection
+        spoken = VERSIONS[api_key] if version is None else version
+        if connection is not None and connection.is_open:
+            connection.send(api_key, spoken, fields, done)
+            return
+
+        def found(answer: Any | None) -> None:
+            self.close()
+            if answer is None or answer.error_code != ErrorCode.none:
+                done(None)
+                return
+            self._connection = Connection(self._cluster, answer.node_id)
+            self._connection.send(api_key, spoken, fields, done)
+
+        if self._finder is not None:
+            self._finder.close()
+        finder = self._finder = Connection(self._cluster, self._rng.choice(self._cluster.nodes).node_id)
+        finder.send(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], {"key": self._group, "key_type": 0}, found)
+
+    def heard(self, code: ErrorCode) -> None:
+        """Handle a response's error code: it may mean that the coordinator has moved."""
+        if code in MOVED:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connections; their pending requests get no response."""
+        for connection in (self._connection, self._finder):
+            if connection is not None:
+                connection.close()
+        self._connection = self._finder = None

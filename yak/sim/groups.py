@@ -9,19 +9,15 @@ from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
 from yak.sim.group_books import GroupBooks
-from yak.sim.group_classic import ClassicMember
-from yak.sim.group_kip848 import ConsumerMember
-from yak.sim.group_link import CoordinatorLink
-from yak.sim.group_member import GroupMember
-from yak.sim.group_wire import OFFSET_FETCH, Place, fetch_error, fetch_request
+from yak.sim.group_member import ClassicMember, ConsumerMember, GroupMember
+from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, fetch_error, fetch_request
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from yak.sim.clients import ReadBooks
     from yak.sim.cluster_books import ClusterBooks
-    from yak.sim.recording import Recorder
+    from yak.sim.recording import ReadRecord, Recorder
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
 
@@ -34,29 +30,6 @@ A fetch ends with a segment, and a log of a few hundred tiny ones must be read i
 """
 LOOK_US = 500_000
 """How often an administrator fetches the committed offsets, in the end."""
-
-
-class OtherReadings:
-    """The reports of reads by members and in racks: they must be committed, but only the partition's own consumer counts."""
-
-    def __init__(self, books: ClusterBooks) -> None:
-        self._books = books
-
-    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """As for every consumer."""
-        self._books.log_begins(topic, partition, log_start_offset)
-
-    def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A record was read."""
-        self._books.read_by_another(topic, partition, offset, value, high_watermark)
-
-    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
-        """As for every consumer."""
-        return self._books.position_lost(topic, partition, position, log_start_offset)
-
-    def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """As for every consumer."""
-        self._books.damaged(topic, partition, offset)
 
 
 class SimGroup:
@@ -78,7 +51,8 @@ class SimGroup:
         self.books = books
         self.topics = topics
         self.recorder: Recorder = cluster_books.recorder
-        self.readings: ReadBooks = OtherReadings(cluster_books)
+        self.read: ReadRecord = cluster_books.read_by_another
+        """What a member's read of a record is reported to."""
         self.session_ms = rng.choice(SESSIONS_MS)
         self.rebalance_ms = rng.choice((1_500, 3_000))
         # a member that learns of a rebalance after its time-out never gets in

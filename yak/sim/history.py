@@ -116,30 +116,6 @@ class Chain:
 class Copy:
     """One broker's copy of one partition, as of that broker's last step."""
 
-    __slots__ = (
-        "_segment",
-        "births",
-        "chain",
-        "epoch_starts",
-        "generation",
-        "high_watermark",
-        "is_leader",
-        "is_whole",
-        "isr",
-        "key",
-        "leader_epoch",
-        "life",
-        "log",
-        "log_start",
-        "node",
-        "originals",
-        "partition",
-        "restored_below",
-        "sequences_lost_below",
-        "swaps",
-        "topic_partition",
-    )
-
     def __init__(
         self, node: SimNode, key: Key, topic_partition: TopicPartition, originals: Originals | None = None
     ) -> None:
@@ -422,6 +398,7 @@ class History:
             copy.sequences_lost_below = max(copy.sequences_lost_below, log.log_start_offset)
             copy.restored_below = log.log_end_offset
             self._read_anew(copy, log)
+            self._forget_below_the_start(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
                     watcher.cut(copy, before, copy.high_watermark)

@@ -15,9 +15,7 @@ from kio.schema.errors import ErrorCode
 from yak.cluster.payload import parse_isr
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, PROOF_BYTES, Hello, Incarnation
 from yak.sim.books import Violation
-from yak.sim.request_fields import build
 from yak.sim.routing import Connection
-from yak.sim.wire import request_class
 
 if TYPE_CHECKING:
     from yak.cluster.payload import IsrMember
@@ -72,19 +70,16 @@ class Impostor:
             self._books.count("impostors without an answer" if answer is None else "impostors refused")
             self.start()
 
-        body = build(request_class(FETCH, FETCH_VERSION), _fetch_fields(partition, follower))
-        connection.send(FETCH, FETCH_VERSION, body, answered)
+        connection.send(FETCH, FETCH_VERSION, _fetch_fields(partition, follower), answered)
 
     def _claim(self, connection: Connection, follower: IsrMember) -> None:
         """Claim a broker's identity, and send random bytes as proof."""
         boot_id = self._cluster.store.state.brokers[follower.node_id]["boot_id"]
         incarnation = Incarnation(follower.node_id, follower.broker_epoch, boot_id)
         hello = Hello(incarnation, self._rng.secret_bytes(NONCE_BYTES)).encode()
-        body = build(request_class(HANDSHAKE, HANDSHAKE_VERSION), {"mechanism": MECHANISM})
-        connection.send(HANDSHAKE, HANDSHAKE_VERSION, body, lambda _answer: None)
+        connection.send(HANDSHAKE, HANDSHAKE_VERSION, {"mechanism": MECHANISM}, lambda _answer: None)
         for said in (hello, self._rng.secret_bytes(PROOF_BYTES)):
-            body = build(request_class(AUTHENTICATE, AUTHENTICATE_VERSION), {"auth_bytes": said})
-            connection.send(AUTHENTICATE, AUTHENTICATE_VERSION, body, lambda _answer: None)
+            connection.send(AUTHENTICATE, AUTHENTICATE_VERSION, {"auth_bytes": said}, lambda _answer: None)
 
     def _targets(self) -> list[tuple[Partition, int, IsrMember]]:
         """Partitions, their leaders, and members of the ISR to pose as."""

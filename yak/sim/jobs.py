@@ -19,8 +19,7 @@ from typing import Final
 from yak.core.events import JobDone, JobKind, Plan, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.ids import JobId
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import GONE, ProcessEnded
+from yak.sim.disk import GONE, ProcessEnded, SimDisk
 from yak.sim.seeded_random import SeededRandom
 
 MARKS_US: Final = 500

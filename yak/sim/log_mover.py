@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,9 +37,4 @@ class LogMover:
         topic, number = self._rng.choice(self._places)
         place = {"name": topic, "partitions": (number,)}
         fields = {"dirs": [{"path": self._rng.choice(self._directories), "topics": [place]}]}
-        self._channel.send(
-            ALTER_REPLICA_LOG_DIRS, VERSION, build(request_class(ALTER_REPLICA_LOG_DIRS, VERSION), fields), self._next
-        )
-
-    def _next(self, _answer: Any | None) -> None:
-        self.start()
+        self._channel.send(ALTER_REPLICA_LOG_DIRS, VERSION, fields, lambda _answer: self.start())

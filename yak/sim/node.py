@@ -29,15 +29,13 @@ from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
 from yak.quorum.raft_log import RaftLog
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
-from yak.sim.committed_store import CommittedStore
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import MARKS_US, Jobs
-from yak.sim.moving_store import MovingStore
 from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.step_probe import StepProbe
+from yak.sim.store import CommittedStore, MovingStore
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
@@ -45,8 +43,7 @@ from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
     from yak.quorum.voters import VoterSet
-    from yak.sim.line import Line
-    from yak.sim.network import Network
+    from yak.sim.network import Line, Network
     from yak.sim.store import SimStore
 
 DATA_DIRECTORY = "/data"

@@ -14,8 +14,6 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Violation
 from yak.sim.clients import LIST_OFFSETS
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
 
 if TYPE_CHECKING:
     from yak.sim.cluster_books import ClusterBooks
@@ -65,7 +63,7 @@ class OffsetsProber:
                     self._told(level, result)
             self.start()
 
-        self._channel.send(LIST_OFFSETS, _VERSION, build(request_class(LIST_OFFSETS, _VERSION), fields), answered)
+        self._channel.send(LIST_OFFSETS, _VERSION, fields, answered)
 
     def _told(self, level: int, result: Any) -> None:
         self._books.count("ends listed")

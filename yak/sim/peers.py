@@ -8,8 +8,7 @@ from yak.core import events
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from yak.sim.line import Line
-    from yak.sim.network import Dial, Network
+    from yak.sim.network import Dial, Line, Network
     from yak.sim.node import SimNode
 
 _ERROR_CODE = slice(13, 15)

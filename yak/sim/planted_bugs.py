@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from yak.core import events
 from yak.errors import FailStop
 from yak.sim.books import Violation
-from yak.sim.disk_death import Death, Tear
+from yak.sim.disk import Death, Tear
 from yak.sim.seeded_random import SeededRandom
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class _Handlers:
 
 
 class _Write(AbstractContextManager["Tear | None"]):
-    """Entered for each write to the disk, as `yak.sim.disk_death.Death` is."""
+    """Entered for each write to the disk, as `yak.sim.disk.Death` is."""
 
     def __init__(self, bugs: PlantedBugs, plan: _Plan) -> None:
         self._bugs, self._plan = bugs, plan

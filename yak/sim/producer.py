@@ -7,6 +7,7 @@ resends in order with the same sequences. So each value must be in the log once,
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -14,18 +15,16 @@ from kio.schema.errors import ErrorCode
 from yak.sim.books import Books
 from yak.sim.clients import RETRY_US, Sender
 from yak.sim.keyed import batch_for
-from yak.sim.wire import nested, request_class
+from yak.sim.request_fields import produce_fields
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 _GONE = (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch)
 
 
+@dataclass(slots=True, eq=False)
 class _Batch:
-    __slots__ = ("sequence", "values")
-
-    def __init__(self, values: list[bytes], sequence: int) -> None:
-        self.values = values
-        self.sequence = sequence
+    values: list[bytes]
+    sequence: int
 
 
 class SimProducer:
@@ -122,12 +121,14 @@ class SimProducer:
             self._go_on()
 
     def _ask_for_id(self) -> None:
-        cls = request_class(INIT_PRODUCER_ID, 4)
-        body = cls(
-            transactional_id=None, transaction_timeout=dt.timedelta(seconds=60), producer_id=-1, producer_epoch=-1
-        )
+        fields = {
+            "transactional_id": None,
+            "transaction_timeout": dt.timedelta(seconds=60),
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
         self._under_way += 1
-        self.channel.send(INIT_PRODUCER_ID, 4, body, self._on_id)
+        self.channel.send(INIT_PRODUCER_ID, 4, fields, self._on_id)
 
     def _on_id(self, answer: Any | None) -> None:
         self._under_way -= 1
@@ -151,20 +152,8 @@ class SimProducer:
             epoch=epoch,
             sequence=batch.sequence,
         )
-        cls = request_class(PRODUCE, 9)
-        topic_class = nested(cls, "topic_data")
-        body = cls(
-            transactional_id=None,
-            acks=-1,
-            timeout=dt.timedelta(seconds=2),
-            topic_data=(
-                topic_class(
-                    name=self._topic,
-                    partition_data=(nested(topic_class, "partition_data")(index=self._partition, records=records),),
-                ),
-            ),
-        )
-        self.channel.send(PRODUCE, 9, body, lambda answer: self._on_produced(batch, answer))
+        fields = produce_fields(self._topic, records, partition=self._partition) | {"timeout": dt.timedelta(seconds=2)}
+        self.channel.send(PRODUCE, 9, fields, lambda answer: self._on_produced(batch, answer))
 
     def _on_produced(self, batch: _Batch, answer: Any | None) -> None:
         self._under_way -= 1

@@ -5,7 +5,6 @@ Kafka's consumer asks the leader again after an error of the follower, and after
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -15,6 +14,7 @@ from yak.sim.routing import Connection
 
 if TYPE_CHECKING:
     from yak.sim.books import Books
+    from yak.sim.request_fields import Fields
     from yak.sim.routing import Channel, Done
 
 EXPIRES_PERCENT = 10
@@ -30,10 +30,10 @@ class RackChannel:
         self._follower: Connection | None = None
         """To the replica that the leader named last."""
 
-    def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
+    def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
         """Send a request; a follower that cannot answer a fetch is left, and the fetch fails as after a lost connection."""
         if api_key != FETCH:
-            self._leader.send(api_key, version, body, done)
+            self._leader.send(api_key, version, fields, done)
             return
         if self._follower is not None and (not self._follower.is_open or self.rng.chance(EXPIRES_PERCENT)):
             self._leave()
@@ -54,7 +54,7 @@ class RackChannel:
                 self._books.count("fetches from followers")
             done(answer)
 
-        sender.send(api_key, version, replace(body, rack_id=self._rack_id), answered)
+        sender.send(api_key, version, fields | {"rack_id": self._rack_id}, answered)
 
     def _leave(self) -> None:
         follower, self._follower = self._follower, None

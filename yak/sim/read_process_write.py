@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Violation
-from yak.sim.group_classic import ClassicMember
-from yak.sim.group_kip848 import ConsumerMember
-from yak.sim.group_link import CoordinatorLink
-from yak.sim.group_member import DEFINITE, NONE, RETRY_US, GroupMember
-from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, Place, txn_commit_request
+from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, ConsumerMember, GroupMember
+from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Committing, Reading
@@ -30,6 +27,7 @@ if TYPE_CHECKING:
 
     from yak.sim.cluster_books import ClusterBooks
     from yak.sim.group_books import GroupBooks
+    from yak.sim.request_fields import Fields
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
 
@@ -50,22 +48,11 @@ class CommittedReads:
         self.values: dict[tuple[str, int, int], bytes] = {}
         """By topic, partition and offset."""
 
-    def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """Nothing is deleted from these topics."""
-
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
         """Only committed records may be served (I9)."""
         if offset >= high_watermark and self._books.promises(topic, partition):
             raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above {high_watermark}")
         self.values[topic, partition, offset] = value
-
-    def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:  # noqa: ARG002
-        """Go on at the start."""
-        return log_start_offset
-
-    def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The batch is rejected."""
-        self._books.damaged(topic, partition, offset)
 
     def check_processed_once(self, hops: int) -> int:
         """Each committed input is in the output exactly once (I12), on every hop. Returns the number of inputs."""
@@ -235,9 +222,7 @@ class _Processor(SimTransactionalProducer):
             self._commit = group.books.commits(self._name, group.group_id, job.generation, job.offsets)
             self._commit.ending = ending
         mark = CommitMark(self._commit.number, job.generation, job.member_id).text
-        version = 5 if self._is_protocol_2 else 3
-        body = txn_commit_request(
-            version,
+        fields = txn_commit_request(
             self._transactional_id,
             self._producer,
             group.group_id,
@@ -251,7 +236,7 @@ class _Processor(SimTransactionalProducer):
                 topics = () if answer is None else answer.topics
                 self._offsets_committed({ErrorCode(each.error_code) for topic in topics for each in topic.partitions})
 
-        self._link.send(TXN_OFFSET_COMMIT, body, answered, version)
+        self._link.send(TXN_OFFSET_COMMIT, fields, answered, 5 if self._is_protocol_2 else 3)
 
     def _offsets_committed(self, codes: set[ErrorCode]) -> None:
         for code in sorted(codes - {NONE}):
@@ -282,7 +267,7 @@ class _Processor(SimTransactionalProducer):
     def _after(self, wait_us: int, then: Any) -> None:
         super()._after(wait_us, lambda: None if self.is_stopped else then())
 
-    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Any) -> None:
+    def _ask(self, api_key: int, version: int, fields: Fields, done: Any) -> None:
         super()._ask(api_key, version, fields, lambda answer: None if self.is_stopped else done(answer))
 
 
@@ -290,7 +275,8 @@ class _Inputs(Reading):
     """A member's reading of one partition, which keeps what it read."""
 
     def __init__(self, member: ProcessingMember, place: Place) -> None:
-        super().__init__(member.group.readings, member.group.recorder, member.process, place)
+        group = member.group
+        super().__init__(group.cluster_books, group.recorder, member.process, place, group.read)
         self.inputs: list[_Input] = []
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
@@ -422,7 +408,7 @@ class ProcessingGroup(SimGroup):
         """How many transactions process a record; each reads the output of the one before."""
         topics = (TRANSACTIONS, OUTPUT) if self.hops > 1 else (TRANSACTIONS,)
         super().__init__(GROUP, view, rng, cluster_books, books, topics, kind=kind)
-        self.readings = CommittedReads(cluster_books)
+        self.read = CommittedReads(cluster_books).read
 
     @property
     def is_judged(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
@@ -21,50 +23,44 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int]
 """Topic and partition."""
+ReadRecord = Callable[[str, int, int, bytes, int], None]
+"""A consumer read this record: topic, partition, offset, value, and the high watermark."""
 
 
+@dataclass(slots=True)
 class _Sent:
     """One value sent, and its outcome so far."""
 
-    __slots__ = ("ended", "invoked", "number", "offset", "outcome", "place", "txn")
-
-    def __init__(self, number: int, place: Place, now: float, txn: int | None) -> None:
-        self.number = number
-        self.place = place
-        self.txn = txn
-        self.invoked = now
-        self.ended = now
-        self.outcome = Outcome.INFO
-        self.offset: Offset | None = None
+    number: int
+    place: Place
+    invoked: float
+    txn: int | None
+    ended: float
+    outcome: Outcome = Outcome.INFO
+    offset: Offset | None = None
 
 
+@dataclass(slots=True)
 class _Read:
     """The records of one partition in one poll; with `txn`, those that a transaction processes."""
 
-    __slots__ = ("at", "offsets", "place", "process", "txn", "values")
-
-    def __init__(self, process: str, place: Place, at: float, txn: int | None = None) -> None:
-        self.process = process
-        self.place = place
-        self.at = at
-        self.txn = txn
-        self.offsets = array("q")
-        self.values = array("q")
+    process: str
+    place: Place
+    at: float
+    txn: int | None = None
+    offsets: array[int] = field(default_factory=partial(array, "q"))
+    values: array[int] = field(default_factory=partial(array, "q"))
 
 
+@dataclass(slots=True)
 class _Assigned:
     """The partitions that a process starts and stops reading."""
 
-    __slots__ = ("at", "dropped", "group", "process", "starts")
-
-    def __init__(
-        self, process: str, at: float, starts: Mapping[Place, Offset], dropped: tuple[Place, ...], group: str | None
-    ) -> None:
-        self.process = process
-        self.at = at
-        self.starts = dict(starts)
-        self.dropped = dropped
-        self.group = group
+    process: str
+    at: float
+    starts: Mapping[Place, Offset]
+    dropped: tuple[Place, ...]
+    group: str | None
 
 
 class CommitMark(NamedTuple):
@@ -86,49 +82,37 @@ class CommitMark(NamedTuple):
         return cls(int(words[0]), int(words[1]), words[2]) if len(words) == len(cls._fields) else None
 
 
+@dataclass(slots=True, eq=False)
 class Committing:
     """A commit in flight; `INFO` until its response decides."""
 
-    __slots__ = (
-        "ended",
-        "ending",
-        "group",
-        "invoked",
-        "is_over",
-        "is_stale",
-        "number",
-        "offsets",
-        "outcome",
-        "process",
-    )
-
-    def __init__(self, process: str, group: str, offsets: Mapping[Place, Offset], now: float, number: int) -> None:
-        self.number = number
-        """Unique in the run, from 0 on."""
-        self.process = process
-        self.group = group
-        self.offsets = dict(offsets)
-        self.invoked = self.ended = now
-        self.outcome = Outcome.INFO
-        self.is_over = False
-        self.ending: Ending | None = None
-        """The transaction that it is part of."""
-        self.is_stale = False
-        """Whether the group had left the commit's generation when it was sent."""
+    process: str
+    group: str
+    offsets: Mapping[Place, Offset]
+    invoked: float
+    number: int
+    """Unique in the run, from 0 on."""
+    ended: float = 0.0
+    """When its outcome was known, if it `is_over`."""
+    outcome: Outcome = Outcome.INFO
+    is_over: bool = False
+    ending: Ending | None = None
+    """The transaction that it is part of."""
+    is_stale: bool = False
+    """Whether the group had left the commit's generation when it was sent."""
 
 
+@dataclass(slots=True, eq=False)
 class Ending:
     """A transaction and how it ended, as its producer knows it."""
 
-    __slots__ = ("ended", "invoked", "number", "outcome", "process")
-
-    def __init__(self, number: int, process: str) -> None:
-        self.number, self.process = number, process
-        self.invoked: float | None = None
-        """When its end was asked for first."""
-        self.ended: float | None = None
-        self.outcome = Outcome.FAIL
-        """A transaction without a request to commit it is aborted."""
+    number: int
+    process: str
+    invoked: float | None = None
+    """When its end was asked for first."""
+    ended: float | None = None
+    outcome: Outcome = Outcome.FAIL
+    """A transaction without a request to commit it is aborted."""
 
     @property
     def may_be_committed(self) -> bool:
@@ -182,7 +166,7 @@ class Recorder:
         """A producer sends values for the first time."""
         now = self.now
         for value in values:
-            self._sent[value] = _Sent(len(self._sent), place, now, txn)
+            self._sent[value] = _Sent(len(self._sent), place, now, txn, now)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
         """The values were acknowledged, from `base_offset` on."""
@@ -242,13 +226,13 @@ class Recorder:
 
         `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
         """
-        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, starts, dropped, group))
+        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, dict(starts), dropped, group))
 
     # ------------------------------------------------------------------------------------------------- committing
 
     def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
         """A commit is sent to the coordinator."""
-        commit = Committing(process, group, offsets, self.now, len(self._commits))
+        commit = Committing(process, group, dict(offsets), self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 
@@ -346,10 +330,14 @@ def must_hold(history: History) -> HistoryReport:
 class Reading:
     """Passes one consumer's reports of one partition on to the run's delivery history, and records them."""
 
-    def __init__(self, books: ReadBooks, recorder: Recorder, process: str, place: Place) -> None:
+    def __init__(
+        self, books: ReadBooks, recorder: Recorder, process: str, place: Place, read: ReadRecord | None = None
+    ) -> None:
+        """`read` gets the records, in place of the delivery history."""
         self.is_over = False
         """The consumer no longer reads this partition: later responses are ignored."""
         self._books = books
+        self._report: ReadRecord = read or books.read
         self._recorder = recorder
         self._process = process
         self._place = place
@@ -364,7 +352,7 @@ class Reading:
         """The response held this record."""
         if self.is_over:
             return
-        self._books.read(topic, partition, offset, value, high_watermark)
+        self._report(topic, partition, offset, value, high_watermark)
         if self._read is None:
             self._read = self._recorder.polls(self._process, self._place)
         self._recorder.polled(self._read, offset, value)

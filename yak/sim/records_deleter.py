@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Violation
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
 
 if TYPE_CHECKING:
     from yak.sim.cluster_books import ClusterBooks
@@ -51,9 +49,7 @@ class RecordsDeleter:
             "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),
         }
-        self._channel.send(
-            DELETE_RECORDS, VERSION, build(request_class(DELETE_RECORDS, VERSION), fields), self._on_answer
-        )
+        self._channel.send(DELETE_RECORDS, VERSION, fields, self._on_answer)
 
     def _on_answer(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]

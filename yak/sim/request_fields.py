@@ -1,26 +1,34 @@
-"""Plain values for the most frequent requests of simulated clients, and kio's structures from them."""
+"""Plain values for the most frequent requests of simulated clients, and kio's structures and frames from them."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Any
 
-from yak.sim.wire import nested
+from yak.sim.wire import nested, request_class, request_frame
+
+Fields = dict[str, Any]
+"""A request's fields by their names in kio; a dict stands for each structure."""
 
 
-def create_fields(name: str, configs: dict[str, str], partitions: int = 1) -> dict[str, Any]:
-    """CreateTopics v5 for one topic."""
-    topic = {
+def topic_fields(name: str, configs: dict[str, str], partitions: int = 1, replication_factor: int = 1) -> Fields:
+    """One topic of CreateTopics v5."""
+    return {
         "name": name,
         "num_partitions": partitions,
-        "replication_factor": 1,
+        "replication_factor": replication_factor,
         "assignments": [],
         "configs": [{"name": key, "value": value} for key, value in configs.items()],
     }
+
+
+def create_fields(name: str, configs: dict[str, str], partitions: int = 1) -> Fields:
+    """CreateTopics v5 for one topic."""
+    topic = topic_fields(name, configs, partitions)
     return {"topics": [topic], "timeout": dt.timedelta(seconds=5), "validate_only": False}
 
 
-def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> dict[str, Any]:
+def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> Fields:
     """Produce v9 for one partition."""
     return {
         "transactional_id": None,
@@ -30,9 +38,21 @@ def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, ack
     }
 
 
+def partition_fields(partition: int, offset: int, max_bytes: int) -> Fields:
+    """One partition of Fetch v12."""
+    return {
+        "partition": partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": max_bytes,
+    }
+
+
 def fetch_fields(
     topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20, min_bytes: int = 1
-) -> dict[str, Any]:
+) -> Fields:
     """Fetch v12 for one partition, outside of sessions."""
     return {
         "max_wait": dt.timedelta(milliseconds=max_wait_ms),
@@ -41,27 +61,24 @@ def fetch_fields(
         "isolation_level": 0,
         "session_id": 0,
         "session_epoch": -1,
-        "topics": [
-            {
-                "topic": topic,
-                "partitions": [
-                    {
-                        "partition": partition,
-                        "current_leader_epoch": -1,
-                        "fetch_offset": offset,
-                        "last_fetched_epoch": -1,
-                        "log_start_offset": -1,
-                        "partition_max_bytes": max_bytes,
-                    }
-                ],
-            }
-        ],
+        "topics": [{"topic": topic, "partitions": [partition_fields(partition, offset, max_bytes)]}],
         "forgotten_topics_data": [],
         "rack_id": "",
     }
 
 
-def build(cls: Any, fields: dict[str, Any]) -> Any:
+def earliest_fields(topic: str, partition: int) -> Fields:
+    """ListOffsets v6 for the log start of one partition."""
+    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -2}
+    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [asked]}]}
+
+
+def frame_of(api_key: int, version: int, correlation_id: int, fields: Fields, client_id: str = "sim") -> bytes:
+    """A whole request without its length prefix."""
+    return request_frame(api_key, version, correlation_id, build(request_class(api_key, version), fields), client_id)
+
+
+def build(cls: Any, fields: Fields) -> Any:
     """A kio structure from plain values."""
     values: dict[str, Any] = {}
     for name, value in fields.items():

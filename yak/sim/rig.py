@@ -17,7 +17,7 @@ from yak.sim.node import DATA_DIRECTORY, SimNode
 from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import SimStore
-from yak.sim.wire import record_batch, request_class
+from yak.sim.wire import record_batch
 from yak.sim.world import World
 
 EVENTS_MAX = 50_000
@@ -77,31 +77,28 @@ class Rig:
     def begin(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Pending:
         """Send a request with kio's fields of that version; dicts become kio's structures."""
         pending = Pending()
-        body = build(request_class(api_key, version), fields)
-        (client or self.client).send(api_key, version, body, pending.take)
+        (client or self.client).send(api_key, version, fields, pending.take)
         return pending
 
     def ask(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Any:
         """Send a request and run the world until its response; None if the connection was lost."""
         pending = self.begin(api_key, version, client=client, **fields)
-        self.world.run(lambda: pending.is_done, check=lambda: None, events_max=EVENTS_MAX)
+        self.world.run(lambda: pending.is_done, events_max=EVENTS_MAX)
         return pending.answer
 
     def run_for(self, milliseconds: int) -> None:
         """Let the simulated time pass."""
-        reached: list[None] = []
-        self.world.after(milliseconds * 1000, lambda: reached.append(None))
-        self.world.run(lambda: bool(reached), check=lambda: None, events_max=EVENTS_MAX)
+        self.world.run_for(milliseconds * 1000, events_max=EVENTS_MAX)
 
     def run_until_ready(self) -> None:
         """Run until the broker listens."""
-        self.world.run(lambda: self.node.is_ready, check=lambda: None, events_max=EVENTS_MAX)
+        self.world.run(lambda: self.node.is_ready, events_max=EVENTS_MAX)
 
     def restart(self, *, power_loss: bool = False, orderly: bool = False) -> None:
         """End the broker and start it again on the same disk."""
         if orderly:
             self.node.stop()
-            self.world.run(lambda: self.node.broker is None, check=lambda: None, events_max=EVENTS_MAX)
+            self.world.run(lambda: self.node.broker is None, events_max=EVENTS_MAX)
         elif power_loss:
             self.node.crash()
         else:

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster import CLIENTS, Cluster
-from yak.sim.line import Line
-from yak.sim.network import Dial
+from yak.sim.network import Dial, Line
 from yak.sim.node import PORT
-from yak.sim.request_fields import build
+from yak.sim.request_fields import Fields, frame_of
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.wire import read_answer, request_class, request_frame
+from yak.sim.wire import read_answer
 
 METADATA, METADATA_VERSION = 3, 12
 ANSWER_WAIT_US = 4_000_000
@@ -53,20 +52,20 @@ class Connection:
         """Whether responses are pending."""
         return bool(self._pending)
 
-    def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
+    def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
         """Send a request; `done` gets the response body, or None after a lost connection or a timeout."""
         self._correlation += 1
         self._pending[self._correlation] = (api_key, version, self._world.now_us, done)
-        self._send(api_key, version, body)
+        self._send(api_key, version, fields)
         self._watch()
 
-    def tell(self, api_key: int, version: int, body: Any) -> None:
+    def tell(self, api_key: int, version: int, fields: Fields) -> None:
         """Send a request that gets no response."""
         self._correlation += 1
-        self._send(api_key, version, body)
+        self._send(api_key, version, fields)
 
-    def _send(self, api_key: int, version: int, body: Any) -> None:
-        frame = request_frame(api_key, version, self._correlation, body, self.client_id)
+    def _send(self, api_key: int, version: int, fields: Fields) -> None:
+        frame = frame_of(api_key, version, self._correlation, fields, self.client_id)
         if self._line is None:
             self._unsent.append(frame)
         else:
@@ -154,8 +153,7 @@ class View:
             "allow_auto_topic_creation": False,
             "include_topic_authorized_operations": False,
         }
-        body = build(request_class(METADATA, METADATA_VERSION), fields)
-        connection.send(METADATA, METADATA_VERSION, body, self._on_answer)
+        connection.send(METADATA, METADATA_VERSION, fields, self._on_answer)
 
     def _on_answer(self, answer: Any | None) -> None:
         self._is_asking = False
@@ -191,7 +189,7 @@ class Channel:
         self._is_stale = False
         self._is_refreshing = False
 
-    def send(self, api_key: int, version: int, body: Any, done: Done) -> None:
+    def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
         """Send to the leader in the view; `done` gets the response body, or None."""
         target = self._target()
         connection = self._connection
@@ -212,9 +210,9 @@ class Channel:
                 self._is_stale = self._partition is not None
             done(answer)
 
-        connection.send(api_key, version, body, answered)
+        connection.send(api_key, version, fields, answered)
 
-    def tell(self, api_key: int, version: int, body: Any) -> None:
+    def tell(self, api_key: int, version: int, fields: Fields) -> None:
         """Send a request that gets no response (acks=0); it is lost silently if no leader is known.
 
         A broker that refuses it closes the connection: then the view is refreshed.
@@ -230,7 +228,7 @@ class Channel:
         if connection is None or connection.node_id != target:
             self.close()
             connection = self._connection = Connection(self.view.cluster, target)
-        connection.tell(api_key, version, body)
+        connection.tell(api_key, version, fields)
 
     def close(self) -> None:
         """Close the connection; its pending requests fail."""

@@ -8,19 +8,20 @@ from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
 from yak.sim.churn import RecordsDeleter, TopicChurn
-from yak.sim.clients import Channel, SimConsumer
+from yak.sim.clients import RETRY_US, Channel, SimConsumer
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
 from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
+from yak.sim.request_fields import topic_fields
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
-from yak.sim.topics import TopicMaker
+from yak.sim.topics import create_topics
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX = 30_000
@@ -96,10 +97,11 @@ class Run:
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
-        maker = TopicMaker(self._channel(), TOPICS)
+        topics = [topic_fields(name, configs, partitions) for name, (partitions, configs) in TOPICS.items()]
+        channel, made = self._channel(), list[None]()
         self.node.start()
-        maker.start()
-        self.world.run(lambda: maker.is_done, check=self._check, events_max=EVENTS_MAX)
+        create_topics(channel, topics, RETRY_US, lambda: made.append(None))
+        self.world.run(lambda: bool(made), check=self._check, events_max=EVENTS_MAX)
         self._start_clients()
         self.faults.start()
         self.world.run(

@@ -5,14 +5,13 @@ It sends only what changed since its last fetch, and starts a new session if the
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Books
-from yak.sim.clients import EARLIEST, FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
-from yak.sim.wire import nested, request_class
+from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
+from yak.sim.request_fields import earliest_fields, fetch_fields, partition_fields
 
 
 class SimSessionConsumer:
@@ -38,36 +37,19 @@ class SimSessionConsumer:
             self._positions[partition] = min(position, books.of(self._topic, partition).next_wanted())
 
     def _fetch(self) -> None:
-        cls = request_class(FETCH, 12)
-        topic_class = nested(cls, "topics")
-        partition_class = nested(topic_class, "partitions")
-        changed = [partition for partition, at in self._positions.items() if self._told.get(partition) != at]
         rng = self.channel.rng
-        partitions = tuple(
-            partition_class(
-                partition=partition,
-                current_leader_epoch=-1,
-                fetch_offset=self._positions[partition],
-                last_fetched_epoch=-1,
-                log_start_offset=-1,
-                partition_max_bytes=rng.between(1, 4096),
-            )
-            for partition in changed
-        )
-        body = cls(
-            max_wait=dt.timedelta(milliseconds=rng.between(0, 300)),
-            min_bytes=1,
-            max_bytes=rng.between(1, 4096),
-            isolation_level=0,
-            session_id=self._session_id,
-            session_epoch=self._epoch,
-            topics=(topic_class(topic=self._topic, partitions=partitions),) if partitions else (),
-            forgotten_topics_data=(),
-            rack_id="",
-        )
+        partitions = [
+            partition_fields(partition, at, rng.between(1, 4096))
+            for partition, at in self._positions.items()
+            if self._told.get(partition) != at
+        ]
+        topics = [{"topic": self._topic, "partitions": partitions}] if partitions else []
+        session = {"session_id": self._session_id, "session_epoch": self._epoch, "topics": topics}
+        wait_ms, max_bytes = rng.between(0, 300), rng.between(1, 4096)
         asked = dict(self._positions)
         self._told = dict(asked)
-        self.channel.send(FETCH, 12, body, lambda answer: self._on_fetched(asked, answer))
+        fields = fetch_fields(self._topic, 0, max_wait_ms=wait_ms, max_bytes=max_bytes) | session
+        self.channel.send(FETCH, 12, fields, lambda answer: self._on_fetched(asked, answer))
 
     def _on_fetched(self, asked: dict[int, int], answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
@@ -105,12 +87,6 @@ class SimSessionConsumer:
         self._told = {}
 
     def _ask_for_the_start(self, partition: int) -> None:
-        cls = request_class(LIST_OFFSETS, 6)
-        topic_class = nested(cls, "topics")
-        asked = nested(topic_class, "partitions")(
-            partition_index=partition, current_leader_epoch=-1, timestamp=EARLIEST
-        )
-        body = cls(replica_id=-1, isolation_level=0, topics=(topic_class(name=self._topic, partitions=(asked,)),))
         position = self._positions[partition]
 
         def on_start(answer: Any | None) -> None:
@@ -119,4 +95,4 @@ class SimSessionConsumer:
                 self._positions[partition] = self._books.position_lost(self._topic, partition, position, result.offset)
             self._begin_anew()
 
-        self.channel.send(LIST_OFFSETS, 6, body, on_start)
+        self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, partition), on_start)

@@ -16,9 +16,8 @@ from kio.schema.errors import ErrorCode
 from yak.sim.cluster_books import ClusterBooks
 from yak.sim.keyed import batch_for
 from yak.sim.producer import PRODUCE
-from yak.sim.request_fields import build, produce_fields
+from yak.sim.request_fields import produce_fields
 from yak.sim.routing import Channel
-from yak.sim.wire import request_class
 
 NAMES = {0: "z", 1: "s", -1: "a"}
 """Prefixes of a writer's values, by its acks. No digit: those mark idempotent producers."""
@@ -60,11 +59,10 @@ class SloppyWriter:
         self._books.count(f"sent with acks={self._acks}")
         records = batch_for(self._topic, values, self._channel.world.now_ms)
         fields = produce_fields(self._topic, records, partition=self._partition, acks=self._acks)
-        body = build(request_class(PRODUCE, 9), fields)
         if self._acks:
-            self._channel.send(PRODUCE, 9, body, lambda answer: self._on_answer(values, answer))
+            self._channel.send(PRODUCE, 9, fields, lambda answer: self._on_answer(values, answer))
         else:
-            self._channel.tell(PRODUCE, 9, body)
+            self._channel.tell(PRODUCE, 9, fields)
             self._later()
 
     def stop(self) -> None:

@@ -4,15 +4,27 @@ The store is down, restarts, loses its newest records (a restore from a backup, 
 everything.
 """
 
+from __future__ import annotations
+
 import copy
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore, unpack
 from yak.metadata_store.scripts import execute
 from yak.metadata_store.seeding import offers_digest
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.quorum.state_machine import StateMachine
+from yak.quorum.store_choice import has_metadata
+from yak.sim.books import Violation
+
+if TYPE_CHECKING:
+    from yak.ids import Offset
+    from yak.quorum.quorum import Quorum
 
 _NOT_JOURNALLED = frozenset({"verify", "report_hw"})
 
@@ -124,3 +136,98 @@ class SimStore:
         """Delete everything (`FLUSHALL`)."""
         self.state = StoreState()
         self._journal.clear()
+
+
+class CommittedStore:
+    """The metadata store of a simulated quorum, as its committed commands make it, in place of `SimStore`.
+
+    Every node applies the same commands in the same order. The first node that applies one moves this state; the others
+    are compared with it.
+    """
+
+    up = True
+    has_lost_history = False
+    """A quorum loses nothing, whatever a minority loses."""
+
+    def __init__(self) -> None:
+        self._machine = StateMachine()
+        self._commands: dict[Offset, bytes] = {}
+        self._waiting: list[tuple[StoreRequest, bytes]] = []
+        self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: None
+
+    @property
+    def state(self) -> StoreState:
+        """The state after the newest command that a broker has applied."""
+        return self._machine.state
+
+    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+        """Records of the metadata log after `offset`."""
+        return self._machine.records_after(offset, limit)
+
+    def watch(self, quorum: Quorum, node_id: int) -> None:
+        """Follow what one node applies."""
+        apply = quorum.machine.apply
+
+        def applied(value: bytes) -> StoreOutcome:
+            offset = quorum.applied_offset - 1
+            known = self._commands.get(offset)
+            if known is None:
+                self._commands[offset] = value
+                command = json.loads(value)
+                self._waiting.append((StoreRequest(command["script"], command["args"]), value))
+            elif known != value:
+                raise Violation(
+                    f"Q1: broker {node_id} applied another command at offset {offset} than the brokers before"
+                )
+            return apply(value)
+
+        quorum.machine.apply = applied  # type: ignore[method-assign]
+
+    def take(self) -> None:
+        """After a step: apply its new commands here, and report them."""
+        while self._waiting:
+            request, value = self._waiting.pop(0)
+            self.on_call(request, self._machine.apply(value))
+
+
+class MovingStore:
+    """The simulated Redis, in which the cluster was made, and the committed state of the brokers' quorum.
+
+    What the checks compare the brokers with is in the one that has the metadata: the quorum, from the first node that
+    applies their import on, until the first one that applies their closing.
+    """
+
+    has_lost_history = False
+    """Lost history belongs to runs with Redis alone."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.redis, self.committed = SimStore(), CommittedStore()
+        ids: dict[str, object] = {"new_cluster_id": cluster_id, "new_incarnation_id": "simulated"}
+        self.redis.call(StoreRequest("bootstrap", ids), 0)
+
+    @property
+    def is_in_quorum(self) -> bool:
+        """Whether the quorum has the metadata."""
+        return has_metadata(self.committed.state)
+
+    @property
+    def state(self) -> StoreState:
+        """The content of the store that has the metadata."""
+        return self.committed.state if self.is_in_quorum else self.redis.state
+
+    @property
+    def up(self) -> bool:
+        """Whether the simulated Redis runs."""
+        return self.redis.up
+
+    @up.setter
+    def up(self, value: bool) -> None:
+        self.redis.up = value
+
+    def restart(self) -> None:
+        """Start the simulated Redis again."""
+        self.redis.restart()
+
+    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+        """Records of the metadata log after `offset`."""
+        return (self.committed if self.is_in_quorum else self.redis).records_after(offset, limit)

@@ -8,12 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.sim.cluster_admin import INCREMENTAL_ALTER_CONFIGS
-from yak.sim.request_fields import build
-from yak.sim.wire import request_class
 
 if TYPE_CHECKING:
-    from yak.sim.moving_store import MovingStore
     from yak.sim.routing import Channel
+    from yak.sim.store import MovingStore
 
 _BROKER = 4
 _VERSION = 1
@@ -80,8 +78,7 @@ class StoreMoves:
             if self._accepted != self._target:
                 self._channel.world.after(_RETRY_US, self._again)
 
-        request = build(request_class(INCREMENTAL_ALTER_CONFIGS, _VERSION), fields)
-        self._channel.send(INCREMENTAL_ALTER_CONFIGS, _VERSION, request, done)
+        self._channel.send(INCREMENTAL_ALTER_CONFIGS, _VERSION, fields, done)
 
     def _again(self) -> None:
         if not self._is_asking and self._accepted != self._target:

@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import RETRY_US, Channel
-from yak.sim.wire import nested, request_class
+from yak.sim.clients import Sender
+from yak.sim.request_fields import Fields
 
 CREATE_TOPICS = 19
+MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
 
 
-class TopicMaker:
-    """Retries until every topic exists."""
+def create_topics(channel: Sender, topics: list[Fields], retry_us: int, then: Callable[[], None]) -> None:
+    """Retry until every topic exists; `then` is called once."""
 
-    def __init__(self, channel: Channel, topics: dict[str, tuple[int, dict[str, str]]]) -> None:
-        """`topics`: name -> number of partitions, configs."""
-        self._channel = channel
-        self._topics = topics
-        self.is_done = False
+    def answered(answer: Any | None) -> None:
+        if answer is None or any(topic.error_code not in MADE for topic in answer.topics):
+            channel.world.after(retry_us, lambda: create_topics(channel, topics, retry_us, then))
+        else:
+            then()
 
-    def start(self) -> None:
-        """Send CreateTopics."""
-        cls = request_class(CREATE_TOPICS, 5)
-        topic_class = nested(cls, "topics")
-        config_class = nested(topic_class, "configs")
-        body = cls(
-            topics=tuple(
-                topic_class(
-                    name=name,
-                    num_partitions=partitions,
-                    replication_factor=1,
-                    assignments=(),
-                    configs=tuple(config_class(name=key, value=value) for key, value in configs.items()),
-                )
-                for name, (partitions, configs) in self._topics.items()
-            ),
-            timeout=dt.timedelta(seconds=5),
-            validate_only=False,
-        )
-        self._channel.send(CREATE_TOPICS, 5, body, self._on_answer)
-
-    def _on_answer(self, answer: Any | None) -> None:
-        good = (ErrorCode.none, ErrorCode.topic_already_exists)
-        if answer is not None and all(topic.error_code in good for topic in answer.topics):
-            self.is_done = True
-            return
-        self._channel.world.after(RETRY_US, self.start)
+    fields = {"topics": topics, "timeout": dt.timedelta(seconds=5), "validate_only": False}
+    channel.send(CREATE_TOPICS, 5, fields, answered)

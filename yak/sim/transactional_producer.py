@@ -15,10 +15,9 @@ from yak.sim.cluster_books import ClusterBooks
 from yak.sim.history_checker.history import Outcome
 from yak.sim.keyed import COMPACT, batch_for
 from yak.sim.recording import Ending
-from yak.sim.request_fields import build
+from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel, Connection, View
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.wire import request_class
 
 TRANSACTIONS = "t-txn"
 PARTITIONS = 2
@@ -201,7 +200,7 @@ class SimTransactionalProducer:
             else:
                 self._after(RETRY_US, lambda: self._produce(ending, number, values, sequence))
 
-        self._channels[number].send(PRODUCE, version, build(request_class(PRODUCE, version), fields), on_produced)
+        self._channels[number].send(PRODUCE, version, fields, on_produced)
 
     def _end(self) -> None:
         assert self._ending is not None
@@ -256,10 +255,9 @@ class SimTransactionalProducer:
             connection, self._connection = self._connection, None
             connection.close()
 
-    def _ask(self, api_key: int, version: int, fields: dict[str, Any], done: Any) -> None:
-        body = build(request_class(api_key, version), fields)
+    def _ask(self, api_key: int, version: int, fields: Fields, done: Any) -> None:
         if self._connection is not None and self._connection.is_open:
-            self._connection.send(api_key, version, body, done)
+            self._connection.send(api_key, version, fields, done)
             return
 
         def found(answer: Any | None) -> None:
@@ -268,8 +266,7 @@ class SimTransactionalProducer:
                 done(None)
                 return
             self._connection = Connection(self._view.cluster, answer.coordinators[0].node_id)
-            self._connection.send(api_key, version, body, done)
+            self._connection.send(api_key, version, fields, done)
 
         finder = Connection(self._view.cluster, self._rng.choice(self._view.cluster.nodes).node_id)
-        fields = {"key_type": 1, "coordinator_keys": [self._transactional_id]}
-        finder.send(FIND_COORDINATOR, 4, build(request_class(FIND_COORDINATOR, 4), fields), found)
+        finder.send(FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": [self._transactional_id]}, found)

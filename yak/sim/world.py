@@ -17,6 +17,10 @@ START_MS = 1_750_000_000_000
 """The simulated clock's start. The value is arbitrary but fixed, so that runs are reproducible."""
 
 
+def _nothing() -> None:
+    """No check: those of several brokers are notified of their steps."""
+
+
 class Stuck(AssertionError):
     """The run did not end within its limit of events."""
 
@@ -63,7 +67,7 @@ class World:
         """The hash of everything traced so far."""
         return self._trace.hexdigest()
 
-    def run(self, until: Callable[[], bool], *, check: Action, events_max: int) -> None:
+    def run(self, until: Callable[[], bool], *, check: Action = _nothing, events_max: int) -> None:
         """Run events until `until` holds, with `check` after each.
 
         Raises Stuck without further events or after `events_max`.
@@ -78,3 +82,9 @@ class World:
             action()
             check()
         raise Stuck(f"not done after {events_max} events, at {self.now_us / 1e6:.3f} s")
+
+    def run_for(self, duration_us: int, *, check: Action = _nothing, events_max: int) -> None:
+        """Run the events of this time."""
+        reached: list[None] = []
+        self.after(duration_us, lambda: reached.append(None))
+        self.run(lambda: bool(reached), check=check, events_max=events_max)

@@ -26,15 +26,13 @@ _EMPTY = {
 
 
 def filled(cls, given):
-    """A kio structure of these fields, and empty ones for the others."""
+    """The values of a kio structure: these fields, and empty ones for the others."""
     values = {}
     for field in dataclasses.fields(cls):
         if field.name in given:
             value = given[field.name]
             if isinstance(value, list):
-                value = tuple(
-                    filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value
-                )
+                value = [filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value]
             values[field.name] = value
         elif field.default is dataclasses.MISSING:
             kind = field.metadata.get("kafka_type")
@@ -44,7 +42,7 @@ def filled(cls, given):
                 values[field.name] = ()
             else:
                 values[field.name] = None if "None" in str(field.type) else _EMPTY.get(kind, 0)
-    return cls(**values)
+    return values
 
 
 def error_codes(answer):
@@ -90,8 +88,7 @@ class AclRig(Rig):
     def ask_filled(self, api_key, version, given, channel):
         """Ask with these fields and empty ones; None if the connection was closed."""
         pending = Pending()
-        body = filled(request_class(api_key, version), given)
-        channel.send(api_key, version, body, pending.take)
+        channel.send(api_key, version, filled(request_class(api_key, version), given), pending.take)
         self.world.run(lambda: pending.is_done, check=lambda: None, events_max=50_000)
         return pending.answer
 

@@ -10,7 +10,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreRequest
-from yak.protocol.hot import DivergingEpoch
+from yak.protocol.fetch_answer import DivergingEpoch
 from yak.protocol.record_batch import iterate_headers
 from yak.replication import isr
 from yak.sim.cluster_rig import ClusterRig

@@ -11,10 +11,8 @@ from yak.cluster.secret_file import SecretFile
 from yak.protocol.peer_proof import MECHANISM, ClusterSecret, Exchange, Hello, Incarnation
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import DATA_DIRECTORY, IMAGE_FOLDER
-from yak.sim.request_fields import build
 from yak.sim.rig import Pending
 from yak.sim.routing import Connection
-from yak.sim.wire import request_class
 
 HANDSHAKE, AUTHENTICATE, FETCH = 17, 36, 1
 NONCE = bytes(range(32))
@@ -37,7 +35,7 @@ class Caller(Connection):
 
     def ask(self, api_key: int, version: int, **fields: Any) -> Any:
         pending = Pending()
-        self.send(api_key, version, build(request_class(api_key, version), fields), pending.take)
+        self.send(api_key, version, fields, pending.take)
         self.rig.run_until(lambda: pending.is_done)
         return pending.answer
 

@@ -11,7 +11,7 @@ from yak.ids import TopicPartition
 from yak.partitions import log_moves
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.disk_death import Death
+from yak.sim.disk import Death
 from yak.sim.request_fields import produce_fields
 from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom

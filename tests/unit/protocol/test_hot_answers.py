@@ -7,18 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.protocol.codec import encode_response
-from yak.protocol.hot import (
+from yak.protocol.fetch_answer import (
     AbortedTransaction,
     DivergingEpoch,
     FetchPartitionAnswer,
-    LeaderHint,
-    NodeEndpoint,
-    ProducePartitionAnswer,
-    RecordError,
     SnapshotId,
     fetch_response,
-    produce_response,
 )
+from yak.protocol.hot_pieces import LeaderHint, NodeEndpoint
+from yak.protocol.produce_answer import ProducePartitionAnswer, RecordError, produce_response
 
 INT16 = st.integers(-1, 133)
 INT32 = st.sampled_from([0, 1, -1, 7, 2**31 - 1, -(2**31)])

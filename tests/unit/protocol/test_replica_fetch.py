@@ -17,15 +17,14 @@ from kio.schema.response_header.v1.header import ResponseHeader
 from yak.errors import ProtocolViolation
 from yak.limits import BROKER_REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_request, read_request_header
-from yak.protocol.hot import (
+from yak.protocol.fetch_answer import (
     AbortedTransaction,
     DivergingEpoch,
     FetchPartitionAnswer,
-    LeaderHint,
-    NodeEndpoint,
     SnapshotId,
     fetch_response,
 )
+from yak.protocol.hot_pieces import LeaderHint, NodeEndpoint
 from yak.protocol.replica_fetch import (
     VERSION,
     FetchedPartition,

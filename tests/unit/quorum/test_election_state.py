@@ -8,8 +8,7 @@ from tests.unit.quorum.conftest import STATE_PATH, Node, directory_id
 from yak.core.events import DisksLost, JobDone
 from yak.errors import StartRefused
 from yak.quorum.election_state import ElectionState, StateWrite
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.seeded_random import SeededRandom
 
 

@@ -10,8 +10,7 @@ from yak.sim import cluster_damage
 from yak.sim.books import Violation
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.cluster_run import run_cluster_seed
-from yak.sim.disk import SimDisk
-from yak.sim.disk_content import Content
+from yak.sim.disk import Content, SimDisk
 from yak.sim.seeded_random import SeededRandom
 
 

@@ -1,4 +1,4 @@
-"""Processes that end inside a write, as `yak.sim.disk_death` does it."""
+"""Processes that end inside a write, as `yak.sim.disk` does it."""
 
 import errno
 
@@ -6,8 +6,7 @@ import pytest
 
 from yak.core import events
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.seeded_random import SeededRandom
 
 

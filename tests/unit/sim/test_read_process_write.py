@@ -62,13 +62,13 @@ class Scripted(_Processor):
         self.asked.append((api_key, detail))
         return self.fails.get(api_key, NONE)
 
-    def produced(self, api_key, version, body, done):
+    def produced(self, api_key, version, fields, done):
         result = SimpleNamespace(error_code=self.answer(api_key), base_offset=len(self.asked))
         done(SimpleNamespace(responses=[SimpleNamespace(partition_responses=[result])]))
 
-    def committing(self, api_key, body, done, version):
-        code = self.answer(api_key, (body.member_id, body.generation_id))
-        offsets = [SimpleNamespace(error_code=code) for topic in body.topics for _ in topic.partitions]
+    def committing(self, api_key, fields, done, version):
+        code = self.answer(api_key, (fields["member_id"], fields["generation_id"]))
+        offsets = [SimpleNamespace(error_code=code) for topic in fields["topics"] for _ in topic["partitions"]]
         done(SimpleNamespace(topics=[SimpleNamespace(partitions=offsets)]))
 
     def go(self, *, steps=8, inputs=FIRST, more=()):

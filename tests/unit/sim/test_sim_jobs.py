@@ -10,8 +10,7 @@ from yak.core.events import RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.sim import jobs as sim_jobs
 from yak.sim.cluster_run import run_cluster_seed
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec

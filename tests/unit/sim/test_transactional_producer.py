@@ -65,8 +65,8 @@ class Scripted(SimTransactionalProducer):
             self.epoch += 1
         done(SimpleNamespace(error_code=code, producer_id=7, producer_epoch=self.epoch))
 
-    def produced(self, api_key, version, body, done):
-        records = body.topic_data[0].partition_data[0].records
+    def produced(self, api_key, version, fields, done):
+        records = fields["topic_data"][0]["partition_data"][0]["records"]
         ((_, header),) = iterate_headers(bytes(records))
         assert header.is_transactional
         self.asked.append((api_key, (header.producer_epoch, header.base_sequence)))

@@ -1,22 +1,24 @@
-"""AlterConfigs (key 33, v0-2): replace all configs set on a resource by the given ones. v2: flexible."""
+"""AlterConfigs (key 33, v0-2) and IncrementalAlterConfigs (key 44, v0-1). v2 and v1: flexible.
+
+The first replaces all configs set on a resource by the given ones; the second sets, deletes, appends to and subtracts from
+single configs (KIP-339).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Outcome
+from yak.broker.call import Api, Call, Outcome
 from yak.broker.config_changes import change_configs
 from yak.broker.config_resources import BrokerLoggerResource, Resource
+from yak.config.incremental import Change, apply_incremental
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-KEY, NAME, VERSIONS = 33, "AlterConfigs", range(3)
-ABSENT = ("configs of client metrics: a value for one is refused",)
 
-
-def handle(broker: Broker, call: Call) -> Outcome:
+def alter_configs(broker: Broker, call: Call) -> Outcome:
     """Replace each resource's configs."""
     return change_configs(broker, call, _replacement, replaces=True)
 
@@ -34,3 +36,28 @@ def _replacement(resource: Resource, asked: Any) -> dict[str, str]:
             resource.validate(config.name, config.value)
         settings[config.name] = config.value
     return settings
+
+
+def incremental_alter_configs(broker: Broker, call: Call) -> Outcome:
+    """Change each resource's configs. A list is changed from its newest value, which another broker may have set."""
+    return change_configs(broker, call, _changed, replaces=False)
+
+
+def _changed(resource: Resource, asked: Any) -> dict[str, str]:
+    if isinstance(resource, BrokerLoggerResource):
+        for config in asked.configs:
+            resource.validate(config.name, "")
+    changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
+    return apply_incremental(resource.table, resource.overrides, changes, resource.validate, resource.inherited)
+
+
+APIS = (
+    Api(33, "AlterConfigs", range(3), ("configs of client metrics: a value for one is refused",), alter_configs),
+    Api(
+        44,
+        "IncrementalAlterConfigs",
+        range(2),
+        ("configs of client metrics and broker loggers: a value for one is refused",),
+        incremental_alter_configs,
+    ),
+)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis.join_group import client_host
+from yak.broker.apis.classic_members import client_host
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.delayed_group_requests import answer_when_safe
 from yak.errors import ErrorCode, PeerError

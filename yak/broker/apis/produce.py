@@ -23,7 +23,8 @@ from yak.ids import Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.partitions.batch_validation import record_errors_of
 from yak.partitions.leader_appends import log_start_offset_with
-from yak.protocol.hot import NodeEndpoint, ProducePartitionAnswer, produce_response, produce_response_in_slices
+from yak.protocol.hot_pieces import NodeEndpoint
+from yak.protocol.produce_answer import ProducePartitionAnswer, produce_response, produce_response_in_slices
 from yak.replication.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from yak.groups.fields import BadGroupRecord, Reader
@@ -25,54 +26,28 @@ class Ticket(Protocol):
         """Send the response, once."""
 
 
+@dataclass(slots=True, eq=False)
 class Member:
     """A member. `instance_id` is set for a static member (KIP-345), else None."""
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "deadline_ms",
-        "instance_id",
-        "is_new",
-        "joining",
-        "knows_id",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "syncing",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: Protocols,
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = protocols
-        self.assignment = assignment
-        self.joining: Ticket | None = None
-        """Its JoinGroup, while it waits for the other members."""
-        self.syncing: Ticket | None = None
-        """Its SyncGroup, while it waits for the leader's assignment."""
-        self.is_new = False
-        """Whether its first JoinGroup is still unanswered."""
-        self.knows_id = True
-        """Whether a response has told the client this member id."""
-        self.deadline_ms = 0
-        """When its session expires."""
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    joining: Ticket | None = None
+    """Its JoinGroup, while it waits for the other members."""
+    syncing: Ticket | None = None
+    """Its SyncGroup, while it waits for the leader's assignment."""
+    is_new: bool = False
+    """Whether its first JoinGroup is still unanswered."""
+    knows_id: bool = True
+    """Whether a response has told the client this member id."""
+    deadline_ms: int = 0
+    """When its session expires."""
 
     @property
     def is_static(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, TopicIdPartition
@@ -20,6 +21,7 @@ from yak.groups.consumer.records import (
 )
 
 
+@dataclass(slots=True)
 class GroupState:
     """The state of one group. Only `replay` changes it.
 
@@ -28,49 +30,26 @@ class GroupState:
     members may overlap: the later record counts.
     """
 
-    __slots__ = (
-        "epoch",
-        "group_id",
-        "has_partition_metadata",
-        "is_deleted",
-        "members",
-        "metadata_hash",
-        "owners",
-        "regex_members",
-        "regexes",
-        "static_ids",
-        "target_epoch",
-        "targets",
-    )
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.is_deleted = False
-        self.has_partition_metadata = False
-        self.members: dict[str, Member] = {}
-        self.targets: dict[str, Partitions] = {}
-        self.regexes: dict[str, RegexValue] = {}
-        self.owners: dict[TopicIdPartition, str] = {}
-        self.static_ids: dict[str, str] = {}
-        self.regex_members: Counter[str] = Counter()
+    group_id: str
+    epoch: int = 0
+    metadata_hash: int = 0
+    target_epoch: int = 0
+    is_deleted: bool = False
+    has_partition_metadata: bool = False
+    members: dict[str, Member] = field(default_factory=dict)
+    targets: dict[str, Partitions] = field(default_factory=dict)
+    regexes: dict[str, RegexValue] = field(default_factory=dict)
+    owners: dict[TopicIdPartition, str] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    regex_members: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> GroupState:
         """An independent copy; the immutable members and values are shared."""
         other = GroupState(self.group_id)
-        for name in self.__slots__:
+        for name in self.__dataclass_fields__:
             value = getattr(self, name)
             setattr(other, name, value.copy() if isinstance(value, dict) else value)
         return other
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, GroupState):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def state_name(self) -> str:

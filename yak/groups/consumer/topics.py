@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 _HASH_BYTES = 8
@@ -32,36 +31,7 @@ class TopicsView(Protocol):
         """The topic's number of partitions; 0 when it does not exist."""
 
     def names(self) -> Iterable[str]:
-        """Every topic's name, internal ones too, in any order."""
-
-
-@dataclass(frozen=True, slots=True)
-class VisibleTopics:
-    """The topics of a view, with the names of those only that a client may see: what its regular expressions match."""
-
-    topics: TopicsView
-    sees: Callable[[str], bool]
-
-    @property
-    def version(self) -> int:
-        """The version of the view."""
-        return self.topics.version
-
-    def topic_id(self, name: str) -> uuid.UUID | None:
-        """As of the view."""
-        return self.topics.topic_id(name)
-
-    def name(self, topic_id: uuid.UUID) -> str | None:
-        """As of the view."""
-        return self.topics.name(topic_id)
-
-    def num_partitions(self, topic_id: uuid.UUID) -> int:
-        """As of the view."""
-        return self.topics.num_partitions(topic_id)
-
-    def names(self) -> Iterable[str]:
-        """The names that the client may see."""
-        return filter(self.sees, self.topics.names())
+        """Every topic's name that is to be seen, internal ones too, in any order."""
 
 
 def ids_of(names: Iterable[str], topics: TopicsView) -> frozenset[uuid.UUID]:

@@ -6,6 +6,7 @@ only once its replica is elected and a client reads that batch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
@@ -27,15 +28,13 @@ LONGEST_GAP_MS = 1_500
 """A running broker steps more often than this."""
 
 
+@dataclass(slots=True)
 class _Known:
     """A damaged batch that a broker knows of. `waited_ms` counts the time in which the broker could have resigned."""
 
-    __slots__ = ("damage", "seen_ms", "waited_ms")
-
-    def __init__(self, damage: Damage, now_ms: int) -> None:
-        self.damage = damage
-        self.seen_ms = now_ms
-        self.waited_ms = 0
+    damage: Damage
+    seen_ms: int
+    waited_ms: int = 0
 
 
 class DamagedReplicasResign(Watcher):

@@ -9,7 +9,7 @@ from yak.sim.books import Violation
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
-    from yak.sim.moving_store import MovingStore
+    from yak.sim.store import MovingStore
 
 
 class OneStoreOpen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from yak.quorum.election_state import DurableElection, ElectionState, StateWrite
@@ -13,8 +13,27 @@ from yak.quorum.raft_log import RaftLog
 from yak.quorum.snapshots import SnapshotBuild
 from yak.quorum.voter_changes import VoterChanges
 from yak.quorum.voters import Voter
-from yak.sim.mutants.mutant import Swaps
-from yak.sim.quorum.mutant import QuorumMutant
+from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.sim.quorum.run import run_quorum
+from yak.sim.quorum.spec import QuorumSpec
+from yak.sim.seed_report import SeedReport
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumMutant(Mutant):
+    """A rule of the quorum. One of the first `seeds` seeds of `yak sim quorum` must detect that it is gone."""
+
+    brokers: int = 0
+
+    def run(self, seed: int) -> SeedReport:
+        """Run one seed without the rule."""
+        with self.on():
+            return run_quorum(QuorumSpec(seed, 0, self.faults, self.name))
+
+    def run_sound(self, seed: int) -> SeedReport:
+        """Run the same seed with the rule."""
+        return run_quorum(QuorumSpec(seed, 0, self.faults))
+
 
 # ----------------------------------------------------------------------------------------------------------- votes
 

@@ -20,8 +20,7 @@ from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.books import Violation
-from yak.sim.disk import SimDisk
-from yak.sim.disk_death import Death, ProcessEnded
+from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
 from yak.sim.quorum.network import Frame, QuorumNetwork, Respond
 from yak.sim.seeded_random import SeededRandom

@@ -98,10 +98,7 @@ class QuorumRun:
         self._caller.call(node, request, lambda _outcome: None)
 
     def _run_for(self, duration_us: int) -> None:
-        end_us, is_over = self.world.now_us + duration_us, []
-        self.world.after(duration_us, lambda: is_over.append(True))
-        self.world.run(lambda: bool(is_over), check=self.checks.after_event, events_max=EVENTS_MAX)
-        assert self.world.now_us == end_us
+        self.world.run_for(duration_us, check=self.checks.after_event, events_max=EVENTS_MAX)
 
     # ---------------------------------------------------------------------------------------------------- the end
 

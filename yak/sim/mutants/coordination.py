@@ -1,18 +1,26 @@
-"""Mutants of transactions: isolation, verification, fencing and coordinators."""
+"""Mutants of group and transaction coordinators, and of what the metadata have beside topics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from yak.broker import fetches
+from yak.broker.coordinator_partitions import CoordinatorPartitions
+from yak.cluster import image_log
+from yak.cluster.restore import JUMP, plan_restore
+from yak.coordination.loader import CoordinatorLoader
 from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.errors import ErrorCode
+from yak.groups.classic.group import ClassicGroup
 from yak.groups.group import Group
 from yak.groups.shard import Shard
+from yak.metadata_store import migration, seeding
 from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
+from yak.sim import store as sim_store
 from yak.sim.mutants.mutant import Mutant, Swaps
 from yak.storage.log import Log
 from yak.storage.recovery import Recovery
@@ -21,6 +29,46 @@ from yak.storage.transaction_filter import TransactionFilter
 from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.shard import TransactionShard
 from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
+
+
+def _ack_commits_at_once(swaps: Swaps) -> None:
+    swaps.put(
+        CoordinatorPartitions, "when_acknowledged", lambda _self, _partition, _appended, then: then(ErrorCode.none)
+    )
+
+
+def _take_commits_of_anybody(swaps: Swaps) -> None:
+    swaps.put(ClassicGroup, "check_commit", lambda *_arguments: None)
+
+
+def _serve_before_loading(swaps: Swaps) -> None:
+    def go_on(self: CoordinatorLoader) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._done(0)
+
+    swaps.put(CoordinatorLoader, "go_on", go_on)
+
+
+def _retain_to_the_log_end(swaps: Swaps) -> None:
+    real = Log.expired_segments
+
+    def expired(self: Log, now_ms: int, _high_watermark: int) -> Any:
+        return real(self, now_ms, self.log_end_offset)
+
+    swaps.put(Log, "expired_segments", expired)
+
+
+def _retain_what_is_not_due(swaps: Swaps) -> None:
+    def expired(self: Log, _now_ms: int, high_watermark: int) -> Any:
+        is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
+        return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
+
+    swaps.put(Log, "expired_segments", expired)
+
+
+def _retain_everything(swaps: Swaps) -> None:
+    swaps.put(Log, "expired_segments", lambda *_arguments: [])
 
 
 def _ignore_open_transactions(swaps: Swaps) -> None:
@@ -128,7 +176,78 @@ def _accept_any_generation(swaps: Swaps) -> None:
     swaps.put(Group, "check_transactional_commit", lambda *_arguments: None)
 
 
+def _write_no_quotas(swaps: Swaps) -> None:
+    real = vars(image_log)["write_snapshot"]
+
+    def write_snapshot(image: Any) -> Any:
+        record = real(image)
+        record.payload["quotas"] = []
+        return record
+
+    swaps.put(image_log, "write_snapshot", write_snapshot)
+
+
+def _restore_no_acls(swaps: Swaps) -> None:
+    real = vars(seeding)["_write_configs"]
+    swaps.put(seeding, "_write_configs", lambda state, image: real(state, {**image, "acls": []}))
+
+
+def _move_no_configs(swaps: Swaps) -> None:
+    real = migration.state_of  # type: ignore[attr-defined]
+
+    def state_of(rows: Any) -> Any:
+        state = real(rows)
+        state.configs.clear()
+        return state
+
+    swaps.put(migration, "state_of", state_of)
+
+
+def _give_producer_ids_again(swaps: Swaps) -> None:
+    def plan(*arguments: Any, **named: Any) -> Any:
+        planned = plan_restore(*arguments, **named)
+        image = planned.image
+        return replace(planned, image=replace(image, next_producer_id=image.next_producer_id - JUMP - 3_000))
+
+    swaps.put(sim_store, "plan_restore", plan)
+
+
+def _write_snapshots_side_by_side(swaps: Swaps) -> None:
+    real = vars(image_log.ImageLog)["compaction"]
+
+    def compaction(self: Any, image: Any) -> Any:
+        self.is_compacting = False
+        return real(self, image)
+
+    swaps.put(image_log.ImageLog, "compaction", compaction)
+
+
+_RESTORES = ("lost history", "kill")
 MUTANTS = (
+    Mutant(
+        "commit-acked-unreplicated",
+        "a commit of offsets is acknowledged when it is committed",
+        _ack_commits_at_once,
+        60,
+        faults=("cut brokers", "kill", "slow way", "power"),
+    ),
+    Mutant(
+        "old-generation-commits",
+        "only members of the present generation commit offsets",
+        _take_commits_of_anybody,
+        40,
+        faults=("kill",),
+    ),
+    Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
+    Mutant(
+        "retention-past-hw",
+        "retention takes nothing above the high watermark",
+        _retain_to_the_log_end,
+        150,
+        faults=("slow way", "pause", "slow disk"),
+    ),
+    Mutant("retention-of-what-is-not-due", "retention takes what is due only", _retain_what_is_not_due, 20),
+    Mutant("retention-never", "retention takes what is due", _retain_everything, 60, faults=("kill",)),
     Mutant("lso-ignored", "read_committed readers wait for open transactions", _ignore_open_transactions, 20),
     Mutant("aborted-not-named", "a fetch names the aborted transactions", _name_no_aborted_transactions, 20),
     Mutant("epoch-not-bumped", "a new producer fences the one before", _keep_the_epoch, 20),
@@ -141,4 +260,23 @@ MUTANTS = (
     Mutant("pending-offsets-applied", "offsets wait for their marker", _take_pending_offsets_for_committed, 20),
     Mutant("aborted-offsets-applied", "an abort drops its offsets", _apply_aborted_offsets, 20),
     Mutant("stale-generation-accepted", "only a member of the generation commits", _accept_any_generation, 30),
+    Mutant(
+        "snapshot-without-quotas",
+        "a snapshot of the metadata has the quotas",
+        _write_no_quotas,
+        100,
+        3,
+        ("kill", "stop"),
+    ),
+    Mutant(
+        "snapshots-side-by-side",
+        "a broker writes one snapshot of the metadata at a time",
+        _write_snapshots_side_by_side,
+        100,
+    ),
+    Mutant("restore-without-acls", "a restored store has the ACLs", _restore_no_acls, 150, 3, _RESTORES),
+    Mutant("move-without-configs", "a moved store has the configs", _move_no_configs, 30, metadata="both"),
+    Mutant(
+        "producer-ids-given-again", "a restore gives no producer id again", _give_producer_ids_again, 60, 3, _RESTORES
+    ),
 )

@@ -1,33 +1,58 @@
-"""SaslAuthenticate (key 36, v0-2): a step of a client's login (`yak.broker.login`), or of another broker's proof.
+"""SaslHandshake and SaslAuthenticate: the logins of clients (`yak.broker.login`), and the proofs of brokers.
 
-A proof has two steps (`yak.protocol.peer_proof`), and is valid as long as its connection: its session lifetime is 0.
-v1: session lifetime, KIP-368. v2: flexible. Without a handshake the answer
-is ILLEGAL_SASL_STATE, as in Kafka. A wrong proof gets SASL_AUTHENTICATION_FAILED without the reason, which is in this
-broker's log. The connection remains a client's.
+SaslHandshake (key 17, v0-1) chooses a mechanism: one for clients, or that of brokers (`yak.protocol.peer_proof`). Brokers
+authenticate on every listener, clients on those with SASL. On other listeners, and after a login without an end, a client
+gets ILLEGAL_SASL_STATE, as in Kafka (KafkaApis.handleSaslHandshakeRequest).
+
+SaslAuthenticate (key 36, v0-2). v1: session lifetime, KIP-368. v2: flexible. Without a handshake the answer is
+ILLEGAL_SASL_STATE, as in Kafka. A proof has two steps, and is valid as long as its connection: its session lifetime is 0. A
+wrong proof gets SASL_AUTHENTICATION_FAILED without the reason, which is in this broker's log. The connection remains a
+client's.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, Now, Outcome
-from yak.broker.connections import Connection
+from yak.broker.call import Api, Call, Now, Outcome
+from yak.broker.connections import Connection, Proving
 from yak.broker.login import LoginState
 from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
-from yak.protocol.peer_proof import NONCE_BYTES, Exchange, Hello, Incarnation
+from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, Exchange, Hello, Incarnation
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-KEY, NAME, VERSIONS = 36, "SaslAuthenticate", range(3)
-ABSENT = ()
+_FRAMED_VERSION = 1
+"""Brokers prove themselves with SaslAuthenticate only; before v1 tokens have no Kafka header (KIP-152)."""
+
+
+def sasl_handshake(broker: Broker, call: Call) -> Outcome:
+    """Begin the authentication of a broker or of a client.
+
+    Raises ProtocolViolation for a client when this broker has not joined the cluster: it may not know the user yet, and
+    clients give up after a failed login.
+    """
+    connection, login = call.connection, call.connection.login
+    if login is not None and call.request.mechanism != MECHANISM:
+        if not broker.takes_clients:
+            raise ProtocolViolation("this broker has not joined the cluster yet")
+        return broker.logins.handshake(call, login)
+    is_first = connection.proving is None and connection.proven is None
+    if not is_first or call.version < _FRAMED_VERSION or call.request.mechanism != MECHANISM:
+        return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
+    connection.proving = Proving()
+    if login is not None:
+        login.state, login.is_bare = LoginState.AUTHENTICATE, False
+    return Now({"error_code": ErrorCode.none, "mechanisms": [MECHANISM]})
+
 
 _LOGGED_IN = "SaslAuthenticate request received after successful authentication"
 """Kafka's words (KafkaApis.handleSaslAuthenticateRequest)."""
 
 
-def handle(broker: Broker, call: Call) -> Outcome:
+def sasl_authenticate(broker: Broker, call: Call) -> Outcome:
     """Answer a client's token; or the caller's hello, then its proof."""
     connection, said = call.connection, bytes(call.request.auth_bytes)
     proving = connection.proving
@@ -85,3 +110,9 @@ def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: 
 
 def _answer(error_code: ErrorCode, auth_bytes: bytes, message: str | None = None) -> Now:
     return Now({"error_code": error_code, "error_message": message, "auth_bytes": auth_bytes})
+
+
+APIS = (
+    Api(17, "SaslHandshake", range(2), ("GSSAPI",), sasl_handshake),
+    Api(36, "SaslAuthenticate", range(3), (), sasl_authenticate),
+)
