@@ -1,5 +1,4 @@
-from kio.index import load_request_schema, load_response_schema
-
+from yak.protocol.schemas import load_request_schema, load_response_schema
 from yak.protocol.versions import (
     API_NAMES,
     FIRST_FLEXIBLE,
