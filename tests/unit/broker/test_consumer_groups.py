@@ -176,6 +176,23 @@ def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
     assert (unknown.error_code, unknown.topics[0].partitions[0].committed_offset) == (NONE, -1)
 
 
+def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is_on_its_way(rig: Rig) -> None:
+    answer = beat(rig, "a")
+    late = {"member_id": "a", "generation": answer.member_epoch}
+    beat(rig, "b")
+    told = beat(rig, "a", answer.member_epoch)
+    kept = partitions(told)
+    assert beat(rig, "a", told.member_epoch, owned=owned(rig, *kept)).member_epoch > answer.member_epoch
+    gone = next(index for index in range(3) if index not in kept)
+    assert ask.commit(rig, {kept[0]: 7}, **late) == [NONE]
+    # one partition that the member has no more refuses the whole request (OffsetMetadataManager.commitOffset)
+    assert ask.commit(rig, {kept[0]: 8, gone: 8}, **late) == [ErrorCode.stale_member_epoch] * 2
+    assert ask.committed(rig, [kept[0]]) == [7]
+    rig.restart()
+    rig.run_for(100)
+    assert ask.commit(rig, {kept[0]: 9}, **late) == [NONE]
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [({"epoch": -3}, "MemberEpoch is invalid."), ({"member_id": " "}, "MemberId"), ({"epoch": -2}, "InstanceId")],
