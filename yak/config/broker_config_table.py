@@ -372,6 +372,10 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches as follower of throttled replicas.",
     ),
+    _rate(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "Bytes a second that this broker copies when it moves replicas between its log directories.",
+    ),
     _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
     _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
     _static(
