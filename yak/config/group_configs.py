@@ -22,19 +22,21 @@ def _of_consumer_group(name: str) -> ConfigDef:
     return replace(BROKER_CONFIGS[broker_name], name=name, synonyms=(Synonym(broker_name),))
 
 
-def _unused(name: str, kind: ConfigType, default: str, check: Check | None = None) -> ConfigDef:
-    protocol = name.partition(".")[0]
+def _unused(name: str, kind: ConfigType, default: str | None, check: Check | None = None) -> ConfigDef:
+    protocol = "share" if name.startswith("errors.") else name.partition(".")[0]
     documentation = f"Kept for {protocol} groups, which YAK does not have: other groups do not use it."
     return ConfigDef(name, kind, default, documentation, check)
 
 
-_INT, _STRING = ConfigType.INT, ConfigType.STRING
+_INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
     (
         _of_consumer_group("consumer.assignment.interval.ms"),
         _of_consumer_group(HEARTBEAT_INTERVAL),
         _of_consumer_group(SESSION_TIMEOUT),
+        _unused("errors.deadletterqueue.copy.record.enable", _BOOLEAN, "false"),
+        _unused("errors.deadletterqueue.topic.name", _STRING, ""),
         _unused("share.assignment.interval.ms", _INT, "1000", at_least(0)),
         _unused("share.auto.offset.reset", _STRING, "latest"),
         _unused("share.delivery.count.limit", _INT, "5", at_least(2)),
@@ -42,12 +44,14 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
         _unused("share.isolation.level", _STRING, "read_uncommitted", one_of("read_uncommitted", "read_committed")),
         _unused("share.partition.max.record.locks", _INT, "2000", at_least(100)),
         _unused("share.record.lock.duration.ms", _INT, "30000", at_least(1000)),
-        _unused("share.renew.acknowledge.enable", ConfigType.BOOLEAN, "true"),
+        _unused("share.renew.acknowledge.enable", _BOOLEAN, "true"),
         _unused("share.session.timeout.ms", _INT, "45000", at_least(1)),
         _unused("streams.assignment.interval.ms", _INT, "1000", at_least(0)),
+        _unused("streams.assignor.name", _STRING, None),
         _unused("streams.heartbeat.interval.ms", _INT, "5000", at_least(1)),
         _unused("streams.initial.rebalance.delay.ms", _INT, "3000", at_least(0)),
         _unused("streams.num.standby.replicas", _INT, "0", at_least(0)),
+        _unused("streams.rack.aware.assignment.tags", ConfigType.LIST, ""),
         _unused("streams.session.timeout.ms", _INT, "45000", at_least(1)),
     )
 )
