@@ -126,6 +126,14 @@ def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> No
     assert [each.member_id for each in describe(rig).members] == ["a"]
 
 
+def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig: Rig) -> None:
+    # GroupMetadataManager.getOrMaybeCreateConsumerGroup: it is a classic group, empty, until a member joins
+    assert ask.commit(rig, {0: 2}) == [NONE]
+    assert beat(rig, "a", 3).error_code == ErrorCode.group_id_not_found
+    assert beat(rig, "a").error_code == NONE
+    assert beat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
+
+
 def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) -> None:
     answer = beat(rig, "a", regex="ord.*")
     assert partitions(answer) == [0, 1, 2]
