@@ -109,7 +109,15 @@ class CompletedTxn(NamedTuple):
 
 
 class _Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_seen", "marker_timestamp", "touched_ms", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "first_seen",
+        "marker_timestamp",
+        "touched_ms",
+        "txn_first_offset",
+    )
 
     def __init__(self, epoch: int, first_seen: Offset, touched_ms: int) -> None:
         self.epoch = epoch

@@ -446,7 +446,9 @@ def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_tr
 
 
 @pytest.mark.parametrize("marker_epoch", [0, 1])
-def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(make_bench: Any, marker_epoch: int) -> None:
+def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(
+    make_bench: Any, marker_epoch: int
+) -> None:
     # ProducerAppendInfo.appendEndTxnMarker; with KIP-890 the marker begins the next epoch
     bench = make_bench()
 
