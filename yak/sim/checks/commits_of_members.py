@@ -64,9 +64,11 @@ class CommitsOfMembers(Watcher):
                 known = self._known[node.node_id, index] = _Known(coordinated)
             if is_new or known.log_end != coordinated.partition.log_end_offset:
                 self._compare(node, known, is_new=is_new)
-                for name in self._books.groups():
-                    group, before = coordinated.shard.groups.get(name), known.held_since.get(name, {})
-                    known.held_since[name] = _held_since(group, before, is_new=is_new)
+                # of all groups: the books learn of one after its first members have joined
+                known.held_since = {
+                    name: _held_since(group, known.held_since.get(name, {}), is_new=is_new)
+                    for name, group in coordinated.shard.groups.items()
+                }
             known.members = {name: _members(coordinated.shard.groups.get(name)) for name in self._books.groups()}
 
     def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
@@ -114,10 +116,10 @@ def _offsets(group: Group) -> Iterator[tuple[str, int, Committed]]:
 
 
 def _held_since(
-    group: Group | None, before: dict[tuple[str, TopicIdPartition], int], *, is_new: bool
+    group: Group, before: dict[tuple[str, TopicIdPartition], int], *, is_new: bool
 ) -> dict[tuple[str, TopicIdPartition], int]:
     """The epoch in which each member got each partition; 0 where a new coordinator has loaded that."""
-    if group is None or group.consumer is None:
+    if group.consumer is None:
         return {}
     return {
         (member_id, partition): before.get((member_id, partition), 0 if is_new else member.epoch)
