@@ -389,6 +389,8 @@ def describe(
     from yak.client.groups.describing import require_groups
     from yak.client.groups.offsets import committed_offsets
 
+    if state and lag_only:
+        raise UsageError("usage", "--state and --lag-only exclude each other", why="states have no partitions")
     with connect(g) as brokers:
         found = require_groups(brokers, names)
         there = [each for each in found.values() if not isinstance(each, YakError)]

@@ -3,7 +3,8 @@
     python docs/generate_kafka_apis.py            write it
     python docs/generate_kafka_apis.py --check    exit code 4 if it is out of date
 
-The names and versions of what Kafka has come from kio, which generates them from Kafka's message definitions.
+The names of what Kafka has come from kio, which generates them from Kafka's message definitions, and so do the versions,
+but for the few of `yak.protocol.kafka_4_4`.
 """
 
 import sys
@@ -15,6 +16,7 @@ from kio.static.constants import EntityType
 from yak.broker.apis import TABLE
 from yak.broker.apis.api_versions import ADVERTISED_MIN
 from yak.broker.apis.authorization_rules import RULES, rule_text
+from yak.protocol.schemas import versions_of
 
 PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
 CHECK_FAILED = 4
@@ -47,15 +49,9 @@ def span(versions: range) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
-def known_versions(key: int) -> range:
-    """The versions of an API that Kafka 4's message definitions have, as kio knows them."""
-    versions = sorted(schema_name_map[api_key_map[key]])
-    return range(versions[0], versions[-1] + 1)
-
-
 def kafka_name(key: int) -> str:
     """Kafka's own name of an API: `ListOffsets`."""
-    paths = schema_name_map[api_key_map[key]][known_versions(key)[-1]]
+    paths = schema_name_map[api_key_map[key]][min(schema_name_map[api_key_map[key]])]
     return paths[EntityType.request].rsplit(":", 1)[1].removesuffix("Request")
 
 
@@ -64,7 +60,7 @@ def page() -> str:
     text = HEAD
     for key, api in sorted(TABLE.items()):
         absent = "; ".join(api.ABSENT).replace("|", "\\|") or "nothing"
-        text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(known_versions(key))} | {absent} |\n"
+        text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(versions_of(key))} | {absent} |\n"
     for key, first in sorted(ADVERTISED_MIN.items()):
         text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
         text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"

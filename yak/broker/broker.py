@@ -266,7 +266,9 @@ class Broker:
         self.log_cleaner = LogCleaner(
             context, failures, self.damaged_replicas, maintenance.delete_later, maintenance.checkpoint_soon
         )
-        self.log_moves = LogMoves(context, partitions, log_store, failures, self.flusher, maintenance, changed)
+        self.log_moves = LogMoves(
+            context, self.node_id, partitions, log_store, failures, self.flusher, maintenance, changed
+        )
         self.shutdown = ControlledShutdown(
             self.context,
             self.metadata,
@@ -395,6 +397,7 @@ class Broker:
         """The logs have their changed configurations: apply the configs of this broker."""
         self.replica_fetchers.configs_changed()
         self.fetches.throttle.update_rate()
+        self.log_moves.throttle.update_rate()
         self.listener_configs.apply()
 
     def image_changed(self, before: Image, delta: Delta) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yak.client.connection import base_config, check_reachable, is_plain
-from yak.client.errors import from_exception, kafka_exceptions
+from yak.client.errors import KafkaFailure, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
 from yak.errors import YakError
@@ -18,6 +18,7 @@ LEADER_PAUSE_S = 0.05
 CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
+_INVALID_REQUEST = 42
 MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -251,7 +252,13 @@ class Admin:
             )
         what = f'configs of {kind} "{name}" were not changed'
         futures = self._ask(what, self._client.incremental_alter_configs, [resource], validate_only=validate_only)
-        self._wait(next(iter(futures.values())), what)
+        try:
+            self._wait(next(iter(futures.values())), what)
+        except KafkaFailure as error:
+            if error.kafka_code == _INVALID_REQUEST:
+                # what a broker answers for a bad value of its own configs, and for one that needs a restart
+                error.code, error.try_ = "bad-config", ("yak help bad-config",)
+            raise
 
     def offsets(
         self, wanted: Mapping[TopicPartition, str | int], *, read_committed: bool = False

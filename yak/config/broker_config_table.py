@@ -372,6 +372,10 @@ _REPLICATION: Final = (
         "follower.replication.throttled.rate",
         "Bytes a second that this broker fetches as follower of throttled replicas.",
     ),
+    _rate(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "Bytes a second that this broker copies when it moves replicas between its log directories.",
+    ),
     _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
     _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
     _static(
@@ -663,6 +667,20 @@ _DEFAULTS_IN_OTHER_UNITS: Final = {
 """Type and default where they are not the topic config's: if unset, another unit or name gives the value."""
 
 
+def _retention(_name: str, value: Value) -> None:
+    assert isinstance(value, int)
+    if value < -1 or value == 0:
+        raise ValueError("it must be -1, unlimited, or at least 1")
+
+
+_CHECKS_OF_BROKERS: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(("log.retention.ms", "log.retention.minutes", "log.retention.hours"), _retention),
+    "log.roll.hours": at_least(1),
+    "log.roll.jitter.hours": at_least(0),
+}
+"""The checks that are not the topic config's (AbstractKafkaConfig.CONFIG_DEF, KafkaConfig.validateValues)."""
+
+
 def _behind_topics() -> tuple[ConfigDef, ...]:
     """The broker configs behind topic configs; those in the topic config's unit can change while the broker runs."""
     found: dict[str, ConfigDef] = {}
@@ -674,7 +692,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 kind,
                 default,
                 f"For topics that do not set {topic_config.name}: {topic_config.documentation}",
-                topic_config.check if synonym.factor == 1 else at_least(-1),
+                _CHECKS_OF_BROKERS.get(synonym.name, topic_config.check),
                 has_effect=topic_config.has_effect,
                 update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
             )

@@ -1,14 +1,27 @@
 """The configs of groups (Kafka's GroupConfig.java), and those of client metrics subscriptions (ClientMetricsConfigs.java).
 
-A group has the brokers' values unless it sets its own. Nothing can be set for a subscription.
+A group has the brokers' values unless it sets its own. Nothing can be set for a subscription. The limits of configs of share
+and streams groups are the defaults of Kafka's broker configs for them.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.definitions import Check, ConfigDef, ConfigType, Synonym, at_least, one_of, table_of, validate
+from yak.config.definitions import (
+    Check,
+    ConfigDef,
+    ConfigType,
+    Synonym,
+    Value,
+    at_least,
+    between,
+    one_of,
+    table_of,
+    validate,
+)
 from yak.errors import ErrorCode, PeerError
 
 BROKER_PREFIX: Final = "group."
@@ -22,33 +35,46 @@ def _of_consumer_group(name: str) -> ConfigDef:
     return replace(BROKER_CONFIGS[broker_name], name=name, synonyms=(Synonym(broker_name),))
 
 
-def _unused(name: str, kind: ConfigType, default: str, check: Check | None = None) -> ConfigDef:
-    protocol = name.partition(".")[0]
+def _unused(name: str, kind: ConfigType, default: str | None, check: Check | None = None) -> ConfigDef:
+    protocol = "share" if name.startswith("errors.") else name.partition(".")[0]
     documentation = f"Kept for {protocol} groups, which YAK does not have: other groups do not use it."
     return ConfigDef(name, kind, default, documentation, check)
 
 
-_INT, _STRING = ConfigType.INT, ConfigType.STRING
+def _offset_reset(_name: str, value: Value) -> None:
+    assert isinstance(value, str)
+    if value not in ("earliest", "latest") and not _DURATION.fullmatch(value):
+        raise ValueError("use earliest, latest, or by_duration: and an ISO 8601 duration, such as by_duration:PT1H")
+
+
+_DURATION: Final = re.compile(
+    r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{1,9})?S)?)?", re.IGNORECASE
+)
+_INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
     (
         _of_consumer_group("consumer.assignment.interval.ms"),
         _of_consumer_group(HEARTBEAT_INTERVAL),
         _of_consumer_group(SESSION_TIMEOUT),
-        _unused("share.assignment.interval.ms", _INT, "1000", at_least(0)),
-        _unused("share.auto.offset.reset", _STRING, "latest"),
-        _unused("share.delivery.count.limit", _INT, "5", at_least(2)),
-        _unused("share.heartbeat.interval.ms", _INT, "5000", at_least(1)),
+        _unused("errors.deadletterqueue.copy.record.enable", _BOOLEAN, "false"),
+        _unused("errors.deadletterqueue.topic.name", _STRING, ""),
+        _unused("share.assignment.interval.ms", _INT, "1000", between(0, 15_000)),
+        _unused("share.auto.offset.reset", _STRING, "latest", _offset_reset),
+        _unused("share.delivery.count.limit", _INT, "5", between(2, 10)),
+        _unused("share.heartbeat.interval.ms", _INT, "5000", between(5000, 15_000)),
         _unused("share.isolation.level", _STRING, "read_uncommitted", one_of("read_uncommitted", "read_committed")),
-        _unused("share.partition.max.record.locks", _INT, "2000", at_least(100)),
-        _unused("share.record.lock.duration.ms", _INT, "30000", at_least(1000)),
-        _unused("share.renew.acknowledge.enable", ConfigType.BOOLEAN, "true"),
-        _unused("share.session.timeout.ms", _INT, "45000", at_least(1)),
-        _unused("streams.assignment.interval.ms", _INT, "1000", at_least(0)),
-        _unused("streams.heartbeat.interval.ms", _INT, "5000", at_least(1)),
+        _unused("share.partition.max.record.locks", _INT, "2000", between(100, 4000)),
+        _unused("share.record.lock.duration.ms", _INT, "30000", between(15_000, 60_000)),
+        _unused("share.renew.acknowledge.enable", _BOOLEAN, "true"),
+        _unused("share.session.timeout.ms", _INT, "45000", between(45_000, 60_000)),
+        _unused("streams.assignment.interval.ms", _INT, "1000", between(0, 15_000)),
+        _unused("streams.assignor.name", _STRING, None),
+        _unused("streams.heartbeat.interval.ms", _INT, "5000", between(5000, 15_000)),
         _unused("streams.initial.rebalance.delay.ms", _INT, "3000", at_least(0)),
-        _unused("streams.num.standby.replicas", _INT, "0", at_least(0)),
-        _unused("streams.session.timeout.ms", _INT, "45000", at_least(1)),
+        _unused("streams.num.standby.replicas", _INT, "0", between(0, 2)),
+        _unused("streams.rack.aware.assignment.tags", ConfigType.LIST, ""),
+        _unused("streams.session.timeout.ms", _INT, "45000", between(45_000, 60_000)),
     )
 )
 CLIENT_METRICS_CONFIGS: Final[Mapping[str, ConfigDef]] = {

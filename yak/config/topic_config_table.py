@@ -265,6 +265,12 @@ _WITHOUT_EFFECT: Final = (
         "compression.zstd.level", _INT, "3", "Level of the zstd codec.", between(-131072, 22), "compression.zstd.level"
     ),
     _without_effect(
+        "errors.deadletterqueue.group.enable",
+        _BOOLEAN,
+        "false",
+        "Whether share groups may use it as dead-letter queue.",
+    ),
+    _without_effect(
         "local.retention.bytes",
         _LONG,
         "-2",
@@ -281,7 +287,31 @@ _WITHOUT_EFFECT: Final = (
         "log.local.retention.ms",
     ),
     _without_effect(
+        "max.decompressed.message.bytes",
+        _INT,
+        "2147483639",
+        "Largest size of a decompressed record in bytes.",
+        between(1, 2147483639),
+        "max.decompressed.message.bytes",
+    ),
+    _without_effect(
         "preallocate", _BOOLEAN, "false", "Whether segment files take their full size at once.", None, "log.preallocate"
+    ),
+    _without_effect(
+        "remote.copy.lag.bytes",
+        _LONG,
+        "-1",
+        "Newer bytes after which a segment of a tiered topic is copied; -1: as local.retention.bytes.",
+        at_least(-1),
+        "log.remote.copy.lag.bytes",
+    ),
+    _without_effect(
+        "remote.copy.lag.ms",
+        _LONG,
+        "0",
+        "Age at which a segment of a tiered topic is copied; -1: as local.retention.ms.",
+        at_least(-1),
+        "log.remote.copy.lag.ms",
     ),
     _without_effect("remote.log.copy.disable", _BOOLEAN, "false", "Stop copying segments of a tiered topic."),
     _without_effect("remote.log.delete.on.disable", _BOOLEAN, "false", "Delete remote segments when tiering ends."),

@@ -95,15 +95,13 @@ class ConsumerGroups:
         )
         is_joining = beat.epoch == JOIN_EPOCH
         group = coordinated.shard.groups.get(group_id)
-        if group is None:
-            if not is_joining:
-                raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
-            group = coordinated.shard.ensure(group_id)
+        if not is_joining and (group is None or group.consumer is None):
+            reason = "not found" if group is None else "is not a consumer group"
+            raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} {reason}.")
+        group = group or coordinated.shard.ensure(group_id)
         try:
             consumer, upgrade = group.consumer or ConsumerGroup(group_id), list[Record]()
             if group.consumer is None and group.has_members:
-                if not is_joining:
-                    raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} is not a consumer group.")
                 # Written with the decision: a heartbeat that is refused leaves the classic group as it is.
                 upgrade = self._upgrade(group, consumer)
             decision = consumer.heartbeat(

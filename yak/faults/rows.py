@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kio.index import load_response_schema
-
 from yak.protocol.schema_fields import EntityClass, SchemaField, plain, schema_fields
+from yak.protocol.schemas import load_response_schema
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE
 
 Topic: TypeAlias = str | uuid.UUID | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicState
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.partitions import TopicIdPartition
 from yak.groups.offsets import NO_EXPIRY, Committed, Offsets, offset_record
 from yak.groups.record import Record
 from yak.ids import Offset
@@ -77,28 +80,44 @@ class Group:
         return self.members.is_subscribed(topic)
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, *, api_version: int, now_ms: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[TopicIdPartition],
+        *,
+        api_version: int,
+        now_ms: int,
     ) -> None:
-        """Raise PeerError unless this member may commit offsets."""
+        """Raise PeerError unless this member may commit offsets of these partitions."""
         if self.consumer is not None:
-            self.consumer.check_commit(
-                member_id, instance_id, generation, is_transactional=False, api_version=api_version
-            )
+            self.consumer.check_commit(member_id, instance_id, generation, partitions, api_version=api_version)
         else:
             self.members.check_commit(member_id, instance_id, generation, now_ms)
 
-    def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Raise PeerError unless a producer may commit offsets in a transaction for this member.
+    def check_transactional_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        partitions: Iterable[TopicIdPartition],
+        *,
+        knows_stale_epochs: bool,
+    ) -> None:
+        """Raise PeerError unless a producer may commit offsets of these partitions in a transaction for this member.
 
-        Producers do not know STALE_MEMBER_EPOCH (OffsetMetadataManager.validateTransactionalOffsetCommit).
+        ILLEGAL_GENERATION for a producer that does not know STALE_MEMBER_EPOCH
+        (OffsetMetadataManager.validateTransactionalOffsetCommit).
         """
         if self.consumer is None:
             self.members.check_transactional_commit(member_id, instance_id, generation)
             return
         try:
-            self.consumer.check_commit(member_id, instance_id, generation, is_transactional=True, api_version=0)
+            self.consumer.check_commit(
+                member_id, instance_id, generation, partitions, is_transactional=True, api_version=0
+            )
         except PeerError as error:
-            if error.error_code == ErrorCode.stale_member_epoch:
+            if error.error_code == ErrorCode.stale_member_epoch and not knows_stale_epochs:
                 raise PeerError(ErrorCode.illegal_generation, error.message) from None
             raise
 

@@ -21,13 +21,14 @@ from typing import Any, Literal, NamedTuple
 from yak.core.context import Context
 from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure
-from yak.ids import Offset, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import COMPACTION_SPARE_BYTES, MOVE_PIECE_BYTES
 from yak.partitions.flusher import Flusher
 from yak.partitions.maintenance import Maintenance
 from yak.replication.log_failures import MOVE, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
+from yak.replication.throttle import Throttle
 from yak.storage.log import Log
 from yak.storage.log_directory import FolderRemoval
 from yak.storage.log_move import CopiedTo, Folders, FutureRemoval, move_seal, records_copy, segment_copy
@@ -37,6 +38,8 @@ from yak.storage.segment import Segment
 
 PIECE_GAP_MS = 1
 """Pause after each piece, and between two checks whether the log is idle."""
+THROTTLED_GAP_MS = 100
+"""Pause between two checks whether `replica.alter.log.dirs.io.max.bytes.per.second` lets a move go on."""
 
 
 class FutureReplica(NamedTuple):
@@ -81,14 +84,20 @@ class _Move:
                 return segment, segment_copy(self.folders, segment)
         return None
 
-    def note(self, segment: Segment, result: CopiedTo | None) -> None:
-        """A piece is copied, unless the log was truncated, or compaction or retention replaced the segment meanwhile."""
+    def note(self, segment: Segment, result: CopiedTo | None) -> int:
+        """A piece is copied, unless the log was truncated, or compaction or retention replaced the segment meanwhile.
+
+        Returns the bytes of its records.
+        """
+        before = self.copied.get(segment)
         if self.is_log_changed() or segment not in self.log.segments:
             self.copied.pop(segment, None)
         elif result is None:
             self.whole.add(segment)
         else:
             self.copied[segment] = result
+            return result.position - (0 if before is None else before.position)
+        return 0
 
     def described(self) -> FutureReplica:
         """How far the copy is."""
@@ -104,6 +113,7 @@ class LogMoves:
     def __init__(
         self,
         context: Context,
+        node_id: NodeId,
         partitions: Mapping[TopicPartition, Partition],
         log_store: LogStore,
         log_failures: LogFailures,
@@ -114,6 +124,7 @@ class LogMoves:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._log_failures, self._flusher, self._maintenance = log_failures, flusher, maintenance
         self._emit = emit
+        self.throttle = Throttle(context, node_id, "replica.alter.log.dirs.io.max.bytes.per.second")
         self._wanted: dict[Partition, str] = {}
         """Partition -> the directory to move it to; the first is under way."""
         self._move: _Move | None = None
@@ -188,6 +199,10 @@ class LogMoves:
         if self._is_over(move):
             self._cancel(move)
             return
+        now_ms = self._context.clock.now_ms
+        if self.throttle.is_full(now_ms):
+            self._context.timers.arm(self, now_ms + THROTTLED_GAP_MS, partial(self._go_on, move))
+            return
         piece = move.next_piece()
         if piece is None:
             move.partition.is_handed_over = True
@@ -200,9 +215,10 @@ class LogMoves:
             if isinstance(error, LogDirectoryFailure) or (error is not None and is_current):
                 self._failed(move, error)
                 return
+            now_ms = self._context.clock.now_ms
             if error is None:
-                move.note(segment, result)
-            self._context.timers.arm(self, self._context.clock.now_ms + PIECE_GAP_MS, partial(self._go_on, move))
+                self.throttle.took(move.note(segment, result), now_ms)
+            self._context.timers.arm(self, now_ms + PIECE_GAP_MS, partial(self._go_on, move))
 
         self._context.jobs.run("move", plan, copied)
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
@@ -29,6 +28,7 @@ from yak.protocol.request_check import apply_edits, check_body, check_in_slices
 from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, struct_writer
 from yak.protocol.schema_fields import EntityClass, schema_fields
+from yak.protocol.schemas import load_request_schema, load_response_schema
 from yak.protocol.versions import (
     API_NAMES,
     API_VERSIONS,

@@ -7,7 +7,9 @@ listed here, and a test compares them with kio's `__flexible__`.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kio.schema.index import api_key_map, schema_name_map
+from kio.schema.index import api_key_map
+
+from yak.protocol.schemas import versions_of
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -48,21 +50,17 @@ def is_flexible(api_key: int, api_version: int) -> bool:
 
 def decodable_range(api_key: int) -> VersionRange | None:
     """The versions that YAK can decode and encode, or None for an unknown API."""
-    name = api_key_map.get(api_key)
-    if name is None:
-        return None
-    versions = schema_name_map[name]
-    return VersionRange(min(versions), max(versions))
+    versions = versions_of(api_key)
+    return VersionRange(versions[0], versions[-1]) if versions else None
 
 
 def is_decodable(api_key: int, api_version: int) -> bool:
     """Whether YAK can decode requests of this version."""
-    name = api_key_map.get(api_key)
-    return name is not None and api_version in schema_name_map[name]
+    return api_version in versions_of(api_key)
 
 
 def supported_ranges() -> dict[int, VersionRange]:
-    """What ApiVersions may list, by API key: everything that kio knows, with two corrections.
+    """What ApiVersions may list, by API key: everything that has classes, with two corrections.
 
     Produce is listed from 0 although YAK refuses 0 to 2: otherwise librdkafka before 2.11.1 silently sends gzip batches
     uncompressed (KAFKA-18659). InitProducerId stops at 5: Kafka's schema marks version 6 as unstable.

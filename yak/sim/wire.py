@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from yak.protocol.record_writer import build_batch
+from yak.protocol.schemas import load_request_schema, load_response_schema
 
 _LENGTH = struct.Struct(">i")
 

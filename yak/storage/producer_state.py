@@ -109,7 +109,15 @@ class CompletedTxn(NamedTuple):
 
 
 class _Producer:
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_seen", "touched_ms", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "first_seen",
+        "marker_timestamp",
+        "touched_ms",
+        "txn_first_offset",
+    )
 
     def __init__(self, epoch: int, first_seen: Offset, touched_ms: int) -> None:
         self.epoch = epoch
@@ -119,7 +127,16 @@ class _Producer:
         # (first sequence, last sequence, base offset, last offset, timestamp) of the last batches of this epoch
         self.batches: list[tuple[int, int, Offset, Offset, int]] = []
         self.coordinator_epoch = -1
+        self.marker_timestamp = NO_TIMESTAMP
+        """Of the marker after the last batch, if there is one."""
         self.txn_first_offset: Offset = NO_OFFSET
+
+    @property
+    def last_timestamp(self) -> int:
+        """Of the last batch or marker."""
+        if self.marker_timestamp != NO_TIMESTAMP or not self.batches:
+            return self.marker_timestamp
+        return self.batches[-1][4]
 
 
 class ProducerState:
@@ -301,7 +318,9 @@ class ProducerState:
             producer.first_seen = NO_OFFSET
         producer.touched_ms = now_ms
         if marker is not None:
+            producer.marker_timestamp = header.max_timestamp
             return self._end_transaction(header.producer_id, producer, marker, last_offset)
+        producer.marker_timestamp = NO_TIMESTAMP
         if header.is_transactional:
             self.has_transactions = True
             if producer.txn_first_offset == NO_OFFSET:
@@ -430,7 +449,7 @@ class ProducerState:
                 producer_id,
                 producer.epoch,
                 producer.batches[-1][1] if producer.batches else NO_SEQUENCE,
-                producer.batches[-1][4] if producer.batches else NO_TIMESTAMP,
+                producer.last_timestamp,
                 producer.coordinator_epoch,
                 producer.txn_first_offset,
             )
@@ -460,9 +479,9 @@ class ProducerState:
         entries = []
         for producer_id, producer in (self._producers or {}).items():
             if producer.batches:
-                _, last_sequence, base_offset, last_offset, timestamp = producer.batches[-1]
+                _, last_sequence, base_offset, last_offset, _ = producer.batches[-1]
             else:
-                last_sequence, base_offset, last_offset, timestamp = NO_SEQUENCE, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP
+                last_sequence, base_offset, last_offset = NO_SEQUENCE, NO_OFFSET, NO_OFFSET
             entries.append(
                 ProducerSnapshotEntry(
                     producer_id,
@@ -470,7 +489,7 @@ class ProducerState:
                     last_sequence,
                     last_offset,
                     last_offset - base_offset,
-                    timestamp,
+                    producer.last_timestamp,
                     producer.coordinator_epoch,
                     producer.txn_first_offset,
                 )
@@ -497,6 +516,8 @@ class ProducerState:
                 producer.batches.append(
                     (first_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp)
                 )
+            else:
+                producer.marker_timestamp = entry.timestamp
             if self._producers is None:
                 self._producers = {}
             self._producers[entry.producer_id] = producer

@@ -126,6 +126,14 @@ def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> No
     assert [each.member_id for each in describe(rig).members] == ["a"]
 
 
+def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig: Rig) -> None:
+    # GroupMetadataManager.getOrMaybeCreateConsumerGroup: it is a classic group, empty, until a member joins
+    assert ask.commit(rig, {0: 2}) == [NONE]
+    assert beat(rig, "a", 3).error_code == ErrorCode.group_id_not_found
+    assert beat(rig, "a").error_code == NONE
+    assert beat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
+
+
 def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) -> None:
     answer = beat(rig, "a", regex="ord.*")
     assert partitions(answer) == [0, 1, 2]
@@ -174,6 +182,23 @@ def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
     fields["groups"][0] |= {"group_id": "none"}
     unknown = rig.ask(ask.FETCH, 9, **fields).groups[0]
     assert (unknown.error_code, unknown.topics[0].partitions[0].committed_offset) == (NONE, -1)
+
+
+def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is_on_its_way(rig: Rig) -> None:
+    answer = beat(rig, "a")
+    late = {"member_id": "a", "generation": answer.member_epoch}
+    beat(rig, "b")
+    told = beat(rig, "a", answer.member_epoch)
+    kept = partitions(told)
+    assert beat(rig, "a", told.member_epoch, owned=owned(rig, *kept)).member_epoch > answer.member_epoch
+    gone = next(index for index in range(3) if index not in kept)
+    assert ask.commit(rig, {kept[0]: 7}, **late) == [NONE]
+    # one partition that the member has no more refuses the whole request (OffsetMetadataManager.commitOffset)
+    assert ask.commit(rig, {kept[0]: 8, gone: 8}, **late) == [ErrorCode.stale_member_epoch] * 2
+    assert ask.committed(rig, [kept[0]]) == [7]
+    rig.restart()
+    rig.run_for(100)
+    assert ask.commit(rig, {kept[0]: 9}, **late) == [NONE]
 
 
 @pytest.mark.parametrize(

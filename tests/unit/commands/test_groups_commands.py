@@ -157,6 +157,12 @@ def test_only_partitions_with_lag_are_shown_when_asked(yak, world):
     assert "\nall read" in yak("groups", "describe", "audit", "--lag-only").out
 
 
+def test_states_without_partitions_are_not_limited_to_those_with_lag(yak, world):
+    ran = yak("groups", "describe", "audit", "--state", "--lag-only")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--state and --lag-only exclude each other" in ran.err
+
+
 def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak, world, monkeypatch):
     moments = iter([100.0, 102.0])
     monkeypatch.setattr(group_watch, "time", SimpleNamespace(monotonic=lambda: next(moments)))

@@ -82,6 +82,13 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"group.consumer.assignment.interval.ms": "1000"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
         ({"log.initial.task.delay.ms": "-1"}, "cannot be used"),
+        # KafkaConfig.validateValues
+        ({"log.retention.ms": "0"}, "cannot be used"),
+        ({"log.retention.minutes": "0"}, "cannot be used"),
+        ({"log.retention.hours": "0"}, "cannot be used"),
+        ({"log.roll.hours": "0"}, "cannot be used"),
+        ({"log.roll.hours": "-1"}, "cannot be used"),
+        ({"log.roll.jitter.hours": "-1"}, "cannot be used"),
     ],
 )
 def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):

@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kio.index import load_request_schema
 from kio.static.primitive import i64Timedelta
 
 from yak.errors import ProtocolViolation
@@ -18,6 +17,7 @@ from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_in_slices, decode_request
 from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.schema_fields import schema_fields
+from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import uvarint
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
 

@@ -7,12 +7,12 @@ import uuid
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from yak.protocol import codec
 from yak.protocol.codec import encode_response, encode_response_body, preload, preload_rest
 from yak.protocol.schema_fields import plain
+from yak.protocol.schemas import load_response_schema
 from yak.protocol.versions import API_NAMES, decodable_range
 
 ALL_VERSIONS = [

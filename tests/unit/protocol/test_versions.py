@@ -1,5 +1,6 @@
-from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
 
+from yak.protocol.schemas import KAFKA_4_4, load_request_schema, load_response_schema
 from yak.protocol.versions import (
     API_NAMES,
     FIRST_FLEXIBLE,
@@ -41,3 +42,8 @@ def test_what_is_not_decodable_is_known_without_loading_a_schema():
     assert not is_decodable(0, 2)
     assert not is_decodable(999, 0)
     assert is_decodable(0, 3)
+
+
+def test_versions_of_kafka_4_4_are_those_that_follow_kios():
+    # once kio has them: delete yak/protocol/kafka_4_4.py, and load kio's classes again
+    assert {key: max(schema_name_map[api_key_map[key]]) + 1 for key in KAFKA_4_4} == KAFKA_4_4

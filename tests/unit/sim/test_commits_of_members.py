@@ -8,6 +8,8 @@ import pytest
 from tests.unit.groups.classic.rig import Rig
 from yak.cluster.settings import ClusterSettings
 from yak.groups.classic.members import Member
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.records import Change, CurrentValue, Kind
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.ids import TopicPartition
@@ -24,6 +26,7 @@ from yak.sim.world import World
 
 KEY = Key(uuid.UUID(int=1), 0)
 PLACE = ("t", 0)
+TOPIC_ID = uuid.UUID(int=2)
 
 
 class Coordinator:
@@ -73,8 +76,23 @@ class Coordinator:
     def step(self) -> None:
         runtime = SimpleNamespace(coordinated={0: self.coordinated})
         self.check.stepped(
-            SimpleNamespace(node_id=1, broker=SimpleNamespace(group_coordinator=SimpleNamespace(runtime=runtime)))
+            SimpleNamespace(
+                node_id=1,
+                broker=SimpleNamespace(
+                    group_coordinator=SimpleNamespace(runtime=runtime),
+                    image=SimpleNamespace(topics={"t": SimpleNamespace(topic_id=TOPIC_ID)}),
+                ),
+            )
         )
+
+    def use_consumer_protocol(self, epoch: int, *held: int, member_id: str = "m") -> None:
+        """The group has one member of the consumer protocol, in this epoch and with these partitions."""
+        self.group.consumer = ConsumerGroup("g")
+        partitions = frozenset((TOPIC_ID, number) for number in held)
+        current = CurrentValue(epoch, epoch - 1, 0, partitions, assignment_epochs=dict.fromkeys(partitions, 0))
+        self.group.consumer.replay(Change(Kind.CURRENT, "g", member_id, current))
+        self.partition.log_end_offset += 1
+        self.step()
 
     def acknowledge(self, commit, high_watermark: int) -> None:
         history = self.cluster.history
@@ -113,6 +131,35 @@ def test_commit_of_the_generation_before_in_the_next_step_is_a_violation(coordin
     coordinator.step()
     coordinator.append("m", 2)
     with pytest.raises(Violation, match="for generation 2"):
+        coordinator.step()
+
+
+def test_commit_of_an_older_epoch_is_no_violation_for_a_partition_that_the_member_held_then(coordinator):
+    coordinator.use_consumer_protocol(2, 0)
+    coordinator.use_consumer_protocol(4, 0, 1)
+    for generation in (4, 3, 2):
+        coordinator.append("m", generation)
+        coordinator.step()
+    assert coordinator.check.appended_count == 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "generation"),
+    [
+        ([(2, 1), (4, 0)], 3),  # it got the partition in epoch 4
+        ([(2, 0), (4, 1)], 2),  # it has it no more
+        ([(2, 0), (3, 1), (4, 0)], 2),  # it got it again in epoch 4
+        ([(2, 0), (4, 0)], 1),
+        ([(2, 0), (4, 0)], 5),
+    ],
+)
+def test_commit_of_an_epoch_in_which_the_member_did_not_hold_the_partition_is_a_violation(
+    coordinator, steps, generation
+):
+    for epoch, held in steps:
+        coordinator.use_consumer_protocol(epoch, held)
+    coordinator.append("m", generation)
+    with pytest.raises(Violation, match=f"for generation {generation} of g"):
         coordinator.step()
 
 

@@ -34,9 +34,11 @@ def write(
     return bench.log.append(header, batch, 0, 0)
 
 
-def end(bench: Any, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0) -> int:
+def end(
+    bench: Any, producer_id: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, at_ms: int = 1000
+) -> int:
     """Append a marker."""
-    batch = build_marker(producer_id, epoch, EndTransactionMarker(commit, coordinator_epoch), 1000)
+    batch = build_marker(producer_id, epoch, EndTransactionMarker(commit, coordinator_epoch), at_ms)
     return bench.log.append(read_header(batch), batch, 0, 0)
 
 
@@ -441,3 +443,25 @@ def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_tr
     bench.reopen(checkpoint=False)
     assert aborted_transactions(bench.log.segments, 0, 9) == expected
     assert [header.base_offset for _, header in iterate_headers(bench.read_all())] == list(range(6))
+
+
+@pytest.mark.parametrize("marker_epoch", [0, 1])
+def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(
+    make_bench: Any, marker_epoch: int
+) -> None:
+    # ProducerAppendInfo.appendEndTxnMarker; with KIP-890 the marker begins the next epoch
+    bench = make_bench()
+
+    def timestamps() -> list[int]:
+        return [each.last_timestamp for each in bench.log.producers.describe()]
+
+    write(bench, 1, 0)
+    (written,) = timestamps()
+    end(bench, 1, commit=True, epoch=marker_epoch, at_ms=written + 7)
+    assert timestamps() == [written + 7]
+    for clean in (True, False):
+        bench.flush()
+        bench.reopen(clean=clean, checkpoint=False)
+        assert timestamps() == [written + 7]
+    write(bench, 1, 1 - marker_epoch, epoch=marker_epoch)
+    assert timestamps() == [written]

@@ -1,7 +1,7 @@
-"""ApiVersions (key 18, v0-4): the APIs and versions that this broker serves.
+"""ApiVersions (key 18, v0-5): the APIs and versions that this broker serves.
 
 v1: throttle time. v3: flexible, client software, features; the answer's header stays v0 (KIP-511). v4: features with
-minimum 0, of which there are none.
+minimum 0, of which there are none. v5: the cluster and the broker that the client wants to reach (KIP-1242).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from yak.lifecycle.failure_watch import WATCH_SOFTWARE
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-KEY, NAME, VERSIONS = 18, "ApiVersions", range(5)
+KEY, NAME, VERSIONS = 18, "ApiVersions", range(6)
 ABSENT = ("Kafka's other features, such as metadata.version: they are not listed",)
 
 ADVERTISED_MIN = {0: 0}
@@ -31,19 +31,26 @@ _SOFTWARE_LENGTH_MAX = 32_767
 _OFFSET = re.compile(r"[0-9]{1,19}")
 _REFUSED_MAX = 3
 _SOFTWARE_VERSION = 3
+_TARGET_VERSION = 5
+_NO_NODE = -1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the table, or INVALID_REQUEST if the client's software name or version is malformed (KIP-511).
 
-    A liveness probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
+    REBOOTSTRAP_REQUIRED if the client wants to reach another cluster or broker: this one has got its address. A liveness probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
     """
     if call.version >= _SOFTWARE_VERSION:
         request = call.request
         name, version = request.client_software_name, request.client_software_version
+        target = (request.cluster_id, request.node_id) if call.version >= _TARGET_VERSION else (None, _NO_NODE)
         is_short = max(len(name), len(version)) <= _SOFTWARE_LENGTH_MAX
         if not is_short or not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, call)})
+        if (target[0] is None) != (target[1] == _NO_NODE):
+            return Now({"error_code": ErrorCode.invalid_request, "api_keys": []})
+        if target[0] is not None and target != (broker.image.cluster_id, broker.node_id):
+            return Now({"error_code": ErrorCode.rebootstrap_required, "api_keys": []})
         is_probe = name == WATCH_SOFTWARE and call.connection.proven is not None
         if is_probe and _OFFSET.fullmatch(version) and int(version) > broker.image.offset:
             return broker.leader_requests.answer_probe(call, int(version), lambda: _served(broker, call))

@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42, v0-2): delete groups without members, and their offsets.
+"""DeleteGroups (key 42, v0-3): delete groups without members, and their offsets.
 
-v2: flexible. The answer is sent when the deletions are committed.
+v2: flexible. v3: an error message, which Kafka has for streams groups only. The answer is sent when the deletions are committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from yak.limits import SLICE_ELEMENTS
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
-KEY, NAME, VERSIONS = 42, "DeleteGroups", range(3)
+KEY, NAME, VERSIONS = 42, "DeleteGroups", range(4)
 ABSENT: tuple[str, ...] = ()
 
 

@@ -37,7 +37,8 @@ def slices(broker: Broker, call: Call) -> Slices:
     after = request.cursor
     if after is not None:
         if after.partition_index < 0 or (request.topics and after.topic_name not in names):
-            return Now({"topics": [_refused(name, ErrorCode.invalid_request) for name in names], "next_cursor": None})
+            named = names if request.topics else ()
+            return Now({"topics": [_refused(name, ErrorCode.invalid_request) for name in named], "next_cursor": None})
         names = [name for name in names if name >= after.topic_name]
         start = after.partition_index if names and names[0] == after.topic_name else 0
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
@@ -92,6 +93,7 @@ def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> F
     for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []
+        answer["error_code"] = ErrorCode.none  # also without a leader, unlike in Metadata (KRaftMetadataCache)
     return {
         "error_code": ErrorCode.none,
         "name": name,

@@ -2,12 +2,13 @@
 
 The empty group id is valid here, as in Kafka (GroupCoordinatorService.commitOffsets). v3: throttle time. v5: no own
 retention time any more. v6: the leader epoch. v7: static members. v8: flexible. v9: members of consumer groups
-(KIP-848). v10: topic ids.
+(KIP-848). v10: topic ids. Since Kafka 4.3 an older member epoch may be enough (KIP-1251).
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
@@ -20,10 +21,11 @@ from yak.limits import GROUP_STRING_BYTES_MAX
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.coordination.group_coordinator import GroupsPartition
+    from yak.groups.consumer.partitions import TopicIdPartition
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
-ABSENT = ("commits with an older member epoch (KIP-1251): STALE_MEMBER_EPOCH, clients commit again with the new one",)
+ABSENT: tuple[str, ...] = ()
 
 _LAST_RETENTION_VERSION = 4
 _GROUP_UNKNOWN_VERSION = 9
@@ -51,7 +53,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not places:
         return Now(fields)
     try:
-        coordinated, group = _group_of(broker, call)
+        coordinated, group = _group_of(broker, call, places)
     except PeerError as refusal:
         return Now(with_error(fields, refusal.error_code))
     waiting = GroupWaiting(
@@ -68,7 +70,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return Later(waiting)
 
 
-def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
+def _group_of(broker: Broker, call: Call, places: list[Place]) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
     coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
@@ -84,10 +86,17 @@ def _group_of(broker: Broker, call: Call) -> tuple[GroupsPartition, Group]:
         request.member_id,
         getattr(request, "group_instance_id", None),
         generation,
+        partitions_by_id(broker, places),
         api_version=call.version,
         now_ms=broker.now_ms,
     )
     return coordinated, group
+
+
+def partitions_by_id(broker: Broker, places: list[Place]) -> Iterator[TopicIdPartition]:
+    """The partitions of offsets; without those of a topic that was deleted since."""
+    topics = broker.image.topics
+    return ((topics[name].topic_id, partition) for name, partition, _ in places if name in topics)
 
 
 def check_topic(

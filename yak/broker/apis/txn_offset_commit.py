@@ -1,8 +1,9 @@
-"""TxnOffsetCommit (key 28, v0-5): store a group's offsets in a transaction; answered when their records are committed.
+"""TxnOffsetCommit (key 28, v0-6): store a group's offsets in a transaction; answered when their records are committed.
 
 The offsets are pending until the transaction coordinator ends the transaction with a marker. v2: the leader epoch. v3:
 flexible, and the member, which fences a producer whose consumer has left the generation (KIP-447). v4: the client knows
-ABORTABLE_TRANSACTION. v5: the partition of `__consumer_offsets` joins the transaction here (KIP-890).
+ABORTABLE_TRANSACTION. v5: the partition of `__consumer_offsets` joins the transaction here (KIP-890). v6: topic ids, and
+the errors GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis.offset_commit import Place, check_topic, with_error, with_error_for_all
+from yak.broker.apis.offset_commit import Place, check_topic, partitions_by_id, with_error, with_error_for_all
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_group_requests import GroupWaiting
 from yak.errors import ErrorCode, PeerError
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.coordination.runtime import Then
 
-KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(6)
-ABSENT = ("offsets of an older member epoch (KIP-1251): ILLEGAL_GENERATION",)
+KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(7)
+ABSENT: tuple[str, ...] = ()
 
 _LOADING_VERSION = 2
 _OLD_PRODUCE = 10
-_LIKE_PRODUCE = {4: 11, 5: 12}
+_LIKE_PRODUCE = {4: 11, 5: 12, 6: 12}
 """The version of Produce whose clients know the same about transactions (KIP-890)."""
+_BY_ID_VERSION = 6
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -41,7 +43,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
-    fields: Fields = {"topics": [check_topic(broker, call, topic, places) for topic in request.topics]}
+    by_id = call.version >= _BY_ID_VERSION
+    fields: Fields = {"topics": [check_topic(broker, call, topic, places, by_id=by_id) for topic in request.topics]}
     if not places:
         return Now(fields)
     waiting = GroupWaiting(
@@ -82,9 +85,17 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
     group = coordinated.shard.groups.get(request.group_id)
     if group is not None:
         member_id, instance_id = getattr(request, "member_id", ""), getattr(request, "group_instance_id", None)
-        group.check_transactional_commit(member_id, instance_id, generation)
+        group.check_transactional_commit(
+            member_id,
+            instance_id,
+            generation,
+            partitions_by_id(broker, places),
+            knows_stale_epochs=call.version >= _BY_ID_VERSION,
+        )
     elif generation >= 0:
-        raise PeerError(ErrorCode.illegal_generation)
+        raise PeerError(
+            ErrorCode.group_id_not_found if call.version >= _BY_ID_VERSION else ErrorCode.illegal_generation
+        )
     else:
         group = coordinated.shard.ensure(request.group_id)
     coordinator.commit(coordinated, group, places, then, producer)

@@ -10,7 +10,7 @@ from typing import Any
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, Member
-from yak.groups.consumer.partitions import Partitions, flattened
+from yak.groups.consumer.partitions import Partitions, TopicIdPartition, flattened
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import GroupState
 
@@ -188,11 +188,15 @@ def check_commit(
     member_id: str,
     instance_id: str | None,
     member_epoch: int,
+    partitions: Iterable[TopicIdPartition],
     *,
     is_transactional: bool,
     api_version: int,
 ) -> None:
-    """Check that this member may commit offsets (ConsumerGroup.validateOffsetCommit).
+    """Check that this member may commit offsets of these partitions (ConsumerGroup.validateOffsetCommit).
+
+    An older epoch is enough for partitions that the member has had since then and still holds (KIP-1251): it commits
+    while the answer with its new epoch is on its way.
 
     Raises PeerError: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a member
     that uses the classic protocol.
@@ -209,7 +213,16 @@ def check_commit(
             ErrorCode.unsupported_version,
             "OffsetCommit version 9 or above must be used by members using the modern group protocol",
         )
-    _check_same_epoch(member, member_epoch)
+    if member_epoch == member.epoch:
+        return
+    if member_epoch > member.epoch:
+        raise _stale(member, f"Received member epoch {member_epoch} is newer than {member.epoch}.")
+    for partition in partitions:
+        since = member.assignment_epochs.get(partition)
+        if since is None:
+            raise _stale(member, f"Partition {partition} is neither assigned to the member nor pending revocation.")
+        if member_epoch < since:
+            raise _stale(member, f"Received member epoch {member_epoch} is older than {since}, that of {partition}.")
 
 
 def check_fetch(state: GroupState, member_id: str | None, member_epoch: int) -> None:
@@ -219,18 +232,9 @@ def check_fetch(state: GroupState, member_id: str | None, member_epoch: int) -> 
     member = state.members.get(member_id or "")
     if member is None:
         raise unknown_member(state, member_id or "")
-    _check_same_epoch(member, member_epoch)
+    if member_epoch != member.epoch:
+        raise _stale(member, f"The received member epoch {member_epoch} does not match the expected {member.epoch}.")
 
 
-def _check_same_epoch(member: Member, received: int) -> None:
-    if received == member.epoch:
-        return
-    if member.classic is not None:
-        raise PeerError(
-            ErrorCode.illegal_generation,
-            f"The received generation id {received} does not match the expected member epoch {member.epoch}.",
-        )
-    raise PeerError(
-        ErrorCode.stale_member_epoch,
-        f"The received member epoch {received} does not match the expected member epoch {member.epoch}.",
-    )
+def _stale(member: Member, message: str) -> PeerError:
+    return PeerError(ErrorCode.stale_member_epoch if member.classic is None else ErrorCode.illegal_generation, message)

@@ -11,7 +11,7 @@ A new coordinator replays the log and calls `loaded`. `Change.group_id` says to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from yak.groups.consumer.downgrading import downgraded, must_downgrade
 from yak.groups.consumer.heartbeat import Decision, farewell, go, go_on
 from yak.groups.consumer.leaving import fence, take_back_all
 from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
+from yak.groups.consumer.partitions import TopicIdPartition
 from yak.groups.consumer.records import Change, Kind, encode
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
@@ -208,16 +209,18 @@ class ConsumerGroup:
         member_id: str,
         instance_id: str | None,
         member_epoch: int,
+        partitions: Iterable[TopicIdPartition],
         *,
         is_transactional: bool = False,
         api_version: int,
     ) -> None:
-        """Raise PeerError unless this member may commit offsets: see `checks.check_commit`."""
+        """Raise PeerError unless this member may commit offsets of these partitions: see `checks.check_commit`."""
         checks.check_commit(
             self.state,
             member_id,
             instance_id,
             member_epoch,
+            partitions,
             is_transactional=is_transactional,
             api_version=api_version,
         )

@@ -76,7 +76,9 @@ def go(draft: Draft, beat: Beat) -> dict[str, Any]:
     Raises PeerError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
     member = known_member(draft.state, beat.member_id, beat.instance_id)
-    gone = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NO_PARTITIONS)
+    # the epochs of the next member with this instance id begin below these assignment epochs
+    epochs = dict.fromkeys(member.assigned, 0)
+    gone = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NO_PARTITIONS, assignment_epochs=epochs)
     draft.put(Kind.CURRENT, member.member_id, gone.current())
     return farewell(beat)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions
+from yak.groups.consumer.partitions import NO_PARTITIONS, AssignmentEpochs, Partitions
 from yak.groups.consumer.records import ClassicMetadata, CurrentValue, MemberValue
 
 JOIN_EPOCH = 0
@@ -31,7 +31,8 @@ class Member:
     """One member. It may use the partitions in `assigned`; it may still hold those in `revoking`, and must revoke them.
 
     The member's next heartbeat must have `epoch`. `previous_epoch` is valid too, since the response with the new one
-    may be lost. `classic` is the content of its JoinGroup, if it uses the classic protocol.
+    may be lost. `assignment_epochs` has all partitions that it holds: since when it may commit their offsets. `classic`
+    is the content of its JoinGroup, if it uses the classic protocol.
     """
 
     member_id: str
@@ -48,6 +49,7 @@ class Member:
     assignor: str | None = None
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
+    assignment_epochs: AssignmentEpochs = field(default_factory=dict)
     classic: ClassicMetadata | None = None
 
     @property
@@ -90,7 +92,9 @@ class Member:
 
     def current(self) -> CurrentValue:
         """The value of its current assignment record."""
-        return CurrentValue(self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
+        return CurrentValue(
+            self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking, self.assignment_epochs
+        )
 
     def with_current(self, value: CurrentValue | None) -> Member:
         """The member with this assignment; a tombstone (None) clears it."""
@@ -104,4 +108,5 @@ class Member:
             state=MemberState(value.state) if known else MemberState.UNKNOWN,
             assigned=value.assigned,
             revoking=value.revoking,
+            assignment_epochs=value.assignment_epochs,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 TopicIdPartition: TypeAlias = tuple[uuid.UUID, int]
@@ -11,6 +11,8 @@ Partitions: TypeAlias = frozenset[TopicIdPartition]
 """Partitions of any topics, unordered: sort them before their order matters."""
 
 NO_PARTITIONS: Partitions = frozenset()
+AssignmentEpochs: TypeAlias = Mapping[TopicIdPartition, int]
+"""The member epoch in which a member got each of its partitions (KIP-1251)."""
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[uuid.UUID, list[int]]]:

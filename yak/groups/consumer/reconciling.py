@@ -67,10 +67,12 @@ def _advanced(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]
     if surplus and _holds_any(goal.owned, surplus):
         return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, surplus)
     # Partitions that this member itself was revoking are free for it.
-    free = {partition for partition in wanted - kept if owners.get(partition, member.member_id) == member.member_id}
+    free = frozenset(
+        partition for partition in wanted - kept if owners.get(partition, member.member_id) == member.member_id
+    )
     assigned = kept | free
     state = MemberState.STABLE if len(assigned) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
-    return _step(member, state, goal.target_epoch, assigned, NO_PARTITIONS)
+    return _step(member, state, goal.target_epoch, assigned, NO_PARTITIONS, added=free)
 
 
 def _within_subscription(member: Member, goal: Goal) -> Member:
@@ -91,10 +93,27 @@ def _holds_any(owned: Partitions | None, partitions: Partitions) -> bool:
     return owned is None or not owned.isdisjoint(partitions)
 
 
-def _step(member: Member, state: MemberState, epoch: int, assigned: Partitions, revoking: Partitions) -> Member:
-    """The member in its next state; its previous epoch stays valid, since the response with the new one may be lost."""
-    previous_epoch = member.epoch if epoch != member.epoch else member.previous_epoch
+def _step(
+    member: Member,
+    state: MemberState,
+    epoch: int,
+    assigned: Partitions,
+    revoking: Partitions,
+    *,
+    added: Partitions = NO_PARTITIONS,
+) -> Member:
+    """The member in its next state; its previous epoch stays valid, since the response with the new one may be lost.
+
+    The `added` ones of the assigned partitions get the epoch as their assignment epoch, the others keep theirs.
+    """
+    kept = member.assignment_epochs
     stepped = replace(
-        member, epoch=epoch, previous_epoch=previous_epoch, state=state, assigned=assigned, revoking=revoking
+        member,
+        epoch=epoch,
+        previous_epoch=member.epoch if epoch != member.epoch else member.previous_epoch,
+        state=state,
+        assigned=assigned,
+        revoking=revoking,
+        assignment_epochs={each: epoch if each in added else kept[each] for each in assigned | revoking},
     )
     return member if stepped == member else stepped

@@ -8,11 +8,11 @@ writes tombstones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions
+from yak.groups.consumer.partitions import NO_PARTITIONS, AssignmentEpochs, Partitions
 from yak.groups.consumer.wire import FieldReader, FieldWriter, UnreadableRecord
 from yak.groups.record import Record
 
@@ -94,13 +94,17 @@ class TargetValue:
 
 @dataclass(frozen=True, slots=True)
 class CurrentValue:
-    """The current assignment of a member: partitions in use and to revoke; `state` is a MemberState's number."""
+    """The current assignment of a member: partitions in use and to revoke; `state` is a MemberState's number.
+
+    `assignment_epochs` has all of these partitions. A record before KIP-1251 has none: they are the member's epoch then.
+    """
 
     epoch: int
     previous_epoch: int
     state: int
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
+    assignment_epochs: AssignmentEpochs = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,9 @@ def _encode_value(value: Value) -> bytes:
             out.partitions(value.partitions).tags({})
         case CurrentValue():
             out.int32(value.epoch).int32(value.previous_epoch).int8(value.state)
-            out.partitions(value.assigned).partitions(value.revoking).tags({})
+            for partitions in (value.assigned, value.revoking):
+                out.partitions(partitions, value.assignment_epochs)
+            out.tags({})
         case RegexValue():
             out.strings(value.topics).int64(value.version).int64(value.timestamp_ms).tags({})
     return out.done()
@@ -197,8 +203,15 @@ def _read_fields(kind: Kind, reader: FieldReader) -> Value:
         case Kind.TARGET:
             value = TargetValue(reader.partitions())
         case Kind.CURRENT:
-            numbers = reader.int32(_MEMBER_EPOCH_MIN), reader.int32(_MEMBER_EPOCH_MIN), reader.int8()
-            value = CurrentValue(*numbers, reader.partitions(), reader.partitions())
+            epoch, previous_epoch, state = (
+                reader.int32(_MEMBER_EPOCH_MIN),
+                reader.int32(_MEMBER_EPOCH_MIN),
+                reader.int8(),
+            )
+            assigned, revoking = (reader.partitions_with_epochs(max(epoch, 0)) for _ in range(2))
+            value = CurrentValue(
+                epoch, previous_epoch, state, frozenset(assigned), frozenset(revoking), revoking | assigned
+            )
         case _:
             assert kind is Kind.REGEX
             value = RegexValue(tuple(reader.array(reader.string)), reader.int64(), reader.int64())

@@ -62,6 +62,7 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> M
     protocols = dict(member.protocols)
     chosen = protocols.get(group.protocol_name or "", member.protocols[0][1] if member.protocols else b"")
     subscription = read_subscription(chosen)
+    assigned = _assigned(group, member, topics)
     return Member(
         member_id=member.member_id,
         epoch=group.generation,
@@ -72,7 +73,8 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> M
         client_host=member.client_host,
         topic_names=frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        assigned=_assigned(group, member, topics),
+        assigned=assigned,
+        assignment_epochs=dict.fromkeys(assigned, group.generation),
         classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
     )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from yak.errors import ProtocolViolation
-from yak.groups.consumer.partitions import Partitions, by_topic, flattened
+from yak.groups.consumer.partitions import AssignmentEpochs, Partitions, TopicIdPartition, by_topic, flattened
 from yak.groups.fields import INT32_MIN
 from yak.protocol.varint import append_uvarint, read_uvarint, uvarint
 
@@ -24,6 +24,7 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _STRING_BYTES_MAX = 0x7FFF
 _NO_TAGS = b"\x00"
+_ASSIGNMENT_EPOCHS_TAG = 0
 
 
 class UnreadableRecord(ValueError):
@@ -98,7 +99,18 @@ class FieldReader:
 
     def partitions(self) -> Partitions:
         """A compact array of structures of a topic id and a compact array of partitions."""
-        return flattened(self.array(self._one_topic))
+        return flattened((topic_id, numbers) for topic_id, numbers, _ in self.array(self._one_topic))
+
+    def partitions_with_epochs(self, default_epoch: int) -> dict[TopicIdPartition, int]:
+        """`partitions` with their assignment epochs; a topic without those, or with a wrong number, has the default."""
+        found: dict[TopicIdPartition, int] = {}
+        for topic_id, numbers, tags in self.array(self._one_topic):
+            reader = FieldReader(tags.get(_ASSIGNMENT_EPOCHS_TAG, _NO_TAGS))
+            epochs = [reader.int32() for _ in range(reader.uvarint() - 1)]
+            if len(epochs) != len(numbers):
+                epochs = [default_epoch] * len(numbers)
+            found.update(zip(((topic_id, number) for number in numbers), epochs, strict=True))
+        return found
 
     def tags(self) -> dict[int, bytes]:
         """All tagged fields by number, unknown ones included."""
@@ -126,11 +138,9 @@ class FieldReader:
             raise UnreadableRecord(f"an array of {count} elements in {len(self.data) - self.position} bytes")
         return [read() for _ in range(count)]
 
-    def _one_topic(self) -> tuple[uuid.UUID, list[int]]:
+    def _one_topic(self) -> tuple[uuid.UUID, list[int], dict[int, bytes]]:
         topic_id = uuid.UUID(bytes=self._take(16))
-        partitions = self.array(lambda: self.int32(least=0))
-        self.tags()
-        return topic_id, partitions
+        return topic_id, self.array(lambda: self.int32(least=0)), self.tags()
 
     def _number(self, kind: struct.Struct) -> int:
         (value,) = kind.unpack(self._take(kind.size))
@@ -202,13 +212,18 @@ class FieldWriter:
             self.string(value)
         return self
 
-    def partitions(self, partitions: Partitions) -> FieldWriter:
-        """A compact array of topic ids with their partitions, in ascending order."""
+    def int32s(self, values: Sequence[int]) -> FieldWriter:
+        """A compact array of signed four bytes."""
+        return self.count(len(values)).raw(struct.pack(f">{len(values)}i", *values))
+
+    def partitions(self, partitions: Partitions, epochs: AssignmentEpochs | None = None) -> FieldWriter:
+        """A compact array of topic ids with their partitions, in ascending order, and their assignment epochs."""
         topics = by_topic(partitions)
         self.count(len(topics))
         for topic_id, numbers in topics:
-            self.raw(topic_id.bytes).count(len(numbers))
-            self.raw(struct.pack(f">{len(numbers)}i", *numbers)).tags({})
+            self.raw(topic_id.bytes).int32s(numbers)
+            listed = [epochs[topic_id, number] for number in numbers] if epochs else ()
+            self.tags({_ASSIGNMENT_EPOCHS_TAG: FieldWriter().int32s(listed).done()} if listed else {})
         return self
 
     def tags(self, tagged: dict[int, bytes]) -> FieldWriter:

@@ -134,3 +134,4 @@ def test_a_leader_that_is_fenced_or_gone_is_none_and_its_replica_offline(rig, st
     page = rig.ask(75, 0, topics=[], response_partition_limit=10, cursor=None)
     row = page.topics[0].partitions[0]
     assert (row.leader_id, row.offline_replicas, row.eligible_leader_replicas) == (-1, (2,), ())
+    assert row.error_code == 0, "as KRaftMetadataCache answers DescribeTopicPartitions, but not Metadata"

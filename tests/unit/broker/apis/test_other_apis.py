@@ -24,11 +24,12 @@ def rig() -> Rig:
 
 
 def test_api_versions_is_the_table(rig):
-    for version in range(5):
+    for version in range(6):
         named = {} if version < 3 else {"client_software_name": "test", "client_software_version": "1.0"}
+        named |= {"cluster_id": None, "node_id": -1} if version >= 5 else {}
         answer = rig.ask(18, version, **named)
         ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        assert ranges[18] == (0, 4)
+        assert ranges[18] == (0, 5)
         assert ranges[0] == (0, 13)
         assert ranges[22] == (0, 5)
         assert set(ranges) == {api.KEY for api in APIS} - BETWEEN_BROKERS - OF_A_QUORUM
@@ -42,6 +43,23 @@ def test_client_software_beyond_the_longest_string_of_kafka_is_refused_and_not_k
     before = connection.client_software
     assert rig.ask(18, 3, **software | {field: "a" * 32_768}).error_code == ErrorCode.invalid_request
     assert connection.client_software == before
+
+
+def test_client_that_reached_another_cluster_or_broker_is_told_to_rebootstrap(rig):
+    # KafkaApis.handleApiVersionsRequest of Kafka 4.4 (KIP-1242)
+    here = {"cluster_id": rig.node.broker.image.cluster_id, "node_id": rig.node.broker.node_id}
+    software = {"client_software_name": "test", "client_software_version": "1"}
+
+    def code(**target):
+        answer = rig.ask(18, 5, **software | target)
+        assert bool(answer.api_keys) == (answer.error_code == ErrorCode.none)
+        return answer.error_code
+
+    assert code(cluster_id=None, node_id=-1) == code(**here) == ErrorCode.none
+    for wrong in ({"cluster_id": "other"}, {"node_id": here["node_id"] + 1}):
+        assert code(**here | wrong) == ErrorCode.rebootstrap_required
+    for half in ({"cluster_id": None}, {"node_id": -1}):
+        assert code(**here | half) == ErrorCode.invalid_request
 
 
 def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_maximum(rig):

@@ -224,6 +224,15 @@ def test_topics_are_described_page_by_page(rig):
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
+def test_wrong_cursor_names_no_topic_that_the_request_does_not_name(rig):
+    # the answer to a wrong cursor of a request for all topics named topics that its client may not describe
+    rig.create_topic("secret")
+    cursor = {"topic_name": "secret", "partition_index": -1}
+    assert rig.ask(75, 0, topics=[], response_partition_limit=2, cursor=cursor).topics == ()
+    (refused,) = rig.ask(75, 0, topics=[{"name": "mine"}], response_partition_limit=2, cursor=cursor).topics
+    assert (refused.name, refused.error_code) == ("mine", ErrorCode.invalid_request)
+
+
 def test_create_topics_with_too_many_partitions_together_returns_policy_violation(rig):
     def ask(*counts, validate_only=True):
         topics = [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FETCH, GroupsRig
-from tests.unit.broker.test_consumer_groups import beat
+from tests.unit.broker.test_consumer_groups import beat, owned, partitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -21,6 +22,8 @@ from yak.transactions.verification import Verification
 NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit
 WRITE_MARKERS, TXN_COMMIT = 27, 28
+BY_ID = 6
+"""The first version of TxnOffsetCommit with topic ids (KIP-1319)."""
 P, Q = 4000, 4001
 
 
@@ -44,7 +47,12 @@ class TransactionsRig(GroupsRig):
 
     def codes_in(self, answer: Any) -> dict[tuple[str, int], ErrorCode]:
         """The code of each partition."""
-        return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
+        names = {topic.topic_id: name for name, topic in self.node.broker.image.topics.items()}
+
+        def name(topic: Any) -> str:
+            return names.get(topic.topic_id, "nothing") if hasattr(topic, "topic_id") else topic.name
+
+        return {(name(t), p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
 
     def begin_txn_commit(
         self,
@@ -72,9 +80,15 @@ class TransactionsRig(GroupsRig):
             group_id=group,
             producer_id=producer,
             producer_epoch=epoch,
-            topics=[{"name": name, "partitions": each} for name, each in topics.items()],
+            topics=[{**self.named(name, version), "partitions": each} for name, each in topics.items()],
             **member,
         )
+
+    def named(self, name: str, version: int) -> dict[str, Any]:
+        """A topic in a request of this version."""
+        topic = self.node.broker.image.topics.get(name)
+        by_id = {"topic_id": uuid.UUID(int=77) if topic is None else topic.topic_id}
+        return by_id if version >= BY_ID else {"name": name}
 
     def code(self, group: str = "g", **member: Any) -> ErrorCode:
         """The code of a TxnOffsetCommit of one partition."""
@@ -143,7 +157,7 @@ def rig(verifier: Verifier) -> TransactionsRig:
     return TransactionsRig()
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 def test_offsets_count_when_the_transaction_commits_in_every_version(rig: TransactionsRig, version: int) -> None:
     rig.commit({("orders", 0): 3})
     assert rig.txn_commit({("orders", 0): 7, ("orders", 1): 8}, version=version) == {
@@ -228,13 +242,17 @@ def test_errors_of_partitions(rig: TransactionsRig) -> None:
     unknown = ErrorCode.unknown_topic_or_partition
     asked = {("orders", 0): 1, ("orders", 9): 1, ("nothing", 0): 1}
     assert rig.txn_commit(asked) == {("orders", 0): NONE, ("orders", 9): unknown, ("nothing", 0): unknown}
+    by_id = {("orders", 0): NONE, ("orders", 9): unknown, ("nothing", 0): ErrorCode.unknown_topic_id}
+    assert rig.txn_commit(asked, version=BY_ID) == by_id
     assert rig.txn_commit({("nothing", 0): 1}, "") == {("nothing", 0): unknown}
     assert rig.code("") == ErrorCode.invalid_group_id
     assert rig.code(metadata="m" * 4097) == ErrorCode.offset_metadata_too_large
 
 
 def test_unknown_group_is_made_without_a_generation_only(rig: TransactionsRig) -> None:
-    assert rig.code(generation_id=0, member_id="m", group_instance_id=None) == ErrorCode.illegal_generation
+    for version, error in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.group_id_not_found)):
+        code = rig.code(generation_id=0, member_id="m", group_instance_id=None, version=version)
+        assert code == error
     assert rig.groups() == {}
     assert rig.code() == NONE
     assert rig.groups() == {"g": ("Empty", "classic", "")}
@@ -273,14 +291,28 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
     joined = beat(rig, "m1")
     assert joined.error_code == NONE
 
-    def code(epoch: int, member: str) -> ErrorCode:
-        return rig.code(generation_id=epoch, member_id=member, group_instance_id=None)
+    def code(epoch: int, member: str, version: int = 3) -> ErrorCode:
+        return rig.code(generation_id=epoch, member_id=member, group_instance_id=None, version=version)
 
     assert code(joined.member_epoch, "m1") == NONE
-    assert code(joined.member_epoch + 1, "m1") == ErrorCode.illegal_generation
+    for wrong in (joined.member_epoch + 1, joined.member_epoch - 1):
+        assert code(wrong, "m1") == ErrorCode.illegal_generation
+        assert code(wrong, "m1", BY_ID) == ErrorCode.stale_member_epoch
     assert code(joined.member_epoch, "m2") == ErrorCode.unknown_member_id
     assert code(-1, "") == NONE
     assert rig.code(version=0) == NONE
+
+
+def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig: TransactionsRig) -> None:
+    member = {"generation_id": beat(rig, "m1").member_epoch, "member_id": "m1", "group_instance_id": None}
+    beat(rig, "m2")
+    kept = partitions(beat(rig, "m1", 1))
+    assert beat(rig, "m1", 1, owned=owned(rig, *kept)).member_epoch == 2
+    lost = next(index for index in range(4) if index not in kept)
+    for version, stale in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.stale_member_epoch)):
+        assert rig.txn_commit({("orders", kept[0]): 1}, version=version, **member) == {("orders", kept[0]): NONE}
+        both = {("orders", kept[0]): 2, ("orders", lost): 2}
+        assert rig.txn_commit(both, version=version, **member) == dict.fromkeys(both, stale)
 
 
 def test_older_epoch_of_the_producer_is_refused(rig: TransactionsRig) -> None:

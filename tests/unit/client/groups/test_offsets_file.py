@@ -34,7 +34,11 @@ def test_each_form_gives_its_offsets(text, offsets):
         ("orders,0,-3\n", "line 1 of f.csv cannot be read", '"-3" is no offset'),
         (f"orders,0,{'9' * 5000}\n", "line 1 of f.csv cannot be read", '" is no offset'),
         (f"orders,{'9' * 5000},1\n", "line 1 of f.csv cannot be read", '" is no partition'),
-        (f"orders,0,5\n{'x' * (LINE_CHARACTERS_MAX + 1)},0,1\n", "line 2 of f.csv cannot be read", "field larger than field limit"),
+        (
+            f"orders,0,5\n{'x' * (LINE_CHARACTERS_MAX + 1)},0,1\n",
+            "line 2 of f.csv cannot be read",
+            "field larger than field limit",
+        ),
         ("orders,0,5\norders,0,6\n", "line 2 of f.csv cannot be read", "orders-0 is there twice, with 5 and 6"),
         ("other,orders,0,5\n", 'f.csv has no offsets for group "audit"', "lines are TOPIC,PARTITION,OFFSET"),
         ("", 'f.csv has no offsets for group "audit"', "lines are"),

@@ -60,12 +60,21 @@ TABLE = {
 @pytest.mark.parametrize("name", TABLE)
 def test_transition(name: str) -> None:
     row = TABLE[name]
-    member = Member("a", row.epoch, row.epoch - 1, row.state, assigned=row.assigned, revoking=row.revoking)
+    epochs = dict.fromkeys(row.assigned | row.revoking, 7)
+    member = Member(
+        *("a", row.epoch, row.epoch - 1, row.state),
+        assigned=row.assigned,
+        revoking=row.revoking,
+        assignment_epochs=epochs,
+    )
     owners = dict.fromkeys(member.held, "a") | dict.fromkeys(row.of_others, "b")
     goal = Goal(11, row.target, frozenset([topic_id("t")]), row.owned)
     after = reconciled(member, goal, owners)
     assert (after.state, after.epoch, after.assigned, after.revoking) == row.then
     assert after.previous_epoch == (member.epoch if after.epoch != member.epoch else member.previous_epoch)
+    # as in Kafka, a partition that was being revoked and is assigned again has a new assignment epoch
+    expected = {each: 7 if each in row.assigned or each in after.revoking else 11 for each in after.held}
+    assert after.assignment_epochs == expected
     if row.then == (row.state, row.epoch, row.assigned, row.revoking):
         assert after is member
 
@@ -75,7 +84,9 @@ def test_transition(name: str) -> None:
 def test_a_topic_that_it_no_longer_means_is_taken_at_once(state: MemberState, owned: Partitions | None) -> None:
     """Before there is a new target (KAFKA-19431)."""
     revoking = parts("u", 5) if state is UNREVOKED else NONE
-    member = Member("a", 11, 10, state, assigned=t(1) | parts("u", 0), revoking=revoking)
+    assigned = t(1) | parts("u", 0)
+    epochs = dict.fromkeys(assigned | revoking, 7)
+    member = Member("a", 11, 10, state, assigned=assigned, revoking=revoking, assignment_epochs=epochs)
     if state is UNREVOKED and owned is not None:
         owned |= revoking
     target = t(1) | parts("u", 0)
@@ -84,7 +95,7 @@ def test_a_topic_that_it_no_longer_means_is_taken_at_once(state: MemberState, ow
     still_held = owned is None or state is UNREVOKED
     assert after.state is (UNREVOKED if still_held else STABLE)
     assert after.revoking == (revoking | parts("u", 0) if still_held else NONE)
-    assert after.epoch == 11
+    assert (after.epoch, after.assignment_epochs) == (11, dict.fromkeys(after.held, 7))
 
 
 def test_what_is_not_subscribed_to_is_not_given_whatever_the_target_says() -> None:

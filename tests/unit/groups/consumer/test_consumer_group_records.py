@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.groups.consumer.partitions import flattened
+from yak.groups.consumer.partitions import AssignmentEpochs, flattened
 from yak.groups.consumer.records import (
     KINDS,
     Change,
@@ -32,10 +32,22 @@ MEMBER_EPOCH = st.integers(-2, 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=40)
 MAYBE_TEXT = st.none() | TEXT
-PARTITIONS = st.frozensets(st.tuples(st.uuids(), INDEX), max_size=20)
+PARTITION = st.tuples(st.uuids(), INDEX)
+PARTITIONS = st.frozensets(PARTITION, max_size=20)
 TEXTS = st.lists(TEXT, max_size=5).map(tuple)
 PROTOCOLS = st.lists(st.tuples(TEXT, st.binary(max_size=200)), min_size=1, max_size=4).map(tuple)
 CLASSIC = st.builds(ClassicMetadata, INT32, PROTOCOLS)
+
+
+def current(
+    epoch: int, previous_epoch: int, state: int, assigned: AssignmentEpochs, revoking: AssignmentEpochs
+) -> CurrentValue:
+    epochs = {**revoking, **assigned}
+    return CurrentValue(
+        epoch, previous_epoch, state, frozenset(assigned), frozenset(revoking) - frozenset(assigned), epochs
+    )
+
+
 VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.GROUP: st.builds(GroupValue, INDEX, INT64),
     Kind.PARTITION_METADATA: st.builds(PartitionMetadataValue, st.binary(max_size=50)),
@@ -44,7 +56,9 @@ VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     ),
     Kind.TARGET_EPOCH: st.builds(TargetEpochValue, INDEX),
     Kind.TARGET: st.builds(TargetValue, PARTITIONS),
-    Kind.CURRENT: st.builds(CurrentValue, MEMBER_EPOCH, MEMBER_EPOCH, st.integers(-128, 127), PARTITIONS, PARTITIONS),
+    Kind.CURRENT: st.tuples(
+        MEMBER_EPOCH, MEMBER_EPOCH, st.integers(-128, 127), *[st.dictionaries(PARTITION, INT32, max_size=20)] * 2
+    ).map(lambda drawn: current(*drawn)),
     Kind.REGEX: st.builds(RegexValue, TEXTS, INT64, INT64),
 }
 NAMED = {Kind.MEMBER, Kind.TARGET, Kind.CURRENT, Kind.REGEX}
@@ -123,11 +137,16 @@ GOLDEN = {
         ),
     ),
     "what a member has": (
-        Change(Kind.CURRENT, "grp", "m1", CurrentValue(6, 5, 1, flattened([(FIRST, [0])]), flattened([(FIRST, [3])]))),
+        Change(
+            Kind.CURRENT,
+            "grp",
+            "m1",
+            CurrentValue(6, 5, 1, flattened([(FIRST, [0])]), flattened([(FIRST, [3])]), {(FIRST, 0): 6, (FIRST, 3): 4}),
+        ),
         "0008 0003 677270 0002 6d31",
         (
-            "0000 00000006 00000005 01 02 00000000000000000000000000000001 02 00000000 00"
-            " 02 00000000000000000000000000000001 02 00000003 00 00"
+            "0000 00000006 00000005 01 02 00000000000000000000000000000001 02 00000000 01 00 05 02 00000006"
+            " 02 00000000000000000000000000000001 02 00000003 01 00 05 02 00000004 00"
         ),
     ),
     "what an expression means": (
@@ -166,3 +185,13 @@ def test_a_newer_version_of_a_value_is_refused() -> None:
 def test_bytes_after_a_value_are_refused() -> None:
     with pytest.raises(UnreadableRecord, match="too many"):
         decode(Record(bytes.fromhex("0003 0001 67"), bytes.fromhex("0000 00000005 00 00")))
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [("00000006", 6), ("fffffffe", 0)])
+def test_partitions_without_assignment_epochs_have_the_epoch_of_the_member(epoch, expected):
+    # Utils.assignmentFromTopicPartitions: records before KIP-1251, and epochs of another number than the partitions
+    key = bytes.fromhex("0008 0003 677270 0002 6d31")
+    for tags in ("00", "01 00 05 02 00000001", "01 00 01 00"):
+        topic = f"02 00000000000000000000000000000001 03 00000000 00000003 {tags}"
+        value = decode(Record(key, bytes.fromhex(f"0000 {epoch} 00000005 00 {topic} 01 00"))).value
+        assert value.assignment_epochs == {(FIRST, 0): expected, (FIRST, 3): expected}

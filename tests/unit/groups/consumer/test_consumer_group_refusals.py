@@ -146,20 +146,76 @@ def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
 
 
 def test_commits_are_checked_as_kafka_does(one: Coordinator) -> None:
-    check = one.group.check_commit
-    check("", None, -1, api_version=8)  # nobody is there: an admin client may
+    check, all_four = one.group.check_commit, parts("t", 0, 1, 2, 3)
+    check("", None, -1, all_four, api_version=8)  # nobody is there: an admin client may
     one.join("a", "t")
-    check("a", None, 1, api_version=9)
+    check("a", None, 1, all_four, api_version=9)
     with refused(ErrorCode.unsupported_version):
-        check("a", None, 1, api_version=8)
-    check("a", None, 1, api_version=3, is_transactional=True)
-    check("", None, -1, api_version=3, is_transactional=True)
+        check("a", None, 1, all_four, api_version=8)
+    check("a", None, 1, all_four, api_version=3, is_transactional=True)
+    check("", None, -1, all_four, api_version=3, is_transactional=True)
     for epoch in (0, 2, -1):
         with refused(ErrorCode.stale_member_epoch):
-            check("a", None, epoch, api_version=9)
+            check("a", None, epoch, all_four, api_version=9)
     for member_id in ("", "b"):
         with refused(ErrorCode.unknown_member_id):
-            check(member_id, None, -1, api_version=9)
+            check(member_id, None, -1, all_four, api_version=9)
+
+
+def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_had_then(one: Coordinator) -> None:
+    # the rule of KIP-1251, from createAssignmentEpochValidator in Kafka
+    one.join("a", "t")
+    one.join("b", "t")
+    told = one.beat("a", 1)
+    assert told.member_epoch == 1
+    kept = assigned(told)
+    revoked = parts("t", 0, 1, 2, 3) - kept
+    check = one.group.check_commit
+    told = one.beat("a", 1, owned=kept)
+    assert told.member_epoch == 2
+    one.beat("b", 2, owned=NO_PARTITIONS)
+    for _ in range(2):
+        check("a", None, 1, kept, api_version=9)
+        with refused(ErrorCode.stale_member_epoch, "neither assigned"):
+            check("a", None, 1, revoked, api_version=9)
+        with refused(ErrorCode.stale_member_epoch, "older"):
+            check("b", None, 1, revoked, api_version=9)
+        with refused(ErrorCode.stale_member_epoch, "newer"):
+            check("a", None, 3, kept, api_version=9)
+        one.fail_over()
+
+
+def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_is_revoking(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.join("b", "t")
+    kept = assigned(one.beat("a", 1))
+    assert one.beat("a", 1, owned=kept).member_epoch == 2
+    one.join("c", "t")
+    one.beat("a", 2)
+    assert (one.member("a").epoch, len(one.member("a").revoking)) == (2, 1)
+    one.group.check_commit("a", None, 1, kept, api_version=9)
+
+
+def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coordinator) -> None:
+    one.join("a", "t")
+    one.join("b", "t")
+    kept = assigned(one.beat("a", 1))
+    returned = parts("t", 0, 1, 2, 3) - kept
+    one.beat("a", 1, owned=kept)
+    one.beat("b", -1)
+    assert assigned(one.beat("a", 2)) == kept | returned
+    one.group.check_commit("a", None, 1, kept, api_version=9)
+    for epoch in (1, 2):
+        with refused(ErrorCode.stale_member_epoch, "older"):
+            one.group.check_commit("a", None, epoch, returned, api_version=9)
+
+
+def test_static_member_that_returns_may_commit_with_every_epoch(one: Coordinator) -> None:
+    # ConsumerGroupMember.resetAssignedPartitionsEpochsToZero: its epochs begin at zero
+    one.join("a", "t", instance_id="i")
+    one.beat("a", -2, instance_id="i")
+    one.join("b", "t", instance_id="i")
+    one.group.check_commit("b", "i", 0, parts("t", 0, 1, 2, 3), api_version=9)
 
 
 def test_fetches_of_offsets_are_checked_as_kafka_does(one: Coordinator) -> None:
