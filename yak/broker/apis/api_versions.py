@@ -38,7 +38,8 @@ _NO_NODE = -1
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the table, or INVALID_REQUEST if the client's software name or version is malformed (KIP-511).
 
-    REBOOTSTRAP_REQUIRED if the client wants to reach another cluster or broker: this one has got its address. A liveness probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
+    REBOOTSTRAP_REQUIRED if the client wants to reach another cluster or broker: this one has got its address. A liveness
+    probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
     """
     if call.version >= _SOFTWARE_VERSION:
         request = call.request

@@ -1,6 +1,7 @@
 """DeleteGroups (key 42, v0-3): delete groups without members, and their offsets.
 
-v2: flexible. v3: an error message, which Kafka has for streams groups only. The answer is sent when the deletions are committed.
+v2: flexible. v3: an error message, which Kafka has for streams groups only. The answer is sent when the deletions are
+committed.
 """
 
 from __future__ import annotations
