@@ -251,7 +251,7 @@ def test_copies_and_sending_again(lone, new_topic, monkeypatch):
         await pilot.pause(0.1)
         await pilot.press("p")
         await until(pilot, lambda: bool(app.clipboard), "the copy")
-        assert app.clipboard == f"yak produce {topic} --key=k2 '--message={{\"n\": 42}}'"
+        assert app.clipboard == f"yak produce {topic} -k k2 -m '{{\"n\": 42}}'"
         await pilot.press("y")
         await pilot.pause(0.1)
         await pilot.press("down", "enter")
