@@ -173,7 +173,7 @@ def _apply_aborted_offsets(swaps: Swaps) -> None:
 
 
 def _accept_any_generation(swaps: Swaps) -> None:
-    swaps.put(Group, "check_transactional_commit", lambda *_arguments: None)
+    swaps.put(Group, "check_transactional_commit", lambda *_arguments, **_options: None)
 
 
 def _write_no_quotas(swaps: Swaps) -> None:
