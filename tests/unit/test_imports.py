@@ -189,7 +189,7 @@ def test_a_test_cluster_starts_its_brokers_before_the_heavy_libraries_load() -> 
 
 
 def test_the_web_ui_starts_without_a_broker() -> None:
-    """Its check of the Host header once brought the broker's APIs along, and a second of processor time with them."""
+    """Its check of the Host header once brought the broker's APIs along, and a third of its import's processor time."""
     loaded = loaded_by("import yak.tui.web.launch")
     assert loaded & {"trio", "kio", "confluent_kafka", "yak.broker", "yak.server.http.guard"} == set()
 

@@ -458,7 +458,7 @@ MUTANTS = (
         _keep_what_was_committed,
         400,
     ),
-    Mutant("lead-in-old-boot", "nobody leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
+    Mutant("lead-in-old-boot", "no replica leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
     Mutant(
         "isr-change-forgotten",
         "a change whose answer got lost still counts (4.6)",

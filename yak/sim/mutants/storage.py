@@ -323,7 +323,7 @@ MUTANTS = (
         ("stop",),
     ),
     Mutant("torn-tail-kept", "recovery cuts what a crash tore", _keep_the_torn_tail, 100, 1),
-    Mutant("deleted-records-return", "a topic made anew is empty", _records_come_back, 50, 1),
+    Mutant("deleted-records-return", "a topic that was deleted and created again is empty", _records_come_back, 50, 1),
     Mutant("retention-too-early", "retention takes what is due only", _expire_what_is_not_due, 50, 1),
     Mutant(
         "cold-read-empty",

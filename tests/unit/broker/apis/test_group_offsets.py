@@ -157,7 +157,7 @@ def test_only_a_member_of_the_present_generation_commits(rig, version):
     assert code(member=member, generation=generation, instance="none") == ErrorCode.unknown_member_id
     rig.leave("g", (member, None))
     assert code(member=member, generation=generation) == ErrorCode.unknown_member_id
-    assert code(member="", generation=-1) == NONE, "nobody is there: an administrator commits"
+    assert code(member="", generation=-1) == NONE, "a group without members: an administrator commits"
 
 
 def test_a_fenced_static_member_does_not_commit(rig):

@@ -147,7 +147,7 @@ def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
 
 def test_commits_are_checked_as_kafka_does(one: Coordinator) -> None:
     check, all_four = one.group.check_commit, parts("t", 0, 1, 2, 3)
-    check("", None, -1, all_four, api_version=8)  # nobody is there: an admin client may
+    check("", None, -1, all_four, api_version=8)  # a group without members: an admin client may
     one.join("a", "t")
     check("a", None, 1, all_four, api_version=9)
     with refused(ErrorCode.unsupported_version):
