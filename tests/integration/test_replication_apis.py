@@ -16,8 +16,10 @@ from kio.schema.errors import ErrorCode
 from support.client_kinds import CLIENT_KINDS, Message
 from support.raw import RawClient, batch
 
+from tests.kafka.same_answers.engine import filled, plain
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.sim.rig import fetch_fields, produce_fields
+from yak.sim.wire import read_answer, request_class, request_frame
 
 PATIENCE_SECONDS = 20.0
 RACKS = {1: "r1", 2: "r2", 3: "r3", 4: "r1"}
@@ -140,14 +142,55 @@ def test_an_unclean_election_of_a_led_partition_is_not_needed(brokers, unique_to
     assert [error.code() for error in errors.values()] == [KafkaError.ELECTION_NOT_NEEDED]
 
 
-def test_only_the_controller_elects(brokers, unique_topic):
-    brokers.create(unique_topic, [1, 2])
-    controller = brokers.admin.list_topics(timeout=10).controller_id
-    asked = {"topic_partitions": [{"topic": unique_topic, "partitions": [0]}], "timeout": TIMEOUT}
-    for node_id in (1, 2, 3):
+OF_THE_CLUSTER = {
+    19: (7, {"topics": [{"name": "made-by-any", "num_partitions": 1, "replication_factor": 1}]}, {ErrorCode.none}),
+    37: (3, {"topics": [{"name": "made-by-any", "count": 2, "assignments": None}]}, {ErrorCode.none}),
+    33: (2, {"resources": [{"resource_type": 2, "resource_name": "made-by-any"}]}, {ErrorCode.none}),
+    44: (1, {"resources": [{"resource_type": 2, "resource_name": "made-by-any"}]}, {ErrorCode.none}),
+    45: (
+        1,
+        {
+            "topics": [{"name": "made-by-any", "partitions": [{"partition_index": 0, "replicas": [3]}]}],
+            "allow_replication_factor_change": True,
+        },
+        {ErrorCode.none},
+    ),
+    46: (0, {"topics": None}, {ErrorCode.none}),
+    43: (2, {"topic_partitions": [{"topic": "made-by-any", "partitions": [1]}]}, {ErrorCode.election_not_needed}),
+    20: (6, {"topics": [{"name": "made-by-any", "topic_id": None}]}, {ErrorCode.none}),
+    29: (3, {"resource_type_filter": 1, "pattern_type_filter": 1}, {ErrorCode.security_disabled}),
+    30: (3, {"creations": [{"resource_type": 2, "resource_name": "x"}]}, {ErrorCode.security_disabled}),
+    31: (3, {"filters": [{"resource_type_filter": 2}]}, {ErrorCode.security_disabled}),
+    38: (3, {}, {ErrorCode.delegation_token_request_not_allowed}),
+    39: (2, {"hmac": b"x"}, {ErrorCode.delegation_token_request_not_allowed}),
+    40: (2, {"hmac": b"x"}, {ErrorCode.delegation_token_request_not_allowed}),
+    49: (1, {"entries": [], "validate_only": False}, {ErrorCode.none}),
+    51: (0, {"deletions": [{"name": "nobody", "mechanism": 1}]}, {ErrorCode.resource_not_found}),
+    55: (2, {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{}]}]}, {ErrorCode.none}),
+    57: (2, {"feature_updates": []}, {ErrorCode.none}),
+    64: (0, {"broker_id": 77}, {ErrorCode.broker_id_not_registered}),
+}
+"""The requests that Kafka's brokers forward to the controller (KafkaApis.handle): version, fields, and error codes."""
+
+
+@pytest.mark.parametrize("node_id", [1, 2, 3])
+def test_any_broker_answers_a_change_of_the_cluster(brokers, node_id):
+    for api_key, (version, given, expected) in OF_THE_CLUSTER.items():
         with brokers.raw(node_id) as client:
-            code = client.ask(43, 2, election_type=0, **asked).error_code
-        assert code == (ErrorCode.none if node_id == controller else ErrorCode.not_controller)
+            fields = filled(request_class(api_key, version), given)
+            client.send_frame(request_frame(api_key, version, 1, fields))
+            answer = plain(read_answer(api_key, version, client.receive_frame())[1])
+        assert codes_of(answer) | {"none"} == {code.name for code in expected} | {"none"}, (api_key, answer)
+
+
+def codes_of(answer: Any) -> set[str]:
+    """All error codes in a plain answer."""
+    if isinstance(answer, list):
+        return set().union(*map(codes_of, answer))
+    if not isinstance(answer, dict):
+        return set()
+    own = {answer["error_code"]} if "error_code" in answer else set()
+    return own.union(*map(codes_of, answer.values()))
 
 
 # ---------------------------------------------------------------------------------------------- reassignments

@@ -19,6 +19,7 @@ from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
 from yak.broker.connections import Connection, HeldAnswers
 from yak.broker.controlled_shutdown import ControlledShutdown
+from yak.broker.controller_requests import ControllerRequests
 from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
@@ -152,6 +153,7 @@ class Broker:
         self.transaction_coordinator = TransactionCoordinator(
             self.context, self.coordinator_partitions, self.producer_ids, self.marker_sender
         )
+        self.controller_requests = ControllerRequests(self.context, self.peers, self.node_id, self.purgatory)
         self.verification = Verification(self.context, self.peers, self.node_id, self.transaction_coordinator)
         self.leader_appends.transactional = TransactionalAppends(
             self.context, self.verification.verify, self.leader_appends

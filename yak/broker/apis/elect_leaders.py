@@ -1,17 +1,18 @@
 """ElectLeaders (key 43, v0-2): preferred or unclean leader elections on request; null topics mean all partitions.
 
-v0: preferred leaders. v1: unclean elections (KIP-460), a top-level error. v2: flexible. Only the controller elects. The
-answer is sent when the image has the new leaders. With null topics it omits partitions that need no election.
+v0: preferred leaders. v1: unclean elections (KIP-460), a top-level error. v2: flexible. Only the controller elects; another
+broker forwards the request to it. The answer is sent when the controller's image has the new leaders. With null topics it
+omits partitions that need no election.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import PartitionChanges, Results
+from yak.broker.delayed_metadata_changes import PartitionChanges, Results, from_newest_image
 from yak.cluster.controller import Cause, Election, can_lead, clean_leader, has_leader, preferred_leader, unclean_leader
 from yak.cluster.image import Image
 from yak.cluster.records import NO_LEADER
@@ -25,24 +26,32 @@ KEY, NAME, VERSIONS = 43, "ElectLeaders", range(3)
 ABSENT: tuple[str, ...] = ()
 
 PREFERRED, UNCLEAN = 0, 1
+_WORDS: Final = {
+    ErrorCode.not_controller: "This is not the correct controller for this cluster.",
+    ErrorCode.request_timed_out: "The controller did not answer in time; the result is unknown.",
+}
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Elect the leaders; only the controller may."""
-    request = call.request
-    election_type = getattr(request, "election_type", PREFERRED)
-    wanted = _wanted(broker, call)
+    """Let the controller elect the leaders. Another broker may have changed the replicas just before: in the newest image."""
     refusal = None
     if not broker.authorization.allows_cluster(call, Operation.ALTER):
         refusal = denial(ResourceType.CLUSTER)
-    elif not broker.metadata.lifecycle.is_controller:
-        refusal = PeerError(ErrorCode.not_controller, "This is not the correct controller for this cluster.")
-    elif election_type not in (PREFERRED, UNCLEAN):
-        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {election_type}")
+    elif _type_of(call) not in (PREFERRED, UNCLEAN):
+        refusal = PeerError(ErrorCode.invalid_request, f"Unknown election type {_type_of(call)}")
     if refusal is not None:
-        results = {} if request.topic_partitions is None else dict.fromkeys(wanted, refusal)
-        return _answer(call, results, refusal.error_code)
-    unclean = election_type == UNCLEAN
+        return _refused(broker, call, refusal)
+    if broker.metadata.lifecycle.is_controller:
+        return from_newest_image(broker, call, call.timeout_ms, _elect, is_needed=True)
+
+    def failed(code: ErrorCode) -> Now:
+        return _refused(broker, call, PeerError(code, _WORDS[code]))
+
+    return broker.controller_requests.forward(call, VERSIONS.stop - 1, failed, election_type=PREFERRED)
+
+
+def _elect(broker: Broker, call: Call) -> Outcome:
+    unclean = _type_of(call) == UNCLEAN
     shortfall = ErrorCode.eligible_leaders_not_available if unclean else ErrorCode.preferred_leader_not_available
 
     def plan(topic_partition: TopicPartition) -> dict[str, object]:
@@ -65,7 +74,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         already=ErrorCode.election_not_needed,
         plan=plan,
     )
-    waiting.send(wanted)
+    waiting.send(_wanted(broker, call))
     return waiting.outcome()
 
 
@@ -106,6 +115,10 @@ def plan_requested_election(image: Image, topic_name: str, partition: int, *, un
     return Election(topic.topic_id, partition, leader, info.partition_epoch, unclean=is_unclean)
 
 
+def _type_of(call: Call) -> int:
+    return int(getattr(call.request, "election_type", PREFERRED))
+
+
 def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:
     asked = call.request.topic_partitions
     if asked is None:
@@ -115,6 +128,12 @@ def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:
             for info in topic.partitions
         ]
     return list(dict.fromkeys(TopicPartition(topic.topic, index) for topic in asked for index in topic.partitions))
+
+
+def _refused(broker: Broker, call: Call, error: PeerError) -> Now:
+    """The answer when nothing is elected; with null topics it names no partitions."""
+    wanted = [] if call.request.topic_partitions is None else _wanted(broker, call)
+    return _answer(call, dict.fromkeys(wanted, error), error.error_code)
 
 
 def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import heard, join, set_state
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 
 TIMEOUT = dt.timedelta(seconds=5)
@@ -128,8 +129,61 @@ def test_an_unknown_kind_of_election_is_an_invalid_request(rig):
     assert elected(answer) == {("orders", 0): ErrorCode.invalid_request}
 
 
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_only_the_controller_elects(rig, version):
+def test_any_broker_elects_leaders_by_forwarding_the_request_to_the_controller(metadata, version):
+    """KafkaApis.handle forwards ElectLeaders; the controller plans with what another broker has just changed."""
+    rig = ClusterRig(metadata=metadata, hands_back=False)
+    controller = rig.alive().broker.image.controller_id
+    rig.create_topic("orders")
+    kind = {"election_type": PREFERRED} if version else {}
+    for node in rig.nodes:
+        others = [each for each in rig.info("orders").replicas if each != rig.leader("orders")]
+        target = (others[0], rig.leader("orders"), others[1])
+        moves = [{"partition_index": 0, "replicas": target}]
+        changed = rig.ask(node.node_id, 45, 0, topics=[{"name": "orders", "partitions": moves}], timeout=TIMEOUT)
+        assert moved(changed) == {0: 0}
+        topics = [{"topic": "orders", "partitions": [0, 7]}]
+        answer = rig.ask(node.node_id, 43, version, topic_partitions=topics, timeout=TIMEOUT, **kind)
+        assert elected(answer) == {("orders", 0): 0, ("orders", 7): ErrorCode.unknown_topic_or_partition}
+        assert rig.leader("orders") == others[0]
+        answer = rig.ask(node.node_id, 43, version, topic_partitions=None, timeout=TIMEOUT, **kind)
+        assert elected(answer) == {}
+    assert controller == rig.alive().broker.image.controller_id
+
+
+def test_election_is_repeated_by_the_client_when_the_controller_dies():
+    rig = ClusterRig(hands_back=False)
+    rig.create_topic("orders")
+    controller = rig.alive().broker.image.controller_id
+    asked = next(node.node_id for node in rig.nodes if node.node_id != controller)
+    fields = {"topic_partitions": None, "timeout": TIMEOUT, "election_type": PREFERRED}
+    assert rig.ask(asked, 43, 2, **fields).error_code == 0
+    pending = rig.begin(asked, 43, 2, **fields)
+    rig.nodes[controller - 1].kill()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code == ErrorCode.not_controller
+    channel = rig.nodes[asked - 1].broker.controller_requests._controllers[controller].channel
+    assert not channel.is_proven
+    assert (channel, "connect") not in rig.nodes[asked - 1].broker.timers, "it does not connect again by itself"
+
+
+def test_controller_that_hangs_ends_a_forwarded_election_with_request_timed_out():
+    rig = ClusterRig(hands_back=False)
+    controller = rig.alive().broker.image.controller_id
+    asked = next(node.node_id for node in rig.nodes if node.node_id != controller)
+    rig.nodes[controller - 1].pause()
+    topics = [{"topic": "orders", "partitions": [0]}]
+    timeout = dt.timedelta(milliseconds=100)
+    answer = rig.ask(asked, 43, 2, topic_partitions=topics, timeout=timeout, election_type=PREFERRED)
+    assert (answer.error_code, elected(answer)) == (
+        ErrorCode.request_timed_out,
+        {("orders", 0): ErrorCode.request_timed_out},
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_broker_that_knows_no_other_controller_elects_no_leader(rig, version):
     lifecycle = rig.node.broker.metadata.lifecycle
     lifecycle._session.controller_epoch = 0
     assert not lifecycle.is_controller

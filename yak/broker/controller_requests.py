@@ -1,0 +1,66 @@
+"""Forwards clients' requests to the controller (KIP-590), over a connection that lasts while a request is under way.
+
+Kafka's brokers forward every change of the cluster. In YAK each broker makes the changes itself (docs/adr/0009); the
+controller alone elects leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.purgatory import Purgatory
+from yak.core.broker_channel import ChannelEvents
+from yak.core.broker_requests import BrokerRequests
+from yak.core.context import Context
+from yak.core.peers import Peers
+from yak.errors import ErrorCode
+from yak.ids import NodeId
+from yak.protocol.schema_fields import plain
+
+_EVENTS: Final = ChannelEvents("controller-connection-lost", "controller-unresponsive", "controller-response-invalid")
+
+
+class ControllerRequests:
+    """The requests that this broker forwards, by the controller that it sends them to."""
+
+    def __init__(self, context: Context, peers: Peers, node_id: NodeId, purgatory: Purgatory) -> None:
+        self._context, self._peers, self._node_id, self._purgatory = context, peers, node_id, purgatory
+        self._controllers: dict[NodeId, BrokerRequests] = {}
+
+    def forward(self, call: Call, version: int, failed: Callable[[ErrorCode], Now], **added: object) -> Outcome:
+        """Let the controller answer a request in this version, with `added` fields that the client's version lacks.
+
+        Else the answer is `failed`. NOT_CONTROLLER, which clients repeat: another broker has forwarded the request
+        already, no controller is known, or the connection to it was lost.
+        """
+        controller_id = self._context.image.controller_id
+        is_elsewhere = controller_id != self._node_id and controller_id in self._context.image.brokers
+        if call.connection.proven is not None or not is_elsewhere:
+            return failed(ErrorCode.not_controller)
+        # without requests under way (they have a length) it has closed its connection
+        requests = self._controllers.get(controller_id) or BrokerRequests(
+            self._context, self._peers, controller_id, _EVENTS
+        )
+        self._controllers[controller_id] = requests
+        waiting = GroupWaiting(
+            self._purgatory, call, call.timeout_ms, lambda: failed(ErrorCode.request_timed_out).fields
+        )
+
+        def answered(response: Any | None) -> None:
+            if len(requests) == 0:
+                requests.channel.close()
+            waiting.complete(failed(ErrorCode.not_controller).fields if response is None else _fields_of(response))
+
+        requests.send((call.api_key, version), added | _fields_of(call.request), answered)
+        return waiting.outcome()
+
+
+def _fields_of(message: Any) -> Fields:
+    """The fields of a request, or of an answer without the controller's throttle time: this broker has its own."""
+    fields = plain(message)
+    assert isinstance(fields, dict)
+    fields.pop("throttle_time", None)
+    return fields
