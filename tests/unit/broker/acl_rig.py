@@ -4,6 +4,8 @@ import dataclasses
 import datetime as dt
 
 from yak.acls.bindings import CLUSTER_NAME, PatternType, Permission, ResourceType
+from yak.protocol.record_batch import TRANSACTIONAL_BIT
+from yak.protocol.record_writer import build_batch
 from yak.sim.rig import Pending, Rig
 from yak.sim.wire import nested, request_class
 
@@ -59,6 +61,12 @@ def error_codes(answer):
             else:
                 found |= error_codes(value)
     return found
+
+
+def transactional_batch(values):
+    """A batch of a transaction, by a producer that no coordinator knows."""
+    given = [(None, value) for value in values]
+    return build_batch(given, 0, attributes=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=0)
 
 
 class AclRig(Rig):

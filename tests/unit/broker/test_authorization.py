@@ -6,7 +6,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes
+from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes, transactional_batch
 from yak.acls.bindings import Operation, ResourceType
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.protocol.peer_proof import Incarnation
@@ -112,10 +112,16 @@ def test_produce_without_acks_to_a_denied_topic_closes_the_connection(rig):
     assert rig.fetch("mine", 0).high_watermark == 0
 
 
-def test_produce_under_a_transactional_id_needs_the_right_to_it(rig):
+def test_transactional_batch_needs_the_right_to_its_transactional_id(rig):
+    """KafkaApis.handleProduceRequest: a batch outside of transactions needs none, whatever id the request names."""
     rig.acl(WRITE, TOPIC, "mine")
-    code = produce(rig, rig.user("ann"), "mine", transactional_id="pay")
+    ann = rig.user("ann")
+    assert produce(rig, ann, "mine", transactional_id="pay") == NONE
+    topics = produce_fields("mine", transactional_batch([b"v"]))
+    code = produce(rig, ann, "mine", **topics | {"transactional_id": "pay"})
     assert code == ErrorCode.transactional_id_authorization_failed
+    assert rig.audit()[-1]["resources"] == "WRITE TRANSACTIONAL_ID pay"
+    assert rig.fetch("mine", 0).high_watermark == 1
 
 
 def test_deny_wins_over_allow(rig):
@@ -325,6 +331,44 @@ def test_denied_partition_of_a_transaction_keeps_the_others_out(rig):
         each.name: each.results_by_partition[0].partition_error_code for each in answer.results_by_topic_v3_and_below
     }
     assert codes == {"mine": ErrorCode.operation_not_attempted, "theirs": DENIED}
+
+
+# ---------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_refused_reassignment_has_the_error_of_each_partition(rig):
+    """AlterPartitionReassignmentsRequest.getErrorResponse."""
+    partitions = [{"partition_index": index, "replicas": [1]} for index in (0, 3)]
+    answer = rig.ask_filled(45, 1, {"topics": [{"name": "mine", "partitions": partitions}]}, rig.user("ann"))
+    refused = ErrorCode.cluster_authorization_failed, "Cluster authorization failed."
+    assert (answer.error_code, answer.error_message) == refused
+    (topic,) = answer.responses
+    assert topic.name == "mine"
+    found = [(each.partition_index, each.error_code, each.error_message) for each in topic.partitions]
+    assert found == [(0, *refused), (3, *refused)]
+
+
+def test_refused_list_of_reassignments_names_the_requested_partitions(rig):
+    """ListPartitionReassignmentsRequest.getErrorResponse."""
+    ann = rig.user("ann")
+    answer = rig.ask_filled(46, 0, {"topics": [{"name": "mine", "partition_indexes": [0, 3]}]}, ann)
+    assert answer.error_code == ErrorCode.cluster_authorization_failed
+    (topic,) = answer.topics
+    assert (topic.name, [(each.partition_index, each.replicas) for each in topic.partitions]) == (
+        "mine",
+        [(0, ()), (3, ())],
+    )
+    assert rig.ask_filled(46, 0, {"topics": None}, ann).topics == ()
+
+
+def test_refused_description_of_users_has_the_error_of_each_user(rig):
+    """DescribeUserScramCredentialsRequest.getErrorResponse, with the users' names, which Kafka leaves out."""
+    ann = rig.user("ann")
+    answer = rig.ask_filled(50, 0, {"users": [{"name": "bob"}, {"name": "eve"}]}, ann)
+    denied = ErrorCode.cluster_authorization_failed
+    assert answer.error_code == denied
+    assert [(each.user, each.error_code) for each in answer.results] == [("bob", denied), ("eve", denied)]
+    assert rig.ask_filled(50, 0, {"users": None}, ann).results == ()
 
 
 # --------------------------------------------------------------------------------------------------- brokers, principals

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes
+from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes, transactional_batch
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis import TABLE
 from yak.broker.apis.authorization_rules import RULES
@@ -23,7 +23,8 @@ RESOURCES = [{"resource_type": 2, "resource_name": TOPIC}, {"resource_type": 32,
 OFFSETS = [{"name": TOPIC, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
 IN_TXN = {"transactional_id": TXN, "group_id": GROUP}
 REQUESTS = {
-    0: [(9, produce_fields(TOPIC, record_batch([b"v"], 0))), (9, produce_fields(TOPIC, b"") | {"transactional_id": TXN})],
+    0: [(9, produce_fields(TOPIC, record_batch([b"v"], 0))),
+        (9, produce_fields(TOPIC, transactional_batch([b"v"])) | {"transactional_id": TXN})],
     1: [(12, fetch_fields(TOPIC, 0))],
     2: [(5, {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [{"timestamp": -1}]}]})],
     3: [(12, {"topics": [{"name": TOPIC}], "include_cluster_authorized_operations": True}),

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 45, "AlterPartitionReassignments", range(2)
-ABSENT: tuple[str, ...] = ()
+ABSENT = (
+    "refusing to cancel the reassignment of an offline partition: its ISR keeps its last members, so nothing is lost",
+)
 
 _CODES = {
     "NO_TOPIC": PeerError(ErrorCode.unknown_topic_or_partition, "The partition was deleted during the request."),
@@ -47,10 +49,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _reassign(broker: Broker, call: Call) -> Outcome:
     request = call.request
-    try:
-        broker.authorization.check_cluster(call, Operation.ALTER)
-    except PeerError as error:
-        return Now({"error_code": error.error_code, "error_message": error.message, "responses": []})
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
     full = broker.full_brokers()
     targets = {
@@ -63,12 +61,11 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
         target = targets[topic_partition]
         return plan_reassignment(broker.image, *topic_partition, target, may_change_factor=may_change_factor, full=full)
 
-    def build(results: Results) -> Outcome:
+    def answer(results: Results, refusal: PeerError | None) -> Outcome:
         return Now(
             {
                 "allow_replication_factor_change": may_change_factor,
-                "error_code": ErrorCode.none,
-                "error_message": None,
+                **error_fields(refusal),
                 "responses": [
                     {
                         "name": topic.name,
@@ -79,12 +76,16 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
             }
         )
 
+    try:
+        broker.authorization.check_cluster(call, Operation.ALTER)
+    except PeerError as error:
+        return answer(dict.fromkeys(targets, error), error)
     waiting = PartitionChanges(
         broker.metadata,
         broker.purgatory,
         call,
         call.timeout_ms,
-        build,
+        lambda results: answer(results, None),
         script="alter_replicas",
         codes=_CODES,
         already=ErrorCode.no_reassignment_in_progress,

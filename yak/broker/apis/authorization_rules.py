@@ -33,7 +33,7 @@ _BETWEEN_BROKERS = (Rule(_O.CLUSTER_ACTION, _R.CLUSTER, "brokers only"),)
 _CONFIGS = "of brokers, loggers, client metrics"
 
 RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
-    0: (Rule(_O.WRITE, _R.TOPIC), Rule(_O.WRITE, _R.TRANSACTIONAL_ID, "with a transactional id")),
+    0: (Rule(_O.WRITE, _R.TOPIC), Rule(_O.WRITE, _R.TRANSACTIONAL_ID, "with a transactional batch")),
     1: (_READ_TOPIC, Rule(_O.CLUSTER_ACTION, _R.CLUSTER, "followers: brokers only")),
     2: (_DESCRIBE_TOPIC,),
     3: (

@@ -11,6 +11,7 @@ and acks=all the answer waits for the flush that `flush.messages` demands; with 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
@@ -25,6 +26,7 @@ from yak.partitions.batch_validation import record_errors_of
 from yak.partitions.leader_appends import log_start_offset_with
 from yak.protocol.hot_pieces import NodeEndpoint
 from yak.protocol.produce_answer import ProducePartitionAnswer, produce_response, produce_response_in_slices
+from yak.protocol.record_batch import iterate_headers
 from yak.replication.log_append_info import LogAppendInfo
 
 if TYPE_CHECKING:
@@ -113,12 +115,23 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
     return None
 
 
-def _denied_transaction(broker: Broker, call: Call, transactional_id: str | None) -> tuple[ErrorCode, str] | None:
-    """The error for a producer that may not write under its transactional id; a transactional batch needs one anyway."""
-    kind = ResourceType.TRANSACTIONAL_ID
-    if transactional_id is None or broker.authorization.allows(call, Operation.WRITE, kind, transactional_id):
+def _denied_transaction(
+    broker: Broker, call: Call, transactional_id: str, topic_data_list: list[Any]
+) -> tuple[ErrorCode, str] | None:
+    """The error for a producer that may not write under its transactional id, if one of these batches is transactional.
+
+    Batches outside of transactions do not need that right (Kafka's RequestUtils.hasTransactionalRecords).
+    """
+    asked = call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    if broker.authorization.may_see(*asked) or not any(
+        header.is_transactional
+        for topic_data in topic_data_list
+        for data in topic_data.partition_data
+        for _position, header in islice(iterate_headers(data.records or b""), 1)
+    ):
         return None
-    denied = denial(kind)
+    broker.authorization.note_denied(*asked)
+    denied = denial(ResourceType.TRANSACTIONAL_ID)
     return denied.error_code, denied.message
 
 
@@ -131,8 +144,8 @@ def _append(
     by_id = call.version >= _TOPIC_ID_VERSION
     has_error = False
     authorization = broker.authorization
-    if authorization.is_active and refusal is None:
-        refusal = _denied_transaction(broker, call, transactional_id)
+    if authorization.is_active and refusal is None and transactional_id is not None:
+        refusal = _denied_transaction(broker, call, transactional_id, topic_data_list)
     for topic_data in topic_data_list:
         answers: list[ProducePartitionAnswer] = []
         name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name

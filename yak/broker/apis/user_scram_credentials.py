@@ -29,7 +29,8 @@ def describe_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
     try:
         broker.authorization.check_cluster(call, Operation.DESCRIBE)
     except PeerError as error:
-        return Now({"error_code": error.error_code, "error_message": error.message, "results": []})
+        refused = [_result(user.name, error) | {"credential_infos": []} for user in call.request.users or ()]
+        return Now({**error_fields(error), "results": refused})
     known = broker.image.user_credentials
     times = Counter(user.name for user in call.request.users or ()) or dict.fromkeys(sorted(known), 1)
     return Now({"results": [_described(user, known.get(user), number) for user, number in times.items()]})
