@@ -465,7 +465,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             or not (partition.is_leader or (self._takes_follower and partition.is_follower))
             or fetches.leadership.is_stopping
         ):
-            partition = fetches.leadership.leader_of(TopicPartition(item.name, item.index))
+            place = TopicPartition(item.name, item.index)
+            partition = fetches.leadership.leader_of(place, item.current_leader_epoch)
         if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
             raise PeerError(ErrorCode.unknown_topic_id)
         if item.current_leader_epoch >= 0:

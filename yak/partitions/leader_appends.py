@@ -111,9 +111,14 @@ class Leadership:
             raise _offline()
         return partition
 
-    def leader_of(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, if this broker leads it. Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER."""
+    def leader_of(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch = -1) -> Partition:
+        """The partition, if this broker leads it. Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER.
+
+        First comes the leader epoch that a client knows, also on a follower (Kafka's Partition.getLocalLog); -1: none.
+        """
         partition = self.replica_of(topic_partition)
+        if leader_epoch >= 0:
+            partition.check_leader_epoch(leader_epoch)
         if not self.leads(partition):
             raise _led_elsewhere(partition)
         return partition

@@ -22,7 +22,7 @@ from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome,
 from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
-from yak.ids import Offset, TopicPartition
+from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.replication.partition import Partition
 from yak.storage.reader import MaxTimestampSearch, TimestampSearch
@@ -85,15 +85,17 @@ def slices(broker: Broker, call: Call) -> Slices:
     return Later(OffsetSearch(broker, call, fields, searches)) if searches else Now(fields)
 
 
-def _hosted(broker: Broker, topic_partition: TopicPartition) -> Partition:
+def _hosted(broker: Broker, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> Partition:
     """The partition, if this broker has a replica of it, as leader or follower.
 
     Raises PeerError: UNKNOWN_TOPIC_OR_PARTITION when it does not exist, NOT_LEADER_OR_FOLLOWER when this broker has no
-    replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline.
+    replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline, and as `Partition.check_leader_epoch`.
     """
     partition = broker.partitions.get(topic_partition)
     if partition is None or partition.log is None or not partition.is_follower or broker.leadership.is_stopping:
-        return broker.leadership.leader_of(topic_partition)
+        return broker.leadership.leader_of(topic_partition, leader_epoch)
+    if leader_epoch >= 0:
+        partition.check_leader_epoch(leader_epoch)
     return partition
 
 
@@ -102,13 +104,13 @@ def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked:
     timestamp = asked.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
-    any_replica = call.request.replica_id == _DEBUGGING
-    partition = _hosted(broker, topic_partition) if any_replica else broker.leadership.leader_of(topic_partition)
+    epoch = getattr(asked, "current_leader_epoch", -1)
+    if call.request.replica_id == _DEBUGGING:
+        partition = _hosted(broker, topic_partition, epoch)
+    else:
+        partition = broker.leadership.leader_of(topic_partition, epoch)
     log = partition.log
     assert log is not None
-    epoch = getattr(asked, "current_leader_epoch", -1)
-    if epoch >= 0:
-        partition.check_leader_epoch(epoch)
     if timestamp == LATEST:
         _check_end(call, partition)
         answer["offset"] = _end(call, partition)

@@ -51,9 +51,8 @@ def _end_of(broker: Broker, call: Call, topic: str, asked: Any) -> Fields:
     try:
         if not broker.authorization.may_see(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic)
-        partition = broker.leadership.leader_of(TopicPartition(topic, asked.partition))
-        if asked.current_leader_epoch >= 0:
-            partition.check_leader_epoch(asked.current_leader_epoch)
+        place = TopicPartition(topic, asked.partition)
+        partition = broker.leadership.leader_of(place, asked.current_leader_epoch)
         if asked.leader_epoch > partition.leader_epoch:
             # Another broker may lead, with epochs that are unknown here: -1 would tell the reader that records are lost.
             # Once the store confirmed this leader, the reader's records are of a log that is gone: a deleted topic's.

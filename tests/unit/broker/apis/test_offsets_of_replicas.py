@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.cluster.records import BrokerState
+from yak.sim.request_fields import fetch_fields
 from yak.sim.rig import Rig
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -100,6 +101,31 @@ def test_the_end_of_an_epoch_is_told_by_the_leader_only(rig, replica_id):
     assert end() == (0, 0, 3)
     follow(rig, 3)
     assert end() == (ErrorCode.not_leader_or_follower, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "code"),
+    [(1, ErrorCode.unknown_leader_epoch), (-1, ErrorCode.fenced_leader_epoch), (0, ErrorCode.not_leader_or_follower)],
+)
+def test_follower_checks_a_clients_leader_epoch_before_it_names_the_leader(rig, ahead, code):
+    """Kafka's Partition.getLocalLog, for ListOffsets, OffsetForLeaderEpoch and a Fetch of before KIP-392."""
+    follow(rig, 3)
+    epoch = rig.node.broker.partitions["orders", 0].leader_epoch + ahead
+    asked = {"partition_index": 0, "timestamp": LATEST, "current_leader_epoch": epoch}
+    topics = [{"name": "orders", "partitions": [asked]}]
+    listed = rig.ask(2, 7, replica_id=CLIENT, isolation_level=0, topics=topics)
+    asked = {"partition": 0, "current_leader_epoch": epoch, "leader_epoch": 0}
+    ended = rig.ask(23, 4, replica_id=CLIENT, topics=[{"topic": "orders", "partitions": [asked]}])
+    fields = fetch_fields("orders", 0)
+    del fields["rack_id"]
+    asked = fields["topics"][0]["partitions"][0] | {"current_leader_epoch": epoch}
+    del asked["last_fetched_epoch"]
+    fetched = rig.ask(1, 10, **fields | {"topics": [{"topic": "orders", "partitions": [asked]}]})
+    assert [
+        listed.topics[0].partitions[0].error_code,
+        ended.topics[0].partitions[0].error_code,
+        fetched.responses[0].partitions[0].error_code,
+    ] == [code] * 3
 
 
 def test_a_followers_log_directory_shows_no_lag_below_its_own_watermark(rig):
