@@ -169,6 +169,7 @@ class Broker:
 
     def _begin(self) -> None:
         """Open the partitions of the image, and take part in the quorum."""
+        self._put_configs_in_force()
         self.local_replicas.open_all()
         self.offline_replicas.exits.send()
         self.listener_configs.apply()
@@ -397,10 +398,22 @@ class Broker:
 
     def configs_changed(self) -> None:
         """The logs have their changed configurations: apply the configs of this broker."""
+        self._put_configs_in_force()
         self.replica_fetchers.configs_changed()
         self.fetches.throttle.update_rate()
         self.log_moves.throttle.update_rate()
         self.listener_configs.apply()
+
+    def _put_configs_in_force(self) -> None:
+        """Take the configs that can change while the broker runs from the image."""
+        context, image = self.context, self.context.image
+        before = context.config
+        now = context.config = self.config.in_force(
+            image.broker_configs.get(self.node_id, {}), image.default_broker_configs
+        )
+        limits = now.max_connections, now.max_connections_per_ip
+        if limits != (before.max_connections, before.max_connections_per_ip):
+            self.emit(events.LimitConnections(*limits))
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""

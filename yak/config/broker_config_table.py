@@ -24,6 +24,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from yak.config.acl_configs import ACL_CONFIGS
@@ -69,6 +70,11 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 def _static(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
     return ConfigDef(name, kind, None if default is None else str(default), documentation, check)
+
+
+def _dynamic(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
+    """A config that can change while the broker runs, for one broker or for all (Kafka's DynamicBrokerConfig)."""
+    return replace(_static(name, kind, default, documentation, check), update=Update.CLUSTER_WIDE)
 
 
 def _no_linger(_name: str, value: Value) -> None:
@@ -239,8 +245,8 @@ _WITH_EFFECT: Final = (
         at_least(0),
     ),
     _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
-    _static("log.cleaner.backoff.ms", _LONG, 15000, "How often logs are checked for compaction.", at_least(0)),
-    _static(
+    _dynamic("log.cleaner.backoff.ms", _LONG, 15000, "How often logs are checked for compaction.", at_least(0)),
+    _dynamic(
         "log.cleaner.dedupe.buffer.size",
         _LONG,
         COMPACTION_MAP_BYTES,
@@ -250,13 +256,14 @@ _WITH_EFFECT: Final = (
     _static(
         "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is idle for longer is closed.", at_least(1)
     ),
-    _static("max.connections", _INT, CONNECTIONS_MAX, "Maximum number of connections of all clients.", at_least(0)),
-    _static(
+    # at least 1, unlike Kafka's max.connections: with 0 no client could connect that sets it back
+    _dynamic("max.connections", _INT, CONNECTIONS_MAX, "Maximum number of connections of all clients.", at_least(1)),
+    _dynamic(
         "max.connections.per.ip",
         _INT,
         CONNECTIONS_PER_IP_MAX,
         "Maximum number of connections from one IP address.",
-        at_least(0),
+        at_least(1),
     ),
     _static(
         "queued.max.request.bytes",
@@ -276,7 +283,7 @@ _WITH_EFFECT: Final = (
         "How often idle idempotent producers are looked for.",
         at_least(1),
     ),
-    _static(
+    _dynamic(
         "producer.id.expiration.ms",
         _INT,
         86400000,
@@ -287,8 +294,7 @@ _WITH_EFFECT: Final = (
 
 
 def _rate(name: str, documentation: str) -> ConfigDef:
-    """A rate that can change while the broker runs, for one broker or for all (Kafka's DynamicConfig.Broker)."""
-    return ConfigDef(name, _LONG, str(LONG_MAX), documentation, at_least(0), update=Update.CLUSTER_WIDE)
+    return _dynamic(name, _LONG, LONG_MAX, documentation, at_least(0))
 
 
 _REPLICATION: Final = (
@@ -356,14 +362,13 @@ _REPLICATION: Final = (
         f"The replica that a consumer reads: the leader, or with {RACK_AWARE_SELECTOR} a replica in its rack (KIP-392).",
         one_of(RACK_AWARE_SELECTOR),
     ),
-    ConfigDef(
+    _dynamic(
         METADATA_STORE_TARGET,
         _STRING,
         None,
         "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "
         "Only in YAK.",
         one_of("redis", "raft"),
-        update=Update.CLUSTER_WIDE,
     ),
     _rate(
         "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
@@ -528,7 +533,7 @@ _REPLICATION: Final = (
         at_least(1),
     ),
     _static("transaction.max.timeout.ms", _INT, 900_000, "Longest timeout that a producer may ask for.", at_least(1)),
-    _static(
+    _dynamic(
         "transaction.partition.verification.enable",
         _BOOLEAN,
         "true",

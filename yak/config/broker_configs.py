@@ -1,7 +1,7 @@
 """A broker's own settings: `name=value` pairs or a properties file become typed values, or are refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from yak import errors  # ErrorCode is resolved on use, so that `yak up` and tests do not import kio
@@ -130,7 +130,24 @@ class BrokerConfig:
             **values,
         )
 
+    def in_force(self, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> "BrokerConfig":
+        """These configs with the values that were set while the brokers run, for this one and for all."""
+        values: dict[str, Any] = {
+            field: dynamic_value(field.replace("_", "."), this_broker, all_brokers, self.static)
+            for field in _DYNAMIC_FIELDS
+        }
+        return replace(self, **values)
 
+
+_DYNAMIC_FIELDS: Final = (
+    "log_cleaner_backoff_ms",
+    "log_cleaner_dedupe_buffer_size",
+    "max_connections",
+    "max_connections_per_ip",
+    "producer_id_expiration_ms",
+    "transaction_partition_verification_enable",
+)
+"""Fields that change while the broker runs; other dynamic configs are topics' defaults, rates, or of one listener."""
 _PLAIN_FIELDS: Final = (
     "num_partitions",
     "yak_max_broker_partitions",

@@ -290,6 +290,14 @@ class ClosePeer:
 
 
 @dataclass(slots=True)
+class LimitConnections:
+    """Accept at most so many connections from now on, and so many from one address."""
+
+    total: int
+    per_address: int
+
+
+@dataclass(slots=True)
 class Notice:
     """A line for the log: a level, a stable event name, and fields."""
 
@@ -351,6 +359,7 @@ Effect: TypeAlias = (
     | SendPeer
     | ClosePeer
     | ReconfigureListeners
+    | LimitConnections
     | Notice
     | Ready
     | Refused

@@ -441,6 +441,7 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
         login_request_bytes_max=config.sasl_server_max_receive_size,
         idle_ms_max=config.connections_max_idle_ms,
         connections_max=min(config.max_connections, max(16, handles)),
+        connections_possible=max(16, handles),
         connections_per_ip_max=config.max_connections_per_ip,
         memory_bytes_max=memory,
     )

@@ -27,6 +27,7 @@ from yak.core.events import (
     DisksLost,
     Effect,
     Event,
+    LimitConnections,
     LoggedIn,
     MuteConnection,
     Notice,
@@ -115,6 +116,8 @@ class ConnectionLimits:
     frame_ms_max: Callable[[int], int] = bounds.frame_deadline_ms
     idle_ms_max: int = bounds.IDLE_MS_MAX
     connections_max: int = bounds.CONNECTIONS_MAX
+    connections_possible: int = bounds.CONNECTIONS_MAX
+    """More do not have file handles, whatever `max.connections` says."""
     connections_per_ip_max: int = bounds.CONNECTIONS_PER_IP_MAX
     peers_reserved: int = bounds.PEERS_RESERVED
     peers_proving_max: int = bounds.PEERS_PROVING_MAX
@@ -211,6 +214,7 @@ class Shell:
             SendPeer: self.peers.send,
             ClosePeer: self.peers.close,
             ReconfigureListeners: self._reconfigure_listeners,
+            LimitConnections: self._limit_connections,
             CallStore: self._call_store,
             TailStore: self._tail_store,
             Notice: self._notice,
@@ -325,6 +329,11 @@ class Shell:
 
     def _reconfigure_listeners(self, effect: ReconfigureListeners) -> None:
         self.on_listener_configs(effect.configs)
+
+    def _limit_connections(self, effect: LimitConnections) -> None:
+        limits = self.limits
+        limits.connections_max = min(effect.total, limits.connections_possible)
+        limits.connections_per_ip_max = effect.per_address
 
     def _close_connection(self, effect: CloseConnection) -> None:
         connection = self.connections.get(effect.connection_id)

@@ -10,7 +10,17 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
-from yak.core.events import ConnectionClosed, Effect, Event, FrameReceived, Notice, PeerProven, Reply, TimerDue
+from yak.core.events import (
+    ConnectionClosed,
+    Effect,
+    Event,
+    FrameReceived,
+    LimitConnections,
+    Notice,
+    PeerProven,
+    Reply,
+    TimerDue,
+)
 from yak.limits import LARGE_REQUEST_ELEMENTS
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
@@ -94,6 +104,26 @@ def test_one_address_gets_only_so_many_connections() -> None:
                 await stream.aclose()
             await broker.until(lambda: not broker.shell.connections)
             await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_changed_limits_count_for_the_next_connections() -> None:
+    async def main() -> None:
+        limits: list[Effect] = [LimitConnections(9, 1), LimitConnections(2, 9), LimitConnections(1_000, 9)]
+        core = ScriptedCore(on_event=lambda event: [limits.pop(0)] if type(event) is TimerDue else [])
+        async with running(ConnectionLimits(connections_possible=3), core=core) as broker:
+            streams = [await broker.connect()]
+            await ask(streams[0], b"hello you")
+            for possible in (1, 2, 3):
+                broker.shell.post(TimerDue())
+                while len(streams) < possible:
+                    streams.append(await broker.connect())
+                    assert await ask(streams[-1], b"hello you") == b"hello you"
+                assert await is_closed(await broker.connect())
+            for stream in streams:
+                await stream.aclose()
+            await broker.until(lambda: not broker.shell.connections)
 
     trio.run(main)
 

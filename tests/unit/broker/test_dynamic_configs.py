@@ -1,0 +1,98 @@
+"""Broker configs that change while the broker runs (Kafka's DynamicBrokerConfig)."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from yak.core.events import LimitConnections
+from yak.sim.rig import Rig
+
+BROKER = 4
+SET, DELETE = 0, 1
+DYNAMIC_DEFAULT, DYNAMIC_BROKER, DEFAULT = 3, 2, 5
+CHANGES = [
+    ("log.cleaner.backoff.ms", "7", 7),
+    ("log.cleaner.dedupe.buffer.size", "4096", 4096),
+    ("max.connections", "50", 50),
+    ("max.connections.per.ip", "9", 9),
+    ("producer.id.expiration.ms", "60000", 60_000),
+    ("transaction.partition.verification.enable", "false", False),
+]
+
+
+@pytest.fixture
+def rig():
+    rig = Rig()
+    rig.limits = []
+    carry_out = rig.node._carry_out
+
+    def noted(effect):
+        if isinstance(effect, LimitConnections):
+            rig.limits.append((effect.total, effect.per_address))
+        carry_out(effect)
+
+    rig.node._carry_out = noted
+    return rig
+
+
+def alter(rig, name, value, *, resource="1"):
+    operation = DELETE if value is None else SET
+    configs = [{"name": name, "config_operation": operation, "value": value}]
+    asked = {"resource_type": BROKER, "resource_name": resource, "configs": configs}
+    return rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code
+
+
+def described(rig, name):
+    asked = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": [name]}]
+    answer = rig.ask(32, 4, resources=asked, include_synonyms=False, include_documentation=False)
+    (row,) = answer.results[0].configs
+    return row.value, row.config_source, row.read_only
+
+
+def in_force(rig, name):
+    return getattr(rig.node.broker.context.config, name.replace(".", "_"))
+
+
+@pytest.mark.parametrize(("name", "value", "parsed"), CHANGES)
+def test_config_changes_for_all_brokers_and_for_one_while_the_broker_runs(rig, name, value, parsed):
+    default = in_force(rig, name)
+    assert described(rig, name)[1:] == (DEFAULT, False)
+    assert alter(rig, name, value, resource="") == ErrorCode.none
+    assert (in_force(rig, name), described(rig, name)) == (parsed, (value, DYNAMIC_DEFAULT, False))
+    own = str(default).lower()
+    assert alter(rig, name, own) == ErrorCode.none
+    assert (in_force(rig, name), described(rig, name)) == (default, (own, DYNAMIC_BROKER, False))
+    assert alter(rig, name, None) == ErrorCode.none
+    assert in_force(rig, name) == parsed
+    rig.restart()
+    assert in_force(rig, name) == parsed, "also after a start, which reads the metadata first"
+    assert alter(rig, name, None, resource="") == ErrorCode.none
+    assert in_force(rig, name) == default
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max.connections", "0"),
+        ("max.connections.per.ip", "0"),
+        ("producer.id.expiration.ms", "0"),
+        ("log.cleaner.backoff.ms", "-1"),
+        ("log.cleaner.dedupe.buffer.size", "1"),
+        ("transaction.partition.verification.enable", "perhaps"),
+        ("log.cleaner.enable", "false"),
+    ],
+)
+def test_bad_value_or_config_that_needs_a_restart_is_an_invalid_request(rig, name, value):
+    before = rig.node.broker.context.config
+    assert alter(rig, name, value) == ErrorCode.invalid_request
+    assert alter(rig, name, value, resource="") == ErrorCode.invalid_request
+    assert rig.node.broker.context.config == before
+
+
+def test_changed_limits_of_connections_reach_the_shell_once(rig):
+    alter(rig, "max.connections.per.ip", "9")
+    alter(rig, "log.cleaner.backoff.ms", "7")
+    alter(rig, "max.connections", "50", resource="")
+    total = rig.node.broker.config.max_connections
+    assert rig.limits == [(total, 9), (50, 9)]
+    rig.restart()
+    assert rig.limits[2:] == [(50, 9)]
