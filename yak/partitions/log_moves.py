@@ -257,6 +257,8 @@ class LogMoves:
             except LogDirectoryFailure as failure:
                 self._failed(move, failure)
                 return
+            # appends wait, so the next move waits for the throttle in place of this piece
+            self.throttle.took(plan.records.size - plan.records.copied.position, self._context.clock.now_ms)
             self._context.jobs.run("move", plan, partial(self._sealed, move, log.log_start_offset))
 
     def _sealed(self, move: _Move, log_start: Offset, _result: object, error: BaseException | None) -> None:

@@ -133,28 +133,41 @@ def test_move_of_a_leader_under_writes_keeps_all_records():
         assert len(folders(rig)) == 1
 
 
+def limit(rig, value):
+    """Set the throttle of moves."""
+    rate = {"name": "replica.alter.log.dirs.io.max.bytes.per.second", "config_operation": 0, "value": value}
+    broker = {"resource_type": 4, "resource_name": str(rig.node.broker.node_id), "configs": [rate]}
+    assert rig.ask(44, 1, resources=[broker], validate_only=False).responses[0].error_code == ErrorCode.none
+
+
+def test_moves_of_logs_of_one_piece_are_throttled_too():
+    """Kafka's ReplicaAlterLogDirsThread counts all records."""
+    rig = filled(1)
+    moved_bytes = log_of(rig).size_bytes
+    assert 700 < moved_bytes < log_moves.MOVE_PIECE_BYTES
+    limit(rig, "100")
+    before_ms = rig.world.now_ms
+    for _ in range(3):
+        target = move(rig)
+        rig.world.run(lambda target=target: log_of(rig).directory == target, check=lambda: None, events_max=100_000)
+    assert 2 * moved_bytes / 100 * 800 < rig.world.now_ms - before_ms < 2 * moved_bytes / 100 * 1300
+
+
 def test_move_is_throttled_and_a_changed_rate_counts_at_once():
     rig = filled(40)
     moved_bytes = log_of(rig).size_bytes
     assert moved_bytes > 25_000
-    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
-    broker = [{"resource_type": 4, "resource_name": str(rig.node.broker.node_id)}]
-
-    def limit(value):
-        broker[0]["configs"] = [{"name": rate, "config_operation": 0, "value": value}]
-        assert rig.ask(44, 1, resources=broker, validate_only=False).responses[0].error_code == ErrorCode.none
-
-    limit("5000")
+    limit(rig, "5000")
     before_ms = rig.world.now_ms
     target = move(rig)
     run_until(rig)
     assert_moved(rig, target)
     assert moved_bytes / 5000 * 800 < rig.world.now_ms - before_ms < moved_bytes / 5000 * 1300
-    limit("0")
+    limit(rig, "0")
     target = move(rig)
     rig.run_for(60_000)
     assert log_of(rig).directory != target
-    limit("1000000000")
+    limit(rig, "1000000000")
     rig.run_for(1_000)
     assert_moved(rig, target)
 
