@@ -1,6 +1,8 @@
 """Write yak/config/kafka_releases.py: the highest version of each API in each Kafka release.
 
-    python docs/generate_kafka_releases.py requests.go
+    python docs/generate_kafka_releases.py requests.go 4.3=HOST:PORT 4.4=HOST:PORT
+
+A release that franz-go does not know yet is read from the ApiVersions answer of one of its brokers.
 
 `requests.go` is pkg/kversion/requests.go of github.com/twmb/franz-go, which follows Kafka's commits. Its release
 functions start from the one before: zXY with ZooKeeper, bXY with KRaft. An API counts if a broker of either kind
@@ -9,11 +11,15 @@ brokers that kafka-python has.
 """
 
 import re
+import socket
+import struct
 import sys
 from pathlib import Path
 
 from yak.broker.apis import TABLE
 from yak.broker.apis.quorum import BETWEEN_BROKERS
+from yak.protocol.codec import decode_response, encode_request
+from yak.protocol.versions import API_VERSIONS
 
 MODULE = Path(__file__).resolve().parent.parent / "yak/config/kafka_releases.py"
 FIRST, FIRST_WITH_KRAFT = (2, 0), (3, 0)
@@ -75,10 +81,21 @@ def rows(found: dict[tuple[str, int, int], dict[int, int]]) -> tuple[list[str], 
     return [f"{major}.{minor}" for major, minor in releases], table
 
 
+def answered(host: str, port: int) -> dict[int, int]:
+    """The highest versions by API key, as a real broker answers ApiVersions."""
+    request = encode_request(API_VERSIONS, 0, 1, "release", {})
+    with socket.create_connection((host, port), timeout=10.0) as sock, sock.makefile("rb") as answers:
+        sock.sendall(struct.pack(">i", len(request)) + request)
+        (length,) = struct.unpack(">i", answers.read(4))
+        answer = decode_response(API_VERSIONS, 0, answers.read(length))
+    return {int(each.api_key): int(each.max_version) for each in answer.api_keys}
+
+
 HEAD = '''"""The highest version of each API in each Kafka release, for `yak.as.kafka`.
 
-Written by `docs/generate_kafka_releases.py` from the versions that franz-go (pkg/kversion) follows in Kafka's commits.
-The lowest versions are not here: no release from 2.0 on needs a higher one than YAK has.
+Written by `docs/generate_kafka_releases.py` from the versions that franz-go (pkg/kversion) follows in Kafka's commits,
+and from the answers of brokers of newer releases. The lowest versions are not here: no release from 2.0 on needs a
+higher one than YAK has.
 """
 
 from typing import Final
@@ -108,7 +125,13 @@ def max_versions(release: str) -> dict[int, int]:
 
 def main() -> None:
     """Write the module."""
-    releases, table = rows(read_releases(Path(sys.argv[1]).read_text()))
+    found = read_releases(Path(sys.argv[1]).read_text())
+    for argument in sys.argv[2:]:
+        release, _, address = argument.partition("=")
+        major, minor = map(int, release.split("."))
+        host, _, port = address.rpartition(":")
+        found["b", major, minor] = answered(host, int(port))
+    releases, table = rows(found)
     lines = [f'    {key}: "{changes}",  # {TABLE[key].NAME}' for key, changes in table.items()]
     named = [", ".join(f'"{each}"' for each in releases[at : at + 10]) for at in range(0, len(releases), 10)]
     MODULE.write_text(HEAD.format(releases=",\n    ".join(named), rows="\n".join(lines)))

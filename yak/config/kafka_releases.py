@@ -1,7 +1,8 @@
 """The highest version of each API in each Kafka release, for `yak.as.kafka`.
 
-Written by `docs/generate_kafka_releases.py` from the versions that franz-go (pkg/kversion) follows in Kafka's commits.
-The lowest versions are not here: no release from 2.0 on needs a higher one than YAK has.
+Written by `docs/generate_kafka_releases.py` from the versions that franz-go (pkg/kversion) follows in Kafka's commits,
+and from the answers of brokers of newer releases. The lowest versions are not here: no release from 2.0 on needs a
+higher one than YAK has.
 """
 
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 RELEASES: Final = (
     "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3.0",
     "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0",
-    "4.1", "4.2",
+    "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
 """The known releases, oldest first."""
 
@@ -28,7 +29,7 @@ _MAX_VERSIONS: Final = {
     15: "2.0:2 2.3:3 2.4:5 4.0:6",  # DescribeGroups
     16: "2.0:2 2.4:3 2.6:4 3.8:5",  # ListGroups
     17: "2.0:1",  # SaslHandshake
-    18: "2.0:2 2.4:3 3.9:4",  # ApiVersions
+    18: "2.0:2 2.4:3 3.9:4 4.4:5",  # ApiVersions
     19: "2.0:3 2.4:5 2.7:6 2.8:7",  # CreateTopics
     20: "2.0:2 2.1:3 2.4:4 2.7:5 2.8:6",  # DeleteTopics
     21: "2.0:1 2.6:2",  # DeleteRecords
@@ -38,21 +39,21 @@ _MAX_VERSIONS: Final = {
     25: "2.0:1 2.7:2 2.8:3 3.8:4",  # AddOffsetsToTxn
     26: "2.0:1 2.7:2 2.8:3 3.8:4 4.0:5",  # EndTxn
     27: "2.0:0 2.8:1 4.2:2",  # WriteTxnMarkers
-    28: "2.0:1 2.1:2 2.5:3 3.8:4 4.0:5",  # TxnOffsetCommit
+    28: "2.0:1 2.1:2 2.5:3 3.8:4 4.0:5 4.4:6",  # TxnOffsetCommit
     29: "2.0:1 2.5:2 3.3:3",  # DescribeAcls
     30: "2.0:1 2.5:2 3.3:3",  # CreateAcls
     31: "2.0:1 2.5:2 3.3:3",  # DeleteAcls
     32: "2.0:2 2.6:3 2.8:4",  # DescribeConfigs
     33: "2.0:1 2.8:2",  # AlterConfigs
     34: "2.0:1 2.8:2",  # AlterReplicaLogDirs
-    35: "2.0:1 2.6:2 3.2:3 3.3:4",  # DescribeLogDirs
+    35: "2.0:1 2.6:2 3.2:3 3.3:4 4.3:5",  # DescribeLogDirs
     36: "2.0:0 2.2:1 2.5:2",  # SaslAuthenticate
     37: "2.0:1 2.5:2 2.7:3",  # CreatePartitions
     38: "2.0:1 2.4:2 3.3:3",  # CreateDelegationToken
     39: "2.0:1 2.5:2",  # RenewDelegationToken
     40: "2.0:1 2.5:2",  # ExpireDelegationToken
     41: "2.0:1 2.5:2 3.3:3",  # DescribeDelegationToken
-    42: "2.0:1 2.4:2",  # DeleteGroups
+    42: "2.0:1 2.4:2 4.4:3",  # DeleteGroups
     43: "2.2:0 2.4:2",  # ElectLeaders
     44: "2.3:0 2.4:1",  # IncrementalAlterConfigs
     45: "2.4:0 4.1:1",  # AlterPartitionReassignments

@@ -13,7 +13,7 @@ NOWHERE = ("-b", "127.0.0.1:1")
 @pytest.mark.parametrize(
     ("words", "message", "remedy"),
     [
-        (("up", "--as-kafka", "9.9"), "--as-kafka 9.9 is no Kafka release", "yak up --as-kafka 4.2"),
+        (("up", "--as-kafka", "9.9"), "--as-kafka 9.9 is no Kafka release", "yak up --as-kafka 4.4"),
         (("up", "--listen", "0.0.0.0:1"), "0.0.0.0:1 lacks NAME://", "EXTERNAL://0.0.0.0:1"),
         (("up", "--advertise", "h:1"), "h:1 lacks NAME://", "EXTERNAL://h:1"),
         (("acls", "add", "--user", "ann"), "acls have no option --user", "--allow ann"),

@@ -19,7 +19,7 @@ def recorded(release: str) -> dict[int, int]:
     return {key: highest for key, (_, highest) in BROKER_API_VERSIONS[major, minor].items()}
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", [each for each in RELEASES if each != "4.4"])  # newer than kafka-python's record
 def test_max_versions_of_a_release_are_those_of_a_real_broker(release: str) -> None:
     answered = recorded(release)
     ours = {
