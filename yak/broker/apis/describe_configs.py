@@ -89,7 +89,7 @@ def slices(broker: Broker, call: Call) -> Slices:
 def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int) -> Fields:
     result: Fields = {
         "error_code": ErrorCode.none,
-        "error_message": None,
+        "error_message": "",
         "resource_type": asked.resource_type,
         "resource_name": asked.resource_name,
         "configs": [],
