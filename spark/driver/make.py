@@ -29,6 +29,8 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark's default starts a process, `readlink`, for each local path that it asks about."""
 
 
 def make_session(settings: SessionSettings | None = None) -> Any:
@@ -59,10 +61,23 @@ def make_session(settings: SessionSettings | None = None) -> Any:
         from yak.spark import YakDataSource
 
         spark.dataSource.register(YakDataSource)
-    if not settings.is_local:
+    if settings.is_local:
+        _write_no_checksum_files(spark)
+    else:
         ship(spark, settings)
         wait_for_executor(spark, settings)
     return spark
+
+
+def _write_no_checksum_files(spark: Any) -> None:
+    """Write no `.NAME.crc` beside the files of this machine: Hadoop starts a process, `chmod`, for each file that it makes.
+
+    A file and its checksum are renamed one after the other. A kill between the two left a checksum of other bytes beside
+    a file that replaced one, and Spark refuses to read that.
+    """
+    context = spark.sparkContext
+    files = context._jvm.org.apache.hadoop.fs.FileSystem  # noqa: SLF001  (PySpark has no public way)
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: SLF001
 
 
 def failure(error: Exception, settings: SessionSettings) -> YakError:
@@ -101,6 +116,7 @@ def configuration(settings: SessionSettings) -> dict[str, str]:
         # Spark's default, 200 shuffle partitions, would create 200 state stores on one machine.
         conf["spark.sql.shuffle.partitions"] = str(min(os.cpu_count() or 2, 8))
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
+        conf["spark.sql.streaming.checkpointFileManagerClass"] = _CHECKPOINT_FILES
     elif settings.ship != "nothing":
         conf["spark.executorEnv.PYTHONPATH"] = executor_path(settings.ship)
     if settings.driver_memory:

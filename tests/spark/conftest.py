@@ -6,7 +6,6 @@ Tests use topics and folders of their own (`new_name`, `tmp_path`), and stop the
 import itertools
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,29 +50,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pytest.importorskip("pyspark")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java")
-    from pyspark.sql import SparkSession
-
-    from yak.spark import YakDataSource
+    from yak.spark.driver.make import make_session
+    from yak.spark.driver.settings import SessionSettings
 
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable, sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("yak-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.local.dir", str(folder / "local"))
-        .config("spark.sql.python.filterPushdown.enabled", "true")
-        .getOrCreate()
-    )
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+    }
+    session = make_session(SessionSettings(master="local[2]", app_name="yak-tests", conf=conf, driver_memory="1g"))
     session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(YakDataSource)
     try:
         yield session
     finally:

@@ -77,6 +77,7 @@ def test_a_stream_goes_on_after_its_checkpoint_in_steps(
     produce(bootstrap, topic, 5, partition=1)
     pipeline.run(subscribe=topic, maxOffsetsPerTrigger=30)
     assert pipeline.records() == [(topic, 0, n) for n in range(50)] + [(topic, 1, n) for n in range(25)]
+    assert not list(pipeline.checkpoint.rglob("*.crc"))
 
 
 def _ends_in(checkpoint: Path) -> list[str]:

@@ -82,6 +82,16 @@ def test_the_users_own_settings_win_and_the_log_is_ours(tmp_path: Path) -> None:
     assert f"appender.file.fileName = {settings.log}" in (settings.log.parent / "spark-log4j2.properties").read_text()
 
 
+def test_only_a_session_on_this_machine_has_the_manager_of_local_checkpoints() -> None:
+    name = "spark.sql.streaming.checkpointFileManagerClass"
+    assert make.configuration(SessionSettings(master="local[2]"))[name].endswith(
+        ".FileSystemBasedCheckpointFileManager"
+    )
+    assert make.configuration(SessionSettings(master="local", conf={name: "mine"}))[name] == "mine"
+    for elsewhere in ("spark://h:7077", "sc://h", "yarn"):
+        assert name not in make.configuration(SessionSettings(master=elsewhere))
+
+
 def test_behind_spark_connect_nothing_of_the_driver_is_set() -> None:
     assert not [
         name for name in make.configuration(SessionSettings(master="sc://h")) if name.startswith("spark.driver")
