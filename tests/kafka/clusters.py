@@ -2,7 +2,7 @@
 
 One connection is one request: a line of JSON, `{"do": "lend", ...}`, and a line with the answer, or `{"error": "..."}`.
 
-    lend    brokers, configs, broker_configs   -> cluster, cluster_id, addresses {node id: host:port}, dropped
+    lend    nodes, configs, broker_configs     -> cluster, cluster_id, addresses {node id: host:port}, dropped
     give    cluster, is_dirty                  a clean cluster goes back into the pool, any other ends
     stop    cluster, node                      stop one broker in order (SIGTERM)
     start   cluster, node                      start it again on its data and port
@@ -16,7 +16,7 @@ import json
 import shutil
 import socketserver
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,17 +135,17 @@ class Pool:
         self._number = 0
 
     def lend(
-        self, brokers: int, configs: Mapping[str, str], broker_configs: Mapping[str, Mapping[str, str]]
+        self, nodes: Sequence[int], configs: Mapping[str, str], broker_configs: Mapping[str, Mapping[str, str]]
     ) -> dict[str, object]:
         """A cluster without topics and groups, and the configs that YAK refuses."""
-        key = json.dumps([brokers, configs, broker_configs], sort_keys=True)
+        key = json.dumps([nodes, configs, broker_configs], sort_keys=True)
         cluster = next((each for each in self._idle if each.key == key), None)
         if cluster is not None:
             self._idle.remove(cluster)
         dropped: set[str] = set()
         by_node = {
             node: _accepted(KAFKAS_DEFAULTS | dict(configs) | dict(broker_configs.get(str(node), {})), dropped)
-            for node in range(brokers)
+            for node in nodes
         }
         cluster = cluster or Cluster(self._workspace, key, by_node)
         self._number += 1

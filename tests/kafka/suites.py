@@ -19,8 +19,13 @@ _TESTED: Final = (
     "connect-runtime",
     "connect-mirror",
     "kafka-streams",
+    "kafka-server",
+    "kafka-tools",
+    "kafka_2.13",
 )
-_TEST_JARS: Final = (*_TESTED, "kafka-clients", "kafka_2.13", "kafka-server-common", "kafka-group-coordinator")
+_TEST_JARS: Final = (
+    *(*_TESTED, "kafka-clients", "kafka-server-common", "kafka-group-coordinator", "kafka-metadata", "kafka-storage"),
+)
 _JARS: Final = (
     *("kafka_2.13", "kafka-tools", "kafka-streams", "kafka-streams-scala_2.13", "connect-runtime", "connect-mirror"),
     *("kafka-streams-examples", "kafka-test-common-runtime", "kafka-test-common-internal-api"),
@@ -34,12 +39,48 @@ class Suite(NamedTuple):
     jar: str
     package: str
     left_out: dict[str, str]
+    only: frozenset[str] = frozenset()
+    """The classes that use brokers, where most others are unit tests; empty for all."""
 
 
 _SHARE = "share groups (KIP-932), which YAK does not have"
 _SECURITY = "needs authentication or an authorizer, which these runs do without"
 _INSIDE = "looks into the broker's process"
 _NO_BROKER = "uses no broker"
+_CORE: Final = frozenset(
+    """
+    GroupCoordinatorIntegrationTest ApiVersionsRequestTest ConsumerGroupDescribeRequestTest ConsumerGroupHeartbeatRequestTest
+    ConsumerProtocolMigrationTest DeleteGroupsRequestTest DescribeGroupsRequestTest DescribeQuorumRequestTest
+    HeartbeatRequestTest JoinGroupRequestTest LeaveGroupRequestTest ListGroupsRequestTest OffsetCommitRequestTest
+    OffsetDeleteRequestTest OffsetFetchRequestTest SyncGroupRequestTest TxnOffsetCommitRequestTest WriteTxnMarkersRequestTest
+    AddPartitionsTest MetricsTest PlaintextAdminIntegrationTest PlaintextConsumerAssignorsTest PlaintextConsumerTest
+    PlaintextProducerSendTest TransactionsBounceTest TransactionsTest ConsumerBounceTest DynamicConnectionQuotaTest
+    DynamicNumNetworkThreadsTest AddPartitionsToTxnRequestServerTest AlterReplicaLogDirsRequestTest
+    AlterUserScramCredentialsRequestTest ApiVersionsResponseIntegrationTest ControllerMutationQuotaTest CreateTopicsRequestTest
+    DelegationTokenRequestsOnPlainTextTest DeleteRecordsRequestTest DeleteTopicsRequestTest
+    DeleteTopicsRequestWithDeletionDisabledTest DescribeClusterRequestTest DescribeLogDirsRequestTest
+    DescribeUserScramCredentialsRequestTest DynamicConfigChangeTest EdgeCaseRequestTest FetchFromFollowerIntegrationTest
+    FetchRequestMaxBytesTest FetchRequestTest ListOffsetsRequestTest LogDirFailureTest LogOffsetTest
+    OffsetsForLeaderEpochRequestTest ProduceRequestTest ReplicaFetchTest RequestQuotaTest ServerShutdownTest
+    ClientIdQuotaTest UserClientIdQuotaTest UserQuotaTest
+    """.split()
+)
+_SERVER: Final = frozenset(
+    """
+    EndToEndClusterIdTest EligibleLeaderReplicasIntegrationTest LogManagerIntegrationTest MetadataRequestTest
+    UncleanLeaderElectionTest DynamicConfigTest MinInSyncReplicasConfigTest ClientQuotasRequestTest KRaftClusterTest
+    CordonedLogDirsIntegrationTest MonitorablePluginsIntegrationTest
+    """.split()
+)
+_TOOLS: Final = frozenset(
+    """
+    BrokerApiVersionsCommandTest ClusterToolTest ConfigCommandIntegrationTest DeleteRecordsCommandTest FeatureCommandTest
+    GetOffsetShellTest GroupsCommandTest LeaderElectionCommandTest LogDirsCommandTest MetadataQuorumCommandTest
+    TopicCommandTest UserScramCredentialsCommandTest ConsoleConsumerTest DeleteConsumerGroupsTest
+    DeleteOffsetsConsumerGroupCommandIntegrationTest DescribeConsumerGroupTest ListConsumerGroupTest
+    ResetConsumerGroupOffsetTest ReassignPartitionsCommandTest AclCommandTest
+    """.split()
+)
 SUITES: Final = (
     Suite(
         "clients",
@@ -95,6 +136,9 @@ SUITES: Final = (
             "MirrorConnectorsWithCustomForwardingAdminIntegrationTest": _SECURITY,
         },
     ),
+    Suite("core", "kafka_2.13", "kafka/", {}, _CORE),
+    Suite("server", "kafka-server", "org/apache/kafka/", {}, _SERVER),
+    Suite("tools", "kafka-tools", "org/apache/kafka/tools/", {}, _TOOLS),
 )
 
 
@@ -127,4 +171,5 @@ def classes(suite: Suite, libs: Path) -> list[str]:
     """The names of the suite's test classes, with their packages; sorted."""
     with zipfile.ZipFile(libs / f"{suite.jar}-{VERSION}-test.jar") as jar:
         paths = [name.removesuffix(".class") for name in jar.namelist() if name.endswith("Test.class")]
-    return sorted(path.replace("/", ".") for path in paths if path.startswith(suite.package) and "$" not in path)
+    found = (path.replace("/", ".") for path in paths if path.startswith(suite.package) and "$" not in path)
+    return sorted(name for name in found if not suite.only or name.rpartition(".")[2] in suite.only)

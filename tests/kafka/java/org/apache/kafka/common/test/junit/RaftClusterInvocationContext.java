@@ -1,6 +1,5 @@
 package org.apache.kafka.common.test.junit;
 
-import java.lang.reflect.Proxy;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -11,6 +10,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.IntStream;
+import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
@@ -23,7 +24,6 @@ import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.ClusterInstance;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
-import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.fault.FaultHandlerException;
 import org.apache.kafka.test.TestUtils;
@@ -34,6 +34,8 @@ import org.junit.jupiter.api.extension.ConditionEvaluationResult;
 import org.junit.jupiter.api.extension.ExecutionCondition;
 import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
+import org.mockito.Mockito;
+import yak.BrokerViews;
 import yak.InProcessOnly;
 import yak.YakCluster;
 
@@ -42,6 +44,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
     public static final boolean STARTS_YAK = true;
     private static final long METADATA_MS = 60_000;
     private static final long SETTLE_MS = 200;
+    /** Of the first controller in Kafka's test kit. */
+    private static final int CONTROLLER_ID = 3000;
 
     private final String baseDisplayName;
     private final ClusterConfig config;
@@ -86,6 +90,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private YakCluster cluster;
         private boolean isStopped;
         private final Map<Integer, KafkaBroker> brokers = new TreeMap<>();
+        private final BrokerViews views = new BrokerViews(() -> cluster, () -> isStopped);
 
         @Override
         public void start() {
@@ -93,8 +98,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
                 return;
             if (config.numDisksPerBroker() > 1)
                 throw new InProcessOnly("disksPerBroker");
-            cluster = new YakCluster(config.numBrokers(), config.serverProperties(), config.perServerOverrideProperties());
-            cluster.addresses.keySet().forEach(node -> brokers.put(node, broker(node)));
+            cluster = new YakCluster(IntStream.range(0, config.numBrokers()).boxed().toList(), config.serverProperties(), config.perServerOverrideProperties());
+            cluster.addresses.keySet().forEach(node -> brokers.put(node, Mockito.mock(BrokerServer.class, views.broker(node, () -> kafkaConfig(node)))));
         }
 
         @Override
@@ -104,6 +109,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public void stop() {
+            views.close();
             if (!isStopped && cluster != null)
                 cluster.giveBack();
             isStopped = true;
@@ -181,12 +187,12 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public Map<Integer, ControllerServer> controllers() {
-            throw new InProcessOnly("controllers()");
+            return Map.of(CONTROLLER_ID, Mockito.mock(ControllerServer.class, views.controller(() -> kafkaConfig(0))));
         }
 
         @Override
         public Set<Integer> controllerIds() {
-            throw new InProcessOnly("controllerIds()");
+            return Set.of(CONTROLLER_ID);
         }
 
         @Override
@@ -252,40 +258,6 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         @Override
         public void ensureConsistentMetadata(Collection<KafkaBroker> brokers, Collection<ControllerServer> controllers) throws InterruptedException {
             Thread.sleep(SETTLE_MS);
-        }
-
-        /** What can be known and done from outside of the process; the rest is refused. */
-        private KafkaBroker broker(int node) {
-            return (KafkaBroker) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {KafkaBroker.class}, (self, method, arguments) -> {
-                switch (method.getName()) {
-                    case "shutdown":
-                        cluster.stop(node);
-                        return null;
-                    case "awaitShutdown":
-                        return null;
-                    case "startup":
-                        cluster.start(node);
-                        return null;
-                    case "isShutdown":
-                        return cluster.stopped.contains(node);
-                    case "brokerState":
-                        return cluster.stopped.contains(node) ? BrokerState.NOT_RUNNING : BrokerState.RUNNING;
-                    case "boundPort":
-                        return cluster.port(node);
-                    case "clusterId":
-                        return cluster.clusterId;
-                    case "config":
-                        return kafkaConfig(node);
-                    case "hashCode":
-                        return node;
-                    case "equals":
-                        return self == arguments[0];
-                    case "toString":
-                        return "YAK node " + node;
-                    default:
-                        throw new InProcessOnly("KafkaBroker." + method.getName());
-                }
-            });
         }
 
         private KafkaConfig kafkaConfig(int node) {
