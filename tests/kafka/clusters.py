@@ -17,6 +17,7 @@ import shutil
 import socketserver
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,17 @@ STOP_SECONDS: Final = 20.0
 _ADMIN_SECONDS: Final = 8.0
 KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replicas": "1", "num.partitions": "1"}
 """Where a new YAK cluster differs from Kafka's test kit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec(BrokerSpec):
+    """A broker with more log directories."""
+
+    more_data_dirs: tuple[str, ...] = ()
+
+    def serve_arguments(self, ready_file: str) -> list[str]:
+        more = [word for folder in self.more_data_dirs for word in ("--data-dir", folder)]
+        return [*BrokerSpec.serve_arguments(self, ready_file), *more]
 
 
 class Cluster:
@@ -102,13 +114,16 @@ class Cluster:
         return False
 
     def _begin(self, node: int, port: int) -> StartingBroker:
-        spec = BrokerSpec(
+        configs = dict(self._configs[node])
+        folder, *more = configs.pop("log.dirs", str(self._folder / f"node-{node}")).split(",")
+        spec = _Spec(
             node,
             "127.0.0.1",
             port,
-            str(self._folder / f"node-{node}"),
+            folder,
             self._store_url,
-            tuple(f"{name}={value}" for name, value in self._configs[node].items()),
+            tuple(f"{name}={value}" for name, value in configs.items()),
+            more_data_dirs=tuple(more),
         )
         name = str(self._folder / f"node-{node}")
         return StartingBroker(spec, log_path=f"{name}.log", ready_file=f"{name}.ready.json")

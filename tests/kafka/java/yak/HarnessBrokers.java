@@ -1,9 +1,11 @@
 package yak;
 
+import java.io.File;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import kafka.integration.KafkaServerTestHarness;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
@@ -86,13 +88,13 @@ public final class HarnessBrokers implements BeforeEachCallback, AfterTestExecut
                 for (KafkaConfig each : CollectionConverters.asJava(whole.configs())) {
                     if (!each.interBrokerSecurityProtocol().equals(SecurityProtocol.PLAINTEXT))
                         throw new InProcessOnly("security: " + each.interBrokerSecurityProtocol());
-                    if (each.logDirs().size() > 1)
-                        throw new InProcessOnly("log directories");
                     Map<String, String> passed = new TreeMap<>();
                     each.originals().forEach((name, value) -> {
                         if (!OWN.contains(name) && !name.startsWith("controller.") && !name.startsWith("unstable."))
                             passed.put(name, String.valueOf(value));
                     });
+                    if (each.logDirs().size() > 1)
+                        passed.put("log.dirs", each.logDirs().stream().map(dir -> new File(dir).getAbsolutePath()).collect(Collectors.joining(",")));
                     configs.put(each.nodeId(), passed);
                 }
                 cluster = new YakCluster(configs.keySet(), Map.of(), configs);

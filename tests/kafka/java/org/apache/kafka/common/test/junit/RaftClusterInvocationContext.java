@@ -263,6 +263,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private KafkaConfig kafkaConfig(int node) {
             Map<String, String> configs = new HashMap<>(config.serverProperties());
             configs.putAll(config.perServerOverrideProperties().getOrDefault(node, Map.of()));
+            configs.putIfAbsent("group.consumer.assignment.interval.ms", "0");
             configs.put("process.roles", "broker");
             configs.put("node.id", String.valueOf(node));
             configs.put("controller.quorum.bootstrap.servers", "localhost:1");
