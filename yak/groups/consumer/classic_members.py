@@ -25,6 +25,7 @@ from yak.groups.consumer.consumer_protocol import (
 from yak.groups.consumer.heartbeat import catch_up, check_room, replace_member, step
 from yak.groups.consumer.member import Member, MemberState
 from yak.groups.consumer.records import ClassicMetadata
+from yak.groups.consumer.settings import MigrationPolicy
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World
 from yak.groups.consumer.topics import TopicsView
@@ -36,6 +37,11 @@ def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: Wor
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
+    if world.settings.migration_policy is MigrationPolicy.DISABLED:
+        raise _inconsistent(
+            f"Cannot join the consumer group {draft.state.group_id} with the classic protocol because the group migration "
+            "is disabled."
+        )
     member_id = request.member_id or new_member_id
     check_room(draft.state, member_id, request.instance_id, world.settings.max_size)
     subscription = _subscription(draft.state, member_id, request)
