@@ -1,6 +1,5 @@
 package yak;
 
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -10,7 +9,6 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import kafka.cluster.Partition;
@@ -21,13 +19,15 @@ import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
-import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
+import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
+import org.apache.kafka.common.message.MetadataResponseData;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.MetadataRequest;
+import org.apache.kafka.common.requests.MetadataResponse;
 import org.apache.kafka.controller.Controller;
 import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.coordinator.group.GroupCoordinator;
@@ -35,6 +35,8 @@ import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.metadata.KRaftMetadataCache;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.apache.kafka.server.BrokerLifecycleManager;
+import org.apache.kafka.server.IntegrationTestUtils;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Answers;
 import org.mockito.Mockito;
@@ -83,6 +85,8 @@ public final class BrokerViews implements AutoCloseable {
                 inner.getMethod().getName().equals("onlinePartition") ? partition(node, inner.getArgument(0)) : other("ReplicaManager", inner));
             case "groupCoordinator" -> Mockito.mock(GroupCoordinator.class, (Answer<Object>) inner ->
                 inner.getMethod().getName().equals("groupMetadataTopicConfigs") ? new Properties() : other("GroupCoordinator", inner));
+            case "lifecycleManager" -> Mockito.mock(BrokerLifecycleManager.class, (Answer<Object>) inner ->
+                inner.getMethod().getName().equals("initialUnfenceFuture") ? CompletableFuture.completedFuture(null) : other("BrokerLifecycleManager", inner));
             case "sharedServer" -> Mockito.mock(SharedServer.class, Answers.RETURNS_DEEP_STUBS);
             case "authorizerPlugin" -> Option.empty();
             case "toString" -> "YAK node " + node;
@@ -152,13 +156,13 @@ public final class BrokerViews implements AutoCloseable {
     private Object metadata(int node, InvocationOnMock call) throws Throwable {
         switch (call.getMethod().getName()) {
             case "numPartitions":
-                return description(node, call.getArgument(0)).map(each -> each.partitions().size());
+                return topic(node, call.getArgument(0)).map(each -> each.partitions().size());
             case "contains":
                 if (call.getArgument(0) instanceof TopicPartition partition)
-                    return description(node, partition.topic()).filter(each -> each.partitions().size() > partition.partition()).isPresent();
-                return description(node, call.getArgument(0)).isPresent();
+                    return partitionMetadata(node, partition).isPresent();
+                return topic(node, call.getArgument(0)).isPresent();
             case "getTopicId":
-                return description(node, call.getArgument(0)).map(TopicDescription::topicId).orElse(Uuid.ZERO_UUID);
+                return topic(node, call.getArgument(0)).map(MetadataResponseTopic::topicId).orElse(Uuid.ZERO_UUID);
             case "hasAliveBroker":
                 return nodes(node).stream().anyMatch(each -> each.id() == call.<Integer>getArgument(0));
             case "getAliveBrokerNode":
@@ -172,54 +176,40 @@ public final class BrokerViews implements AutoCloseable {
         }
     }
 
+    /** Asked from this broker: an Admin may ask another one. */
+    private MetadataResponseData metadata(int node, List<String> topics) throws Exception {
+        MetadataResponse response = IntegrationTestUtils.connectAndReceive(new MetadataRequest.Builder(topics, false).build(), cluster().port(node));
+        return response.data();
+    }
+
     private List<Node> nodes(int node) throws Exception {
-        return new ArrayList<>(admin(node).describeCluster().nodes().get());
+        return metadata(node, List.of()).brokers().stream().map(each -> new Node(each.nodeId(), each.host(), each.port(), each.rack())).toList();
     }
 
-    private Optional<TopicDescription> description(int node, String topic) throws Exception {
-        try {
-            return Optional.of(admin(node).describeTopics(List.of(topic)).allTopicNames().get().get(topic));
-        } catch (ExecutionException error) {
-            if (error.getCause() instanceof UnknownTopicOrPartitionException)
-                return Optional.empty();
-            throw error;
-        }
+    private Optional<MetadataResponseTopic> topic(int node, String name) throws Exception {
+        return metadata(node, List.of(name)).topics().stream().filter(each -> each.errorCode() == Errors.NONE.code()).findFirst();
     }
 
-    private Optional<TopicPartitionInfo> info(int node, TopicPartition which) throws Exception {
-        return description(node, which.topic()).filter(each -> each.partitions().size() > which.partition()).map(each -> each.partitions().get(which.partition()));
-    }
-
-    private static boolean hasLeader(TopicPartitionInfo info) {
-        return info.leader() != null && !info.leader().isEmpty();
-    }
-
-    private int leaderEpoch(int node, TopicPartition which) throws Exception {
-        return admin(node).listOffsets(Map.of(which, OffsetSpec.latest())).partitionResult(which).get().leaderEpoch().orElse(0);
+    private Optional<MetadataResponsePartition> partitionMetadata(int node, TopicPartition which) throws Exception {
+        return topic(node, which.topic()).flatMap(each -> each.partitions().stream().filter(one -> one.partitionIndex() == which.partition()).findFirst());
     }
 
     private Optional<LeaderAndIsr> leaderAndIsr(int node, TopicPartition which) throws Exception {
-        Optional<TopicPartitionInfo> found = info(node, which);
-        if (found.isEmpty())
-            return Optional.empty();
-        boolean hasLeader = hasLeader(found.get());
-        return Optional.of(new LeaderAndIsr(
-            hasLeader ? found.get().leader().id() : LeaderAndIsr.NO_LEADER, hasLeader ? leaderEpoch(node, which) : 0,
-            found.get().isr().stream().map(Node::id).toList(), LeaderRecoveryState.RECOVERED, 0));
+        return partitionMetadata(node, which).map(each -> new LeaderAndIsr(each.leaderId(), each.leaderEpoch(), each.isrNodes(), LeaderRecoveryState.RECOVERED, 0));
     }
 
     /** A replica on this broker: who leads it, and in which epoch. */
     private Option<Partition> partition(int node, TopicPartition which) throws Exception {
         if (isStopped(node))
             return Option.empty();
-        Optional<TopicPartitionInfo> found = info(node, which);
-        if (found.isEmpty() || found.get().replicas().stream().noneMatch(each -> each.id() == node))
+        Optional<MetadataResponsePartition> found = partitionMetadata(node, which);
+        if (found.isEmpty() || !found.get().replicaNodes().contains(node))
             return Option.empty();
-        Option<Object> leader = hasLeader(found.get()) ? Option.apply(found.get().leader().id()) : Option.empty();
+        MetadataResponsePartition metadata = found.get();
         return Option.apply(Mockito.mock(Partition.class, (Answer<Object>) call -> switch (call.getMethod().getName()) {
-            case "leaderReplicaIdOpt" -> leader;
-            case "leaderLogIfLocal" -> leader.contains(node) ? Option.apply(Mockito.mock(UnifiedLog.class)) : Option.empty();
-            case "getLeaderEpoch" -> leaderEpoch(node, which);
+            case "leaderReplicaIdOpt" -> metadata.leaderId() < 0 ? Option.empty() : Option.apply((Object) metadata.leaderId());
+            case "leaderLogIfLocal" -> metadata.leaderId() == node ? Option.apply(Mockito.mock(UnifiedLog.class)) : Option.empty();
+            case "getLeaderEpoch" -> metadata.leaderEpoch();
             default -> other("Partition", call);
         }));
     }
