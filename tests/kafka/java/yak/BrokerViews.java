@@ -14,6 +14,7 @@ import java.util.function.Supplier;
 import kafka.cluster.Partition;
 import kafka.network.SocketServer;
 import kafka.raft.KafkaRaftManager;
+import kafka.server.KafkaApis;
 import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
@@ -80,7 +81,9 @@ public final class BrokerViews implements AutoCloseable {
             case "boundPort" -> cluster().port(node);
             case "socketServer" -> socketServer(node);
             case "clusterId" -> cluster().clusterId;
-            case "metadataCache" -> Mockito.mock(KRaftMetadataCache.class, (Answer<Object>) inner -> metadata(node, inner));
+            case "metadataCache" -> metadataCache(node);
+            case "dataPlaneRequestProcessor" -> Mockito.mock(KafkaApis.class, (Answer<Object>) inner ->
+                inner.getMethod().getName().equals("metadataCache") ? metadataCache(node) : other("KafkaApis", inner));
             case "replicaManager" -> Mockito.mock(ReplicaManager.class, (Answer<Object>) inner ->
                 inner.getMethod().getName().equals("onlinePartition") ? partition(node, inner.getArgument(0)) : other("ReplicaManager", inner));
             case "groupCoordinator" -> Mockito.mock(GroupCoordinator.class, (Answer<Object>) inner ->
@@ -134,6 +137,10 @@ public final class BrokerViews implements AutoCloseable {
     private SocketServer socketServer(int node) {
         return Mockito.mock(SocketServer.class, (Answer<Object>) call ->
             call.getMethod().getName().equals("boundPort") ? (Object) cluster().port(node) : other("SocketServer", call));
+    }
+
+    private KRaftMetadataCache metadataCache(int node) {
+        return Mockito.mock(KRaftMetadataCache.class, (Answer<Object>) call -> metadata(node, call));
     }
 
     private Object topicIds(InvocationOnMock call) throws Throwable {

@@ -93,9 +93,8 @@ public final class HarnessBrokers implements BeforeEachCallback, AfterTestExecut
                         if (!OWN.contains(name) && !name.startsWith("controller.") && !name.startsWith("unstable."))
                             passed.put(name, String.valueOf(value));
                     });
-                    each.logDirs().forEach(dir -> new File(dir, "meta.properties").delete());  // the harness wrote Kafka's
                     if (each.logDirs().size() > 1)
-                        passed.put("log.dirs", each.logDirs().stream().map(dir -> new File(dir).getAbsolutePath()).collect(Collectors.joining(",")));
+                        passed.put("log.dirs", each.logDirs().stream().map(dir -> new File(dir, "yak").getAbsolutePath()).collect(Collectors.joining(",")));
                     configs.put(each.nodeId(), passed);
                 }
                 cluster = new YakCluster(configs.keySet(), Map.of(), configs);
