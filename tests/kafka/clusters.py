@@ -115,15 +115,15 @@ class Cluster:
 
     def _begin(self, node: int, port: int) -> StartingBroker:
         configs = dict(self._configs[node])
-        folder, *more = configs.pop("log.dirs", str(self._folder / f"node-{node}")).split(",")
+        folders = [str(self._folder / each) for each in configs.pop("log.dirs", f"node-{node}").split(",")]
         spec = _Spec(
             node,
             "127.0.0.1",
             port,
-            folder,
+            folders[0],
             self._store_url,
             tuple(f"{name}={value}" for name, value in configs.items()),
-            more_data_dirs=tuple(more),
+            more_data_dirs=tuple(folders[1:]),
         )
         name = str(self._folder / f"node-{node}")
         return StartingBroker(spec, log_path=f"{name}.log", ready_file=f"{name}.ready.json")

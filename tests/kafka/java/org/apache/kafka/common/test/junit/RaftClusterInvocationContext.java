@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
@@ -96,10 +97,20 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         public void start() {
             if (cluster != null)
                 return;
-            if (config.numDisksPerBroker() > 1)
-                throw new InProcessOnly("disksPerBroker");
-            cluster = new YakCluster(IntStream.range(0, config.numBrokers()).boxed().toList(), config.serverProperties(), config.perServerOverrideProperties());
+            cluster = new YakCluster(IntStream.range(0, config.numBrokers()).boxed().toList(), config.serverProperties(), brokerConfigs());
             cluster.addresses.keySet().forEach(node -> brokers.put(node, Mockito.mock(BrokerServer.class, views.broker(node, () -> kafkaConfig(node)))));
+        }
+
+        private Map<Integer, Map<String, String>> brokerConfigs() {
+            Map<Integer, Map<String, String>> configs = new HashMap<>(config.perServerOverrideProperties());
+            if (config.numDisksPerBroker() > 1)
+                for (int node = 0; node < config.numBrokers(); node++) {
+                    String prefix = "node-" + node + "-";
+                    Map<String, String> own = new HashMap<>(configs.getOrDefault(node, Map.of()));
+                    own.put("log.dirs", IntStream.range(0, config.numDisksPerBroker()).mapToObj(disk -> prefix + disk).collect(Collectors.joining(",")));
+                    configs.put(node, own);
+                }
+            return configs;
         }
 
         @Override
