@@ -246,7 +246,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private boolean isWhole(Admin admin, String topic, int partitions) throws InterruptedException {
             try {
                 List<TopicPartitionInfo> found = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions();
-                return found.size() == partitions && found.stream().allMatch(each -> each.leader() != null && !each.leader().isEmpty());
+                boolean haveLeaders = found.stream().allMatch(each -> each.leader() != null && !each.leader().isEmpty());
+                return found.size() == partitions && (haveLeaders || !cluster.stopped.isEmpty());
             } catch (ExecutionException error) {
                 return false;
             }
