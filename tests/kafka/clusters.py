@@ -2,7 +2,7 @@
 
 One connection is one request: a line of JSON, `{"do": "lend", ...}`, and a line with the answer, or `{"error": "..."}`.
 
-    lend    brokers, configs, broker_configs   -> cluster, cluster_id, addresses {node id: host:port}, dropped
+    lend    nodes, configs, broker_configs     -> cluster, cluster_id, addresses {node id: host:port}, dropped
     give    cluster, is_dirty                  a clean cluster goes back into the pool, any other ends
     stop    cluster, node                      stop one broker in order (SIGTERM)
     start   cluster, node                      start it again on its data and port
@@ -16,7 +16,8 @@ import json
 import shutil
 import socketserver
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,17 @@ STOP_SECONDS: Final = 20.0
 _ADMIN_SECONDS: Final = 8.0
 KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replicas": "1", "num.partitions": "1"}
 """Where a new YAK cluster differs from Kafka's test kit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec(BrokerSpec):
+    """A broker with more log directories."""
+
+    more_data_dirs: tuple[str, ...] = ()
+
+    def serve_arguments(self, ready_file: str) -> list[str]:
+        more = [word for folder in self.more_data_dirs for word in ("--data-dir", folder)]
+        return [*BrokerSpec.serve_arguments(self, ready_file), *more]
 
 
 class Cluster:
@@ -102,13 +114,16 @@ class Cluster:
         return False
 
     def _begin(self, node: int, port: int) -> StartingBroker:
-        spec = BrokerSpec(
+        configs = dict(self._configs[node])
+        folders = [str(self._folder / each) for each in configs.pop("log.dirs", f"node-{node}").split(",")]
+        spec = _Spec(
             node,
             "127.0.0.1",
             port,
-            str(self._folder / f"node-{node}"),
+            folders[0],
             self._store_url,
-            tuple(f"{name}={value}" for name, value in self._configs[node].items()),
+            tuple(f"{name}={value}" for name, value in configs.items()),
+            more_data_dirs=tuple(folders[1:]),
         )
         name = str(self._folder / f"node-{node}")
         return StartingBroker(spec, log_path=f"{name}.log", ready_file=f"{name}.ready.json")
@@ -135,17 +150,17 @@ class Pool:
         self._number = 0
 
     def lend(
-        self, brokers: int, configs: Mapping[str, str], broker_configs: Mapping[str, Mapping[str, str]]
+        self, nodes: Sequence[int], configs: Mapping[str, str], broker_configs: Mapping[str, Mapping[str, str]]
     ) -> dict[str, object]:
         """A cluster without topics and groups, and the configs that YAK refuses."""
-        key = json.dumps([brokers, configs, broker_configs], sort_keys=True)
+        key = json.dumps([nodes, configs, broker_configs], sort_keys=True)
         cluster = next((each for each in self._idle if each.key == key), None)
         if cluster is not None:
             self._idle.remove(cluster)
         dropped: set[str] = set()
         by_node = {
             node: _accepted(KAFKAS_DEFAULTS | dict(configs) | dict(broker_configs.get(str(node), {})), dropped)
-            for node in range(brokers)
+            for node in nodes
         }
         cluster = cluster or Cluster(self._workspace, key, by_node)
         self._number += 1

@@ -19,8 +19,13 @@ _TESTED: Final = (
     "connect-runtime",
     "connect-mirror",
     "kafka-streams",
+    "kafka-server",
+    "kafka-tools",
+    "kafka_2.13",
 )
-_TEST_JARS: Final = (*_TESTED, "kafka-clients", "kafka_2.13", "kafka-server-common", "kafka-group-coordinator")
+_TEST_JARS: Final = (
+    *(*_TESTED, "kafka-clients", "kafka-server-common", "kafka-group-coordinator", "kafka-metadata", "kafka-storage"),
+)
 _JARS: Final = (
     *("kafka_2.13", "kafka-tools", "kafka-streams", "kafka-streams-scala_2.13", "connect-runtime", "connect-mirror"),
     *("kafka-streams-examples", "kafka-test-common-runtime", "kafka-test-common-internal-api"),
@@ -34,12 +39,38 @@ class Suite(NamedTuple):
     jar: str
     package: str
     left_out: dict[str, str]
+    only: frozenset[str] = frozenset()
+    """The classes that use brokers, where most others are unit tests; empty for all."""
 
 
 _SHARE = "share groups (KIP-932), which YAK does not have"
 _SECURITY = "needs authentication or an authorizer, which these runs do without"
 _INSIDE = "looks into the broker's process"
 _NO_BROKER = "uses no broker"
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_CORE: Final = _names("""
+    AddPartitionsTest AddPartitionsToTxnRequestServerTest AlterUserScramCredentialsRequestTest ApiVersionsRequestTest
+    ConsumerGroupDescribeRequestTest ConsumerGroupHeartbeatRequestTest ConsumerProtocolMigrationTest CreateTopicsRequestTest
+    DeleteGroupsRequestTest DeleteRecordsRequestTest DeleteTopicsRequestTest DescribeClusterRequestTest
+    DescribeGroupsRequestTest DescribeQuorumRequestTest DescribeUserScramCredentialsRequestTest EdgeCaseRequestTest
+    FetchRequestMaxBytesTest FetchRequestTest GroupCoordinatorIntegrationTest HeartbeatRequestTest JoinGroupRequestTest
+    LeaveGroupRequestTest ListGroupsRequestTest ListOffsetsRequestTest LogOffsetTest OffsetCommitRequestTest
+    OffsetDeleteRequestTest OffsetFetchRequestTest OffsetsForLeaderEpochRequestTest PlaintextAdminIntegrationTest
+    ProduceRequestTest SyncGroupRequestTest TransactionsTest TxnOffsetCommitRequestTest WriteTxnMarkersRequestTest
+""")
+_SERVER: Final = _names("MetadataRequestTest")
+_TOOLS: Final = _names("""
+    AclCommandTest BrokerApiVersionsCommandTest ClusterToolTest ConfigCommandIntegrationTest ConsoleConsumerTest
+    DeleteConsumerGroupsTest DeleteOffsetsConsumerGroupCommandIntegrationTest DeleteRecordsCommandTest
+    DescribeConsumerGroupTest FeatureCommandTest GetOffsetShellTest GroupsCommandTest LeaderElectionCommandTest
+    ListConsumerGroupTest LogDirsCommandTest MetadataQuorumCommandTest ReassignPartitionsCommandTest
+    ResetConsumerGroupOffsetTest TopicCommandTest UserScramCredentialsCommandTest
+""")
 SUITES: Final = (
     Suite(
         "clients",
@@ -95,6 +126,18 @@ SUITES: Final = (
             "MirrorConnectorsWithCustomForwardingAdminIntegrationTest": _SECURITY,
         },
     ),
+    Suite("core", "kafka_2.13", "kafka/", {}, _CORE),
+    Suite("server", "kafka-server", "org/apache/kafka/", {}, _SERVER),
+    Suite(
+        "tools",
+        "kafka-tools",
+        "org/apache/kafka/tools/",
+        {
+            "ReassignPartitionsCommandTest": "expects throttles that are not set to be missing among a broker's configs; YAK"
+            " lists their defaults"
+        },
+        _TOOLS,
+    ),
 )
 
 
@@ -127,4 +170,5 @@ def classes(suite: Suite, libs: Path) -> list[str]:
     """The names of the suite's test classes, with their packages; sorted."""
     with zipfile.ZipFile(libs / f"{suite.jar}-{VERSION}-test.jar") as jar:
         paths = [name.removesuffix(".class") for name in jar.namelist() if name.endswith("Test.class")]
-    return sorted(path.replace("/", ".") for path in paths if path.startswith(suite.package) and "$" not in path)
+    found = (path.replace("/", ".") for path in paths if path.startswith(suite.package) and "$" not in path)
+    return sorted(name for name in found if not suite.only or name.rpartition(".")[2] in suite.only)

@@ -287,6 +287,20 @@ def classic(rig: Rig) -> Any:
     return joined
 
 
+def test_a_refused_join_to_a_consumer_group_names_no_member(rig: Rig) -> None:
+    old = classic(rig)
+    assert beat(rig, "new").error_code == NONE
+    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=b"\x00\x01\xff\xff"))
+    assert (again.error_code, again.member_id) == (ErrorCode.inconsistent_group_protocol, "")
+
+
+def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscription_is_read(rig: Rig) -> None:
+    assert beat(rig, "new").error_code == NONE
+    first = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", metadata=b""))
+    assert first.error_code == ErrorCode.member_id_required
+    assert first.member_id
+
+
 def test_a_classic_group_changes_over_and_its_members_go_on(rig: Rig) -> None:
     old = classic(rig)
     new = beat(rig, "new")

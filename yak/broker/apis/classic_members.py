@@ -92,13 +92,16 @@ def _join_consumer_group(
     """A member of the classic protocol joins a consumer group; the answer does not wait for other members."""
 
     def refused(error_code: ErrorCode) -> Fields:
-        return _shape(call, refused_join(asked.member_id, error_code))
+        return _shape(call, refused_join("", error_code))  # as GroupCoordinatorService.joinGroup
 
     def operation(then: Then) -> Fields:
         answer = broker.group_coordinator.consumers.join_classic(coordinated, group, asked, then)
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
-    return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused)
+    try:
+        return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused)
+    except PeerError as error:
+        return Now(refused(error.error_code))
 
 
 def _check_session_timeout(config: BrokerConfig, session_timeout_ms: int) -> None:

@@ -25,6 +25,7 @@ from yak.groups.consumer.consumer_protocol import (
 from yak.groups.consumer.heartbeat import catch_up, check_room, replace_member, step
 from yak.groups.consumer.member import Member, MemberState
 from yak.groups.consumer.records import ClassicMetadata
+from yak.groups.consumer.settings import MigrationPolicy
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World
 from yak.groups.consumer.topics import TopicsView
@@ -36,11 +37,17 @@ def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: Wor
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
+    if world.settings.migration_policy is MigrationPolicy.DISABLED:
+        raise _inconsistent(
+            f"Cannot join the consumer group {draft.state.group_id} with the classic protocol because the group migration "
+            "is disabled."
+        )
     member_id = request.member_id or new_member_id
     check_room(draft.state, member_id, request.instance_id, world.settings.max_size)
-    subscription = _subscription(draft.state, member_id, request)
+    _check_protocols(draft.state, member_id, request)
     if request.must_ask_twice and not request.member_id and request.instance_id is None:
         return {"error_code": ErrorCode.member_id_required, "member_id": member_id}, seen
+    subscription = _subscription(member_id, request)
     before = _joining(draft, member_id, request)
     member = updated(before, request, subscription)
     seen, changed = catch_up(draft, before, member, seen, world)
@@ -179,12 +186,8 @@ def _joining(draft: Draft, member_id: str, request: Join) -> Member:
     return Member(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
-def _subscription(state: GroupState, member_id: str, request: Join) -> Subscription:
-    """The subscription of the first protocol; all protocols of a member have the same one.
-
-    Raises PeerError(INCONSISTENT_GROUP_PROTOCOL) unless the member shares a protocol with all other classic members,
-    and has a readable subscription.
-    """
+def _check_protocols(state: GroupState, member_id: str, request: Join) -> None:
+    """Raise PeerError(INCONSISTENT_GROUP_PROTOCOL) unless the member shares a protocol with all other classic members."""
     names = {name for name, _ in request.protocols}
     others = [
         {name for name, _ in member.classic.protocols}
@@ -193,6 +196,13 @@ def _subscription(state: GroupState, member_id: str, request: Join) -> Subscript
     ]
     if request.protocol_type != PROTOCOL_TYPE or not names.intersection(*others):
         raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
+
+
+def _subscription(member_id: str, request: Join) -> Subscription:
+    """The subscription of the first protocol; all protocols of a member have the same one.
+
+    Raises PeerError(INCONSISTENT_GROUP_PROTOCOL) when it cannot be read.
+    """
     try:
         return read_subscription(request.protocols[0][1])
     except UnreadableRecord as error:

@@ -9,6 +9,7 @@ import java.io.UncheckedIOException;
 import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -25,8 +26,8 @@ public final class YakCluster {
     private final int number;
     private boolean isDirty;
 
-    public YakCluster(int brokers, Map<String, String> configs, Map<Integer, Map<String, String>> brokerConfigs) {
-        JsonNode lent = ask(Map.of("do", "lend", "brokers", brokers, "configs", configs, "broker_configs", brokerConfigs));
+    public YakCluster(Collection<Integer> nodes, Map<String, String> configs, Map<Integer, Map<String, String>> brokerConfigs) {
+        JsonNode lent = ask(Map.of("do", "lend", "nodes", nodes, "configs", configs, "broker_configs", brokerConfigs));
         number = lent.get("cluster").asInt();
         clusterId = lent.get("cluster_id").asText();
         lent.get("addresses").fields().forEachRemaining(each -> addresses.put(Integer.valueOf(each.getKey()), each.getValue().asText()));

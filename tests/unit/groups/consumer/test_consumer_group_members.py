@@ -314,7 +314,7 @@ def test_a_group_is_described(one: Coordinator, version: int) -> None:
     first, second = group.members
     assert (first.member_id, first.instance_id, first.rack_id, first.member_epoch) == ("a", "i", "r", 1)
     assert (first.client_id, first.client_host) == ("client", "/10.0.0.1")
-    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (("t",), None)
+    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (("t",), "")
     (topic,) = first.assignment.topic_partitions
     # 2 and 3 are not revoked yet (ConsumerGroupMember.asConsumerGroupDescribeMember)
     assert (topic.topic_id, topic.topic_name, topic.partitions) == (topic_id("t"), "t", (0, 1, 2, 3))

@@ -191,6 +191,15 @@ def test_the_policy_can_forbid_either_way(one: Migrating) -> None:
     assert one.group.state_name == "Assigning"
 
 
+def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one: Migrating) -> None:
+    upgraded_pair(one)
+    one.join("c", "t")
+    one.settings = ConsumerGroupSettings(migration_policy=MigrationPolicy.DISABLED)
+    for member_id in ("", "a"):
+        with refused(ErrorCode.inconsistent_group_protocol, "the group migration is disabled"):
+            one.join_classic(member_id, "t")
+
+
 # --------------------------------------------------------------------------------------------------------- downgrading
 
 

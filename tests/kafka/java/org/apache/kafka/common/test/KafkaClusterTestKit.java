@@ -53,7 +53,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
     public void startup() {
         Map<Integer, Map<String, String>> brokerConfigs = new TreeMap<>();
         nodes.brokerNodes().forEach((node, each) -> brokerConfigs.put(node, each.propertyOverrides()));
-        cluster = new YakCluster(nodes.brokerNodes().size(), configs, brokerConfigs);
+        cluster = new YakCluster(nodes.brokerNodes().keySet(), configs, brokerConfigs);
         cluster.addresses.keySet().forEach(node -> brokers.put(node, YakBroker.of(cluster, node)));
     }
 

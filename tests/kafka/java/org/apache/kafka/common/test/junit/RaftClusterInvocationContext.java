@@ -1,6 +1,5 @@
 package org.apache.kafka.common.test.junit;
 
-import java.lang.reflect.Proxy;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -11,6 +10,9 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import kafka.server.KafkaConfig;
@@ -23,7 +25,6 @@ import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.ClusterInstance;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
-import org.apache.kafka.metadata.BrokerState;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.fault.FaultHandlerException;
 import org.apache.kafka.test.TestUtils;
@@ -34,6 +35,8 @@ import org.junit.jupiter.api.extension.ConditionEvaluationResult;
 import org.junit.jupiter.api.extension.ExecutionCondition;
 import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
+import org.mockito.Mockito;
+import yak.BrokerViews;
 import yak.InProcessOnly;
 import yak.YakCluster;
 
@@ -42,6 +45,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
     public static final boolean STARTS_YAK = true;
     private static final long METADATA_MS = 60_000;
     private static final long SETTLE_MS = 200;
+    /** Of the first controller in Kafka's test kit. */
+    private static final int CONTROLLER_ID = 3000;
 
     private final String baseDisplayName;
     private final ClusterConfig config;
@@ -86,15 +91,26 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private YakCluster cluster;
         private boolean isStopped;
         private final Map<Integer, KafkaBroker> brokers = new TreeMap<>();
+        private final BrokerViews views = new BrokerViews(() -> cluster, () -> isStopped);
 
         @Override
         public void start() {
             if (cluster != null)
                 return;
+            cluster = new YakCluster(IntStream.range(0, config.numBrokers()).boxed().toList(), config.serverProperties(), brokerConfigs());
+            cluster.addresses.keySet().forEach(node -> brokers.put(node, Mockito.mock(BrokerServer.class, views.broker(node, () -> kafkaConfig(node)))));
+        }
+
+        private Map<Integer, Map<String, String>> brokerConfigs() {
+            Map<Integer, Map<String, String>> configs = new HashMap<>(config.perServerOverrideProperties());
             if (config.numDisksPerBroker() > 1)
-                throw new InProcessOnly("disksPerBroker");
-            cluster = new YakCluster(config.numBrokers(), config.serverProperties(), config.perServerOverrideProperties());
-            cluster.addresses.keySet().forEach(node -> brokers.put(node, broker(node)));
+                for (int node = 0; node < config.numBrokers(); node++) {
+                    String prefix = "node-" + node + "-";
+                    Map<String, String> own = new HashMap<>(configs.getOrDefault(node, Map.of()));
+                    own.put("log.dirs", IntStream.range(0, config.numDisksPerBroker()).mapToObj(disk -> prefix + disk).collect(Collectors.joining(",")));
+                    configs.put(node, own);
+                }
+            return configs;
         }
 
         @Override
@@ -104,6 +120,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public void stop() {
+            views.close();
             if (!isStopped && cluster != null)
                 cluster.giveBack();
             isStopped = true;
@@ -181,12 +198,12 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
         @Override
         public Map<Integer, ControllerServer> controllers() {
-            throw new InProcessOnly("controllers()");
+            return Map.of(CONTROLLER_ID, Mockito.mock(ControllerServer.class, views.controller(() -> kafkaConfig(0))));
         }
 
         @Override
         public Set<Integer> controllerIds() {
-            throw new InProcessOnly("controllerIds()");
+            return Set.of(CONTROLLER_ID);
         }
 
         @Override
@@ -229,7 +246,8 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private boolean isWhole(Admin admin, String topic, int partitions) throws InterruptedException {
             try {
                 List<TopicPartitionInfo> found = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions();
-                return found.size() == partitions && found.stream().allMatch(each -> each.leader() != null && !each.leader().isEmpty());
+                boolean haveLeaders = found.stream().allMatch(each -> each.leader() != null && !each.leader().isEmpty());
+                return found.size() == partitions && (haveLeaders || !cluster.stopped.isEmpty());
             } catch (ExecutionException error) {
                 return false;
             }
@@ -254,43 +272,10 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
             Thread.sleep(SETTLE_MS);
         }
 
-        /** What can be known and done from outside of the process; the rest is refused. */
-        private KafkaBroker broker(int node) {
-            return (KafkaBroker) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {KafkaBroker.class}, (self, method, arguments) -> {
-                switch (method.getName()) {
-                    case "shutdown":
-                        cluster.stop(node);
-                        return null;
-                    case "awaitShutdown":
-                        return null;
-                    case "startup":
-                        cluster.start(node);
-                        return null;
-                    case "isShutdown":
-                        return cluster.stopped.contains(node);
-                    case "brokerState":
-                        return cluster.stopped.contains(node) ? BrokerState.NOT_RUNNING : BrokerState.RUNNING;
-                    case "boundPort":
-                        return cluster.port(node);
-                    case "clusterId":
-                        return cluster.clusterId;
-                    case "config":
-                        return kafkaConfig(node);
-                    case "hashCode":
-                        return node;
-                    case "equals":
-                        return self == arguments[0];
-                    case "toString":
-                        return "YAK node " + node;
-                    default:
-                        throw new InProcessOnly("KafkaBroker." + method.getName());
-                }
-            });
-        }
-
         private KafkaConfig kafkaConfig(int node) {
             Map<String, String> configs = new HashMap<>(config.serverProperties());
             configs.putAll(config.perServerOverrideProperties().getOrDefault(node, Map.of()));
+            configs.putIfAbsent("group.consumer.assignment.interval.ms", "0");
             configs.put("process.roles", "broker");
             configs.put("node.id", String.valueOf(node));
             configs.put("controller.quorum.bootstrap.servers", "localhost:1");
