@@ -195,6 +195,8 @@ def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
         status = wait_for_status(yak, "running")
         broker = identify(broker_of(status)["pid"])
         assert broker is not None
+        assert foreground.stderr is not None
+        assert any("Ctrl+C stops the cluster" in line for line in foreground.stderr)  # before, it ends the start: 130
         foreground.send_signal(signal.SIGINT)
         out, err = foreground.communicate(timeout=30)
     assert foreground.returncode == 0, err
