@@ -346,11 +346,10 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
 
 def _watch(g: Globals, cluster: "LocalCluster") -> int:
     """Print logs until Ctrl+C or SIGTERM, then stop the cluster gracefully; also ends when another command stops it."""
-    import threading
-
+    from yak.local.signal_event import SignalEvent
     from yak.local.supervise import supervise
 
-    stop_asked = threading.Event()
+    stop_asked = SignalEvent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop_asked.set())
     g.out.note("Ctrl+C stops the cluster")

@@ -23,6 +23,7 @@ from yak.local.demo.delivery_statistics import Counts, Pause
 from yak.local.demo.order_flow import TOPICS, OrderFlow
 from yak.local.demo.scenario import Reporter, Result, Scenario, Settings
 from yak.local.processes import end_processes_of
+from yak.local.signal_event import SignalEvent
 
 END: Final = b"end"
 REPORT_SECONDS: Final = 0.25
@@ -72,7 +73,7 @@ class Supervisor(Scenario):
         super().__init__(settings, self._lines)
         self._stdin = stdin
         self._flow: OrderFlow | None = None
-        self._ended = threading.Event()
+        self._ended = SignalEvent()
         self._is_asked = False
         """Whether the screen requested the end, and still reads the reports."""
         self._is_started = False

@@ -6,12 +6,12 @@ manager (systemd's `Restart=on-failure`). A killed broker stays dead, since user
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping
 
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster
+from yak.local.signal_event import SignalEvent
 from yak.local.state import BUSY
 from yak.local.status import BrokerCondition, ClusterStatus
 
@@ -90,7 +90,7 @@ class LogFollower:
 
 def supervise(
     cluster: LocalCluster,
-    stop_asked: threading.Event,
+    stop_asked: SignalEvent,
     *,
     on_line: Callable[[str, str], None],
     on_change: Callable[[int, BrokerCondition], None],

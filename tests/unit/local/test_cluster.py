@@ -19,6 +19,7 @@ from yak.local import starting
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
+from yak.local.signal_event import SignalEvent
 from yak.local.state import load, locked
 from yak.local.supervise import LogFollower, supervise
 
@@ -151,7 +152,7 @@ def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster:
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
-    asked = threading.Event()
+    asked = SignalEvent()
     follower = LogFollower(cluster.log_paths())
 
     def changed(node_id: int, condition: str) -> None:
@@ -182,7 +183,7 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
     nothing: list[object] = []
     assert not supervise(
         cluster,
-        threading.Event(),
+        SignalEvent(),
         on_line=lambda *_: None,
         on_change=lambda *change: nothing.append(change),
         on_redis_gone=lambda: None,
@@ -293,7 +294,7 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     cluster.up(UpSettings(port=0, supervised=True))
     restarts: list[YakError | None] = []
-    asked = threading.Event()
+    asked = SignalEvent()
 
     def halt_while_another_command_works() -> None:
         time.sleep(0.2)

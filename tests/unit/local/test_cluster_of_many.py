@@ -16,6 +16,7 @@ from yak.local.checks.machine import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.exposed import Exposed
 from yak.local.planning import fault_configs, replication_configs
+from yak.local.signal_event import SignalEvent
 from yak.local.state import load, state_path
 from yak.local.supervise import supervise
 
@@ -283,7 +284,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
-    asked = threading.Event()
+    asked = SignalEvent()
 
     def changed(node_id: int, condition: str) -> None:
         changes.append((node_id, condition))
