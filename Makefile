@@ -1,7 +1,7 @@
 # `make help` lists the targets. Only make and Python 3.11 or newer are needed; everything else lands in .venv.
 #
 #   PYTHON=python3.12   the Python that .venv is made with     (default: the newest usable one)
-#   WORKERS=4           pytest processes of `make test`, twice as many while processors idle
+#   WORKERS=3           pytest processes of `make test`; they mostly wait
 #   SEEDS=2000 SEED=1   how many seeds `make sim` runs, and the first
 #   ARGS="..."          more arguments for `yak demo failover`, pytest, or the benchmark
 
@@ -9,7 +9,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-WORKERS ?= 4
+WORKERS ?= 3
 ARGS ?=
 SEEDS ?= 200
 SEED ?= 1
