@@ -8,7 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -220,6 +220,7 @@ STEADY_SECONDS: Final = 0.3
 """How long writes go on before and after, so that a pause is measurable."""
 _POLL_SECONDS: Final = 0.01
 PROBE_TOPIC: Final = "__yak_failover_probe"
+DELETE_TRIES: Final = 3
 _NAMES_KEY: Final = "{y}:tn"
 
 
@@ -358,8 +359,20 @@ def _probe_topic(servers: str, like: PartitionReplicas) -> Iterator[TopicPartiti
     try:
         yield TopicPartition(name, 0)
     finally:
-        with suppress(YakError):
-            admin.delete_topics([name])
+        _delete(servers, name)
+
+
+def _delete(servers: str, name: str) -> None:
+    """Delete the probe's topic, also when the brokers that are left have no controller yet: each try connects again."""
+    for _ in range(DELETE_TRIES):
+        try:
+            Admin(servers).delete_topics([name])
+        except YakError as error:
+            if error.code == "unknown-topic":  # a try without an answer deleted it
+                return
+            time.sleep(1.0)
+        else:
+            return
 
 
 def end_and_watch(

@@ -2,6 +2,10 @@
 
 import uuid
 
+import pytest
+
+from yak.errors import YakError
+from yak.local import failover
 from yak.local.failover import Timeline, add_records, detection_ms, is_complete, last_elected_ms
 from yak.ports.metadata_store import TailedRecord
 
@@ -98,3 +102,22 @@ def test_a_move_is_done_when_the_last_one_has_the_leader_that_was_asked_for():
     wanted = {(str(TOPIC), 0): 2, (str(TOPIC), 1): 2}
     assert last_elected_ms(records, wanted, began_ms=BEGAN_MS) == 9
     assert last_elected_ms(records[:2], wanted, began_ms=BEGAN_MS) is None
+
+
+@pytest.mark.parametrize(("errors", "tries"), [([], 1), (["no-answer"], 2), (["no-answer", "unknown-topic"], 2)])
+def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkeypatch, errors, tries):
+    made = []
+
+    class OneTry:
+        def __init__(self, servers):
+            made.append(servers)
+
+        def delete_topics(self, names):
+            assert names == ["probe"]
+            if len(made) <= len(errors):
+                raise YakError(errors[len(made) - 1], "not deleted")
+
+    monkeypatch.setattr(failover, "Admin", OneTry)
+    monkeypatch.setattr(failover.time, "sleep", lambda _s: None)
+    failover._delete("127.0.0.1:1", "probe")
+    assert made == ["127.0.0.1:1"] * tries
