@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests import flaky
-from tests.preloaded import Preloaded
+from tests.preloaded import PORTS, Preloaded
 
 pytest_plugins = ["tests.workers"]
 ORDER = ("unit", "sim", "tui", "integration", "spark")
@@ -84,7 +84,8 @@ PORT_RANGES = 12
 def _use_own_ports() -> None:
     """Let this worker's clusters have ports of their own: while a broker is down, no other worker's cluster takes its port.
 
-    A client of that broker would not notice, and did create its topics in the other cluster.
+    A client of that broker would not notice, and did create its topics in the other cluster. Forked `yak` processes have
+    the ports of the test that starts them.
     """
     from yak.local import ports
 
@@ -92,6 +93,7 @@ def _use_own_ports() -> None:
     first, end = ports._LASTING
     size = (end - first) // PORT_RANGES
     ports._LASTING = (first + number * size, first + (number + 1) * size)
+    os.environ[PORTS] = f"{ports._LASTING[0]} {ports._LASTING[1]}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

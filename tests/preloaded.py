@@ -40,6 +40,8 @@ _PR_SET_MM, _PR_SET_MM_ARG_END, _PR_SET_CHILD_SUBREAPER = 35, 9, 36
 _READ_BEFORE_MAIN = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 """Prefixes of variables that take effect before the first line of a program runs."""
 _exec: Any = getattr(subprocess, "_fork_exec", None)
+PORTS = "YAK_TESTS_PORTS"
+"""First and end of the ports that the clusters of this worker's `yak` processes may have."""
 _FORK_EXEC_ARGUMENTS = 23
 """Of Python 3.11 to 3.13. `subprocess` calls it after it has made pipes, and before it closes the child's ends."""
 
@@ -132,6 +134,7 @@ def preload() -> None:
                 importlib.import_module(found.name)
     import typer.main  # noqa: F401
 
+    import yak.local.ports  # noqa: F401
     from yak.broker import apis
     from yak.protocol import codec
     from yak.server import boot
@@ -191,6 +194,9 @@ def _become(
     os.environ.clear()
     os.environ.update(variables)
     time.tzset()
+    if PORTS in variables:
+        first, end = map(int, variables[PORTS].split())
+        sys.modules["yak.local.ports"]._LASTING = (first, end)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _set_command_line(arguments)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.preloaded import PORTS
 from yak.local.spawn import yak_argv
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="`yak` is forked on Linux only")
@@ -41,6 +42,19 @@ def test_a_forked_yak_prints_and_ends_as_an_executed_one(words, variables, tmp_p
         return done.returncode, done.stdout, done.stderr
 
     assert run() == run(close_fds=False)  # which needs exec
+
+
+def test_cluster_of_a_forked_yak_has_the_ports_of_the_test_that_starts_it(tmp_path):
+    environment = {**os.environ, PORTS: "20000 20100", "XDG_STATE_HOME": str(tmp_path)}
+
+    def run(*words):
+        return subprocess.run(yak_argv(*words), cwd=tmp_path, env=environment, check=True, capture_output=True).stdout
+
+    try:
+        up = json.loads(run("up", "-d", "--port", "0", "--no-http", "--metadata", "raft", "-o", "json"))
+        assert all(20_000 <= int(each["address"].rpartition(":")[2]) < 20_100 for each in up["brokers"])
+    finally:
+        run("down", "--purge", "--yes")
 
 
 def test_a_forked_pytest_finds_modules_and_ends_as_an_executed_one(tmp_path):
