@@ -258,7 +258,8 @@ def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered()
             await stream.send_all(b"".join(map(frame, held)))
             await broker.until(lambda: broker.shell.counters.pauses == 1)
             (connection_id,) = broker.core.held
-            assert broker.core.backlog(connection_id) == 64
+            # the backlog is looked at after 64 frames of a turn, and between turns, which a busy machine ends sooner
+            assert 64 <= broker.core.backlog(connection_id) < 64 + 64
             assert await ask(other, b"not held up") == b"not held up"
             answered = b""
             while len(answered) < 200 * 17:
