@@ -165,7 +165,7 @@ OF_THE_CLUSTER = {
     39: (2, {"hmac": b"x"}, {ErrorCode.delegation_token_request_not_allowed}),
     40: (2, {"hmac": b"x"}, {ErrorCode.delegation_token_request_not_allowed}),
     49: (1, {"entries": [], "validate_only": False}, {ErrorCode.none}),
-    51: (0, {"deletions": [{"name": "nobody", "mechanism": 1}]}, {ErrorCode.resource_not_found}),
+    51: (0, {"deletions": [{"name": "unknown-user", "mechanism": 1}]}, {ErrorCode.resource_not_found}),
     55: (2, {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{}]}]}, {ErrorCode.none}),
     57: (2, {"feature_updates": []}, {ErrorCode.none}),
     64: (0, {"broker_id": 77}, {ErrorCode.broker_id_not_registered}),
