@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 import sys
+from collections import deque
 from typing import Final
 
 from yak.errors import UsageError
@@ -14,6 +15,8 @@ CAN_HOLD: Final = sys.platform.startswith("linux")
 
 _LASTING = (15_000, 32_000)
 _TRIES = 50
+_given: deque[int] = deque(maxlen=256)
+"""Ports that `find_lasting` gave last: their servers may be about to bind them."""
 
 
 def is_free(host: str, port: int) -> bool:
@@ -52,11 +55,13 @@ def find_lasting(host: str) -> int:
     """A free port outside the ephemeral ranges (from 32768 on Linux, 49152 on macOS), so that it stays free over a
     restart.
 
-    If none is found, an ephemeral port.
+    A process is given different ports, whether or not something listens on the earlier ones yet. If none is found, an
+    ephemeral port.
     """
     for _ in range(_TRIES):
         port = secrets.randbelow(_LASTING[1] - _LASTING[0]) + _LASTING[0]
-        if is_free(host, port):
+        if port not in _given and is_free(host, port):
+            _given.append(port)
             return port
     return find_free(host)
 

@@ -293,7 +293,8 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
 
     def act() -> None:
         cluster.add()
-        time.sleep(1.2)
+        while (2, "running") not in changes and not asked.is_set():
+            time.sleep(0.05)
         cluster.pause(1)
 
     acting = threading.Thread(target=act)

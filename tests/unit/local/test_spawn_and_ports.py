@@ -68,6 +68,12 @@ def test_a_port_somebody_listens_on_is_not_free_and_its_holder_is_named() -> Non
     assert ports.is_free("127.0.0.1", ports.find_free("127.0.0.1"))
 
 
+def test_lasting_ports_of_servers_that_start_later_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ports.find_lasting("127.0.0.1")
+    monkeypatch.setattr(ports, "_LASTING", (first, first + 2))
+    assert ports.find_lasting("127.0.0.1") != first
+
+
 def test_an_address_that_is_not_this_machines_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"cannot listen on 192\.0\.2\.1"):
         ports.is_free("192.0.2.1", 9092)
