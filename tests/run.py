@@ -5,7 +5,7 @@
 With --lint, `make lint` runs beside the tests: it keeps one processor busy for two minutes, and the tests leave some idle.
 
 A test that passes only when nothing else runs has a bug, or has found one. It fails the run, unless `tests/flaky.toml`
-lists it with a reason. More failures than `AGAIN_MAX` are no coincidence and are not run again. With
+lists it with a reason. Failures in more files than `AGAIN_FILES_MAX` are no coincidence and are not run again. With
 YAK_TESTS_FLAKY=reported, as `.ci/run` sets it, an unlisted flaky test is reported as an error and the run goes on.
 """
 
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests import flaky
 
-AGAIN_MAX = 5
+AGAIN_FILES_MAX = 5
 LONGEST_S = int(os.environ.get("YAK_TESTS_LONGEST_S", "3000"))
 """After this time the run is ended and has failed. No test takes longer than its own time-out of two minutes."""
 FLAKY_IS_REPORTED = os.environ.get("YAK_TESTS_FLAKY") == "reported"
@@ -104,7 +104,8 @@ def run_tests(words: list[str]) -> int:
         print(f"\nerror[tests-hang]: the tests did not end in {LONGEST_S} s", flush=True)
         return TESTS_FAILED
     again = failed()
-    if code != TESTS_FAILED or not 0 < len(again) <= AGAIN_MAX:
+    files = {each.partition("::")[0] for each in again}  # a fixture that fails may fail all tests of a file
+    if code != TESTS_FAILED or not 0 < len(files) <= AGAIN_FILES_MAX:
         return code
     print(f"\n{len(again)} failed beside the others; once more, alone:", *again, sep="\n  ", flush=True)
     if code := run(*again):

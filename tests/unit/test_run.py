@@ -23,8 +23,10 @@ def test_it(number):
 """
 
 
-def run(folder: Path, condition: str, *, count: int = 1, flaky_tests: str = "fail") -> tuple[int, str]:
-    (folder / "test_it.py").write_text(TESTS.format(condition=condition, count=count))
+def run(folder: Path, condition: str, *, count: int = 1, files: int = 1, flaky_tests: str = "fail") -> tuple[int, str]:
+    for number in range(files):
+        text = TESTS.replace("seen-", f"seen-{number}-").format(condition=condition, count=count)
+        (folder / f"test_it{number or ''}.py").write_text(text)
     ran = subprocess.run(
         [sys.executable, str(RUNNER), "-q", "--rootdir", "."],
         cwd=folder,
@@ -98,10 +100,16 @@ def test_what_fails_again_fails(tmp_path):
     assert "FLAKY" not in said
 
 
-def test_many_failures_are_no_coincidence(tmp_path):
-    code, said = run(tmp_path, "was_seen", count=6)
+def test_failures_in_many_files_are_no_coincidence(tmp_path):
+    code, said = run(tmp_path, "was_seen", files=6)
     assert code == 1
     assert "once more" not in said
+
+
+def test_all_tests_of_a_file_may_fail_by_one_coincidence(tmp_path):
+    code, said = run(tmp_path, "was_seen", count=6, flaky_tests="reported")
+    assert code == 0
+    assert "6 failed beside the others; once more, alone:" in said
 
 
 def test_what_is_well_is_run_once(tmp_path):
