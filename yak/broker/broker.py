@@ -339,7 +339,7 @@ class Broker:
         led = (self.isr_changes.epoch_began, log_cleaner.consider)
         gone = (log_cleaner.forget, *role, self.counters.replica_removed)
         return {
-            PartitionEvent.ADDED: (self.counters.replica_added,),
+            PartitionEvent.ADDED: (self.counters.replica_added, self.damaged_replicas.added),
             PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),

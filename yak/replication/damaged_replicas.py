@@ -1,6 +1,7 @@
-"""Local replicas whose log holds a damaged batch: a read finds it, and the log is copied again from another replica.
+"""Local replicas whose log holds a damaged batch: it is found, and the log is copied again from another replica.
 
-A read reports here a batch that fails its check twice in a row (`yak.storage.reader.PendingRead`). Then:
+A read reports here a batch that fails its check twice in a row (`yak.storage.reader.PendingRead`); recovery leaves what it
+found in `Log.damage_at_load`. Then:
 
 - The broker logs `log-damaged`, and shows the partition as damaged until its log is replaced or truncated, the batch is below
   the log start, or a later read finds the batch intact.
@@ -136,6 +137,15 @@ class DamagedReplicas:
             self._context.emit(Notice("error", "log-damaged", fields, is_provoked=True))
             self._leave_after(0)
         return ErrorCode.kafka_storage_error if may_leave(partition) else ErrorCode.corrupt_message
+
+    def added(self, partition: Partition) -> None:
+        """Resign also for damage that recovery found and logged: no read may ever meet it, and the last stable offset of a
+        log that lacks a marker stays where it is.
+        """
+        log = partition.log
+        if log is not None and (batch := log.damage_at_load) is not None:
+            self._found[partition] = Damage(log, batch.offset, batch, by_read=False)
+            self._leave_after(0)
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
 

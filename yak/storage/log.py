@@ -80,10 +80,11 @@ class Log:
     """
 
     __slots__ = (
-        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "directory", "disk", "epochs", "generation",
-        "has_stale_checkpoints", "has_unflushed_closed_segments", "last_flush_ms", "log_end_offset", "log_start_offset",
-        "names_changed", "path", "positions", "producers", "recovery_point", "roll_offset", "roll_position", "roll_timestamp",
-        "segments", "size_bytes", "snapshot_offsets", "swaps", "topic_id", "topic_partition", "unsynced_truncation",
+        "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "damage_at_load", "directory", "disk",
+        "epochs", "generation", "has_stale_checkpoints", "has_unflushed_closed_segments", "last_flush_ms", "log_end_offset",
+        "log_start_offset", "names_changed", "path", "positions", "producers", "recovery_point", "roll_offset", "roll_position",
+        "roll_timestamp", "segments", "size_bytes", "snapshot_offsets", "swaps", "topic_id", "topic_partition",
+        "unsynced_truncation",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +125,8 @@ class Log:
         """Changes with each truncation, so that a flush begun before it does not move the recovery point."""
         self.cleaned_offset: Offset | None = None
         """The log is compacted below this offset; None when it never was, and the offsets have no gaps."""
+        self.damage_at_load: DamagedBatch | None = None
+        """The first corrupt batch that recovery found: the producer state and last stable offset may lack what it held."""
         self.positions = PositionCache()
         producers.has_transactions |= any(segment.transaction_index is not None for segment in segments)
         self.roll_position = self.roll_offset = self.roll_timestamp = 0

@@ -30,7 +30,7 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import DamagedBatch, scan_headers
-from yak.storage.recovery import DamagedLog, Recovered, Recovery, rebuild_indexes
+from yak.storage.recovery import DamagedLog, Recovered, Recovery, describe, rebuild_indexes
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
 NO_TOPIC_ID = uuid.UUID(int=0)
@@ -123,6 +123,8 @@ class LogLoader:
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_checkpoints = is_new
+        if recovered is not None and recovered.damage:
+            log.damage_at_load = recovered.damage[0]
         if self._cleaned_offset is not None:
             log.cleaned_offset = min(self._cleaned_offset, end_offset)
         return LoadedLog(log, recovered, self._warnings, self._damage)
@@ -352,7 +354,7 @@ class LogLoader:
         for segment in suspects[:-1]:
             segment.close_for_appends()
         self._drop_snapshots(snapshots, trusted)
-        self._damage += result.damage
+        self._damage += map(describe, result.damage)
         if end_offset < recovery_point < ALL_FLUSHED:
             self._damage.append(
                 f"{self._path} ends at offset {end_offset}, below its recovery point {recovery_point}: flushed records are missing"

@@ -70,11 +70,11 @@ class NotCached(Exception):
 
 
 class DamagedBatch(Exception):
-    """An impossible batch header: the position was wrong, or the file is damaged."""
+    """An impossible batch header: the position was wrong, or the file is damaged. The offset is -1 where it is not known."""
 
-    def __init__(self, file: str, position: FilePosition, reason: str = "") -> None:
+    def __init__(self, file: str, position: FilePosition, reason: str = "", offset: Offset = -1) -> None:
         super().__init__(f"{file} at {position}" + (f": {reason}" if reason else ""))
-        self.file, self.position, self.reason = file, position, reason
+        self.file, self.position, self.reason, self.offset = file, position, reason, offset
 
 
 class Read:

@@ -25,6 +25,7 @@ from yak.protocol.record_batch import (
 )
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
+from yak.storage.reader import DamagedBatch
 from yak.storage.segment import RELATIVE_OFFSET_MAX, Segment
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -47,13 +48,13 @@ class DamagedLog(Exception):
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery found and did in one log. `damage` holds one line for each corrupt batch that stays in the log."""
+    """What recovery found and did in one log. `damage` has each corrupt batch that stays in the log."""
 
     batches: int = 0
     truncated_bytes: int = 0
     truncated_because: str = ""
     removed_segments: list[Segment] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
+    damage: list[DamagedBatch] = field(default_factory=list)
 
 
 class Recovery:
@@ -153,7 +154,7 @@ class Recovery:
                     if self._keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
                     return expected, self._truncate(segment, file, position, expected, reason)
-                self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {reason}")
+                self.result.damage.append(DamagedBatch(file.path, position, reason, header.base_offset))
             else:
                 # a corrupt header may give a timestamp at which retention removes records too early
                 self._take_timestamp(segment, header, position)
@@ -162,7 +163,7 @@ class Recovery:
                 try:
                     marker = read_marker(chunk[at : at + need])
                 except ProtocolViolation as error:
-                    self.result.damage.append(f"{file.path} at byte {position}, offset {header.base_offset}: {error}")
+                    self.result.damage.append(DamagedBatch(file.path, position, str(error), header.base_offset))
             self._take(segment, header, position, marker)
             expected = header.next_offset
             position += need
@@ -291,4 +292,9 @@ def rebuild_indexes(segment: Segment, config: LogConfig, producers: ProducerStat
         segment.size = size
         return str(damaged)
     segment.close_for_appends()
-    return "; ".join(recovery.result.damage)
+    return "; ".join(map(describe, recovery.result.damage))
+
+
+def describe(batch: DamagedBatch) -> str:
+    """A corrupt batch that recovery found, in a line."""
+    return f"{batch.file} at byte {batch.position}, offset {batch.offset}: {batch.reason}"

@@ -248,3 +248,40 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
     network.heal(rig.nodes[leader - 1].party, node.party)
     rig.run_until(lambda: bool(asked))
     rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_replica_whose_recovery_found_damage_resigns_before_any_read():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000", "log.flush.offset.checkpoint.interval.ms": "500"})
+    rig.create_topic("orders", flush_messages="1")
+    for number in range(4):
+        assert rig.produce("orders", [b"%d" % number * 50]).error_code == 0
+    node = rig.nodes[rig.leader("orders") - 1]
+    rig.run_until(lambda: rig.replica(node.node_id, "orders").log.recovery_point == 4)
+    rig.run_for(1_000)
+    damage(node, 1)
+    for each in rig.nodes:
+        each.kill()
+    for each in rig.nodes:
+        each.start()
+    rig.run_until(lambda: "damaged-replica-resigned" in rig.events(node.node_id))
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert [each["served"] for each in told(node, "log-damaged")] == [True]
+    assert rig.replica(node.node_id, "orders").log.damage_at_load is None
+
+
+def test_leader_whose_recovery_found_damage_does_not_tell_its_last_stable_offset_while_another_may_lead(rig):
+    """The marker of a transaction may be damaged: then its records seem to be open."""
+    leader = rig.leader("orders")
+    partition = rig.replica(leader, "orders")
+
+    def end(isolation_level: int) -> tuple[int, int]:
+        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+        topics = [{"name": "orders", "partitions": [asked]}]
+        answer = rig.ask(leader, 2, 6, replica_id=-1, isolation_level=isolation_level, topics=topics)
+        return answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].offset
+
+    partition.log.damage_at_load = DamagedBatch(FIRST, 0, "the CRC-32C does not match", 0)
+    assert end(0) == (0, 4)
+    assert end(1) == (ErrorCode.offset_not_available, -1)
+    partition.isr = (leader,)
+    assert end(1) == (0, 4)

@@ -9,7 +9,8 @@ By timestamp: the first record at or after it, with that record's own timestamp;
 The replica id decides which records are visible. -1, a client: committed ones, with read_committed those below the last
 stable offset. A broker id, a follower: the whole log.
 -2, a debugging consumer: the whole log of any replica, leader or not. A new leader does not know at once how far its
-predecessor committed; until it does, a client gets OFFSET_NOT_AVAILABLE instead of too low an end (KIP-207).
+predecessor committed; until it does, a client gets OFFSET_NOT_AVAILABLE instead of too low an end (KIP-207). So does a
+client with read_committed while a leader whose recovery found damage resigns: the marker of a transaction may be damaged.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
+from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
 from yak.storage.reader import MaxTimestampSearch, TimestampSearch
 
@@ -129,14 +131,23 @@ def _end(call: Call, partition: Partition) -> Offset:
     """The end offset that the requester may see."""
     if call.request.replica_id != _CLIENT:
         return partition.log_end_offset
-    is_read_committed = getattr(call.request, "isolation_level", 0) == READ_COMMITTED
-    return partition.last_stable_offset if is_read_committed else partition.high_watermark
+    return partition.last_stable_offset if _is_read_committed(call) else partition.high_watermark
+
+
+def _is_read_committed(call: Call) -> bool:
+    return bool(getattr(call.request, "isolation_level", 0) == READ_COMMITTED)
 
 
 def _check_end(call: Call, partition: Partition) -> None:
-    """Raise PeerError for a client while this leader does not know how far its predecessor committed."""
+    """Raise PeerError for a client while this leader does not know how far its predecessor committed.
+
+    A leader that may have lost a marker does not know its last stable offset, and another replica is about to lead.
+    """
+    log = partition.log
+    assert log is not None
     lags = partition.is_leader and partition.epoch_start_offset > partition.high_watermark
-    if lags and call.request.replica_id == _CLIENT:
+    is_unstable = log.damage_at_load is not None and _is_read_committed(call) and may_leave(partition)
+    if (lags or is_unstable) and call.request.replica_id == _CLIENT:
         is_known = call.version >= _NOT_AVAILABLE_VERSION
         raise PeerError(ErrorCode.offset_not_available if is_known else ErrorCode.leader_not_available)
 
