@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from rich.segment import Segment
-from textual import work
+from textual import events, work
 from textual.app import App, ScreenStackError, SystemCommand
 from textual.binding import BindingType
 from textual.color import Color, ColorParseError
@@ -136,6 +136,9 @@ class YakApp(App[int]):
         self._other_source = other_source
         self._context_name = self.settings.context
         self._last_mode = ""
+        self._ended_prompt: Prompt | None = None
+        self._held_keys: list[events.Key] = []
+        """The keys behind the one that closes that prompt, until its answer was taken."""
         self._painted_version = -1
         self._painted_ms = 0
         self._is_away = False
@@ -361,8 +364,8 @@ class YakApp(App[int]):
     async def listen(self) -> None:
         """Apply the cluster's events for as long as the app lives."""
         is_settled = False
-        events: AsyncIterator[dict[str, Any]] = self.source.follow()
-        async for event in events:
+        following: AsyncIterator[dict[str, Any]] = self.source.follow()
+        async for event in following:
             self.picture.take(event)
             if event["kind"] == "snapshot" and not is_settled:
                 # These objects live as long as the app. A full collection over them would delay a key noticeably.
@@ -452,10 +455,40 @@ class YakApp(App[int]):
         """Open the command line (`:`)."""
 
         def typed(text: str | None) -> None:
-            if text:  # later: the prompt must leave its own stack of screens before another screen is shown
-                self.call_later(self._run_typed, text)
+            if text:
+                self._run_typed(text)
 
-        self.push_screen(Prompt(":", completion=completion), typed)
+        self.ask(Prompt(":", completion=completion), typed)
+
+    def ask(self, prompt: Prompt, then: Callable[[str | None], object]) -> None:
+        """Open a prompt. `then` gets the text, or None; the keys that were typed behind it follow."""
+
+        async def answered(text: str | None) -> None:
+            then(text)
+            await self.take_held_keys(prompt)
+
+        def closed(text: str | None) -> None:
+            # later: the prompt must leave its own stack of screens before another screen is shown
+            self.call_later(answered, text)
+
+        self.push_screen(prompt, closed)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hold the keys behind one that closes a prompt: they are for what its answer shows."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            if self._ended_prompt is not None:
+                self._held_keys.append(event)
+                return
+            if isinstance(self.screen, Prompt) and event.key in ("enter", "escape"):
+                self._ended_prompt = self.screen
+        await super().on_event(event)
+
+    async def take_held_keys(self, prompt: Prompt) -> None:
+        """Take the keys that were held while this prompt closed."""
+        if self._ended_prompt is prompt:
+            held, self._held_keys, self._ended_prompt = self._held_keys, [], None
+            for event in held:
+                await self.on_event(event)
 
     def action_find(self) -> None:
         """Open the filter line (`/`); the filter applies as it is typed."""
@@ -467,7 +500,7 @@ class YakApp(App[int]):
         def typed(text: str | None) -> None:
             self._filter(screen, before if text is None else text)
 
-        self.push_screen(Prompt("/", value=before, changed=partial(self._filter, screen)), typed)
+        self.ask(Prompt("/", value=before, changed=partial(self._filter, screen)), typed)
 
     def _filter(self, screen: YakScreen, text: str) -> str:
         """Set the filter; return its error, or an empty text."""

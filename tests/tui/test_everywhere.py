@@ -111,7 +111,7 @@ def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
 def paste(app, text):
     """All keys at once, as a terminal sends a pasted text."""
     for letter in text:
-        key = {":": "colon", "/": "slash", "\r": "enter"}.get(letter, letter)
+        key = {":": "colon", "/": "slash", "\r": "enter", "\x1b": "escape"}.get(letter, letter)
         app.post_message(events.Key(key, letter))
 
 
@@ -126,6 +126,22 @@ def test_a_pasted_command_opens_its_screen(name):
             await pilot.pause(0.3)
             assert app.current_mode == name
             assert len(app.screen_stack) == 1, app.screen
+
+    run(scenario())
+
+
+def test_keys_behind_a_pasted_command_are_for_its_screen():
+    """They went to the prompt while it closed, and were lost: the second command was not run."""
+
+    async def scenario():
+        app = recorded_app(start="failover")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, ":topics\r/ord\r:groups\r:topics\r")
+            await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
+            assert app.screen.filter_words() == "ord"
+            paste(app, "/abc\x1b:groups\r")
+            await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
 
     run(scenario())
 

@@ -256,11 +256,11 @@ class MetadataScreen(AskingScreen):
         else:
             super().set_filter(text)
 
+    def action_time(self) -> None:
+        self.app.ask(Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number"), self._go_to)
+
     @work(exclusive=True, group="jump")
-    async def action_time(self) -> None:
-        typed = await self.app.push_screen_wait(
-            Prompt("T", placeholder="2026-11-20T12:03:04, -15m, or a record's number")
-        )
+    async def _go_to(self, typed: str | None) -> None:
         if not typed or not typed.strip():
             return
         try:

@@ -312,6 +312,7 @@ class Prompt(ModalScreen[str | None]):
     """Returns the typed text; None after escape. `changed` is called at each letter and returns an error text."""
 
     AUTO_FOCUS = ""
+    app: "YakApp"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave"),
         Binding("tab", "complete", "complete", priority=True),
@@ -342,6 +343,10 @@ class Prompt(ModalScreen[str | None]):
     def on_mount(self) -> None:
         self.call_later(self._focus)
 
+    def on_unmount(self) -> None:
+        """Let no key wait for a prompt that another screen has replaced."""
+        self.app.call_later(self.app.take_held_keys, self)
+
     def _focus(self) -> None:
         if self.message_queue_size:  # keys that were typed while this was mounted: `on_key` passes them on first
             self.call_later(self._focus)
@@ -352,7 +357,9 @@ class Prompt(ModalScreen[str | None]):
         if self.focused is None:
             event.stop()
             event.prevent_default()
-            self.query_one(Input)._forward_event(events.Key(event.key, event.character))  # noqa: SLF001
+            key = events.Key(event.key, event.character)
+            key.set_sender(self.app)  # no message goes farther up than to its sender, and the app acts on enter
+            self.query_one(Input)._forward_event(key)  # noqa: SLF001
 
     @on(Input.Changed)
     def tell(self, event: Input.Changed) -> None:
