@@ -16,7 +16,7 @@ client with read_committed while a leader whose recovery found damage resigns: t
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
@@ -27,6 +27,7 @@ from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
+from yak.storage.log import Log
 from yak.storage.reader import MaxTimestampSearch, TimestampSearch
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def slices(broker: Broker, call: Call) -> Slices:
     """Answer the partitions in slices; one job at the end searches those that need the disk."""
     topics: list[Fields] = []
-    searches: list[tuple[Fields, Partition, Search]] = []
+    searches: list[PlannedSearch] = []
     times = Counter(
         TopicPartition(topic.name, asked.partition_index) for topic in call.request.topics for asked in topic.partitions
     )
@@ -82,7 +83,8 @@ def slices(broker: Broker, call: Call) -> Slices:
                 answer["error_code"] = error.error_code
                 continue
             if search is not None:
-                searches.append((answer, broker.partitions[topic_partition], search))
+                partition = broker.partitions[topic_partition]
+                searches.append(PlannedSearch(answer, partition, partition.log, partition.leader_epoch, search))
     fields: Fields = {"topics": topics}
     return Later(OffsetSearch(broker, call, fields, searches)) if searches else Now(fields)
 
@@ -152,14 +154,27 @@ def _check_end(call: Call, partition: Partition) -> None:
         raise PeerError(ErrorCode.offset_not_available if is_known else ErrorCode.leader_not_available)
 
 
+class PlannedSearch(NamedTuple):
+    """A search of one partition, in this log and leader epoch, and the answer that it fills in."""
+
+    answer: Fields
+    partition: Partition
+    log: Log | None
+    leader_epoch: LeaderEpoch
+    search: Search
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the partition has the same log and leader epoch still: a search skips files that are gone."""
+        return self.partition.log is self.log and self.partition.leader_epoch == self.leader_epoch
+
+
 class OffsetSearch(DelayedOperation):
     """A delayed ListOffsets: one job searches the batches of its partitions."""
 
     __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
 
-    def __init__(
-        self, broker: Broker, call: Call, fields: Fields, searches: list[tuple[Fields, Partition, Search]]
-    ) -> None:
+    def __init__(self, broker: Broker, call: Call, fields: Fields, searches: list[PlannedSearch]) -> None:
         super().__init__(call, _TIMEOUT_MS)
         self._fields = fields
         self._found: list[Any] = []
@@ -175,7 +190,7 @@ class OffsetSearch(DelayedOperation):
                     broker.log_failures.directory_failed(found)
             broker.purgatory.complete(self)
 
-        broker.jobs.run("read", Together(tuple(search for _answer, _partition, search in searches)), done)
+        broker.jobs.run("read", Together(tuple(each.search for each in searches)), done)
 
     def is_done(self) -> bool:
         """Whether the job is done."""
@@ -185,22 +200,25 @@ class OffsetSearch(DelayedOperation):
         """All partitions. Raises the job's exception."""
         if self._error is not None:
             raise self._error
-        for (answer, partition, _search), found in zip(self._searches, self._found, strict=True):
-            _fill(self.call, answer, partition, found)
+        for planned, found in zip(self._searches, self._found, strict=True):
+            _fill(self.call, planned, found)
         return Now(self._fields)
 
     def on_expiration(self) -> Outcome:
         """Answer the searched partitions with REQUEST_TIMED_OUT, which is retriable."""
-        for answer, _partition, _search in self._searches:
-            answer["error_code"] = ErrorCode.request_timed_out
+        for planned in self._searches:
+            planned.answer["error_code"] = ErrorCode.request_timed_out
         return Now(self._fields)
 
 
-def _fill(call: Call, answer: Fields, partition: Partition, found: Any) -> None:
+def _fill(call: Call, planned: PlannedSearch, found: Any) -> None:
+    answer, partition = planned.answer, planned.partition
     if isinstance(found, ProtocolViolation):
         answer["error_code"] = ErrorCode.corrupt_message
     elif isinstance(found, LogDirectoryFailure):
         answer["error_code"] = ErrorCode.kafka_storage_error
+    elif not planned.is_current:
+        answer["error_code"] = ErrorCode.not_leader_or_follower
     elif found is not None and found.offset < _end(call, partition):
         answer["timestamp"], answer["offset"], answer["leader_epoch"] = (
             found.timestamp,

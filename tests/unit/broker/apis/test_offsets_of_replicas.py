@@ -5,8 +5,10 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.cluster.records import BrokerState
+from yak.ids import TopicPartition
 from yak.sim.request_fields import fetch_fields
 from yak.sim.rig import Rig
+from yak.storage.reader import TimestampSearch
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 CLIENT, DEBUGGING, FOLLOWER = -1, -2, 2
@@ -71,6 +73,24 @@ def test_a_new_leader_that_does_not_know_the_end_says_so(rig, version, code):
     assert list_offsets(rig, 9_999, version=version) == (code, -1)
     assert list_offsets(rig, 1_000, version=version) == (0, 0)
     assert list_offsets(rig, replica_id=FOLLOWER, version=version) == (0, 3)
+
+
+def test_search_by_time_that_outlives_its_log_or_leadership_finds_nothing_out(rig, monkeypatch):
+    """The files of a log that is set aside are gone for the search, which passes them over."""
+    lead(rig, 3, epoch_start=1)
+    partition = rig.node.broker.partitions[TopicPartition("orders", 0)]
+    log = partition.log
+
+    def lose_log(search, disk):
+        partition.log = None
+
+    def lose_leadership(search, disk):
+        follow(rig, 3)
+
+    for search in (lose_log, lose_leadership):
+        partition.log = log
+        monkeypatch.setattr(TimestampSearch, "run", search)
+        assert list_offsets(rig, 1_000) == (ErrorCode.not_leader_or_follower, -1)
 
 
 def test_it_says_the_end_as_soon_as_its_own_epoch_begins_to_be_committed(rig):
