@@ -7,6 +7,7 @@ groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
@@ -123,7 +124,9 @@ def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) ->
             if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
-        topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+        answers = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+        # those with an error are behind the others, as in KafkaApis.fetchOffsetsForGroup
+        topics = [fields for _, fields in sorted(answers, key=itemgetter(0))]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
 
 
@@ -165,13 +168,14 @@ def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets) -> Fie
     }
 
 
-def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> Fields:
+def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> tuple[bool, Fields]:
+    """Whether the topic has an error, and its answer."""
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(asked.topic_id) if by_id else asked.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
     if name is not None and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
         offsets, code = _NO_OFFSETS, ErrorCode.topic_authorization_failed
-    return {
+    return code != ErrorCode.none, {
         "name": getattr(asked, "name", ""),
         "topic_id": getattr(asked, "topic_id", None),
         "partitions": [_partition(call, name or "", index, offsets, code) for index in asked.partition_indexes],
