@@ -143,7 +143,9 @@ class RecordRules:
             if self.needs_keys and record.key is None:
                 reason = f"{self.topic_partition} is compacted: every record needs a key"
             elif record.timestamp != NO_TIMESTAMP and not self.oldest_ms <= record.timestamp <= self.newest_ms:
-                reason = f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
+                is_old = record.timestamp < self.oldest_ms
+                side, bound_ms = ("before", self.oldest_ms) if is_old else ("after", self.newest_ms)
+                reason = f"timestamp {record.timestamp} is {side} {bound_ms} (message.timestamp.{side}.max.ms)"
                 code = ErrorCode.invalid_timestamp
             else:
                 continue

@@ -323,10 +323,13 @@ def test_old_record_behind_a_new_one_is_refused_by_the_topics_bound(rig, codec, 
 @pytest.mark.parametrize("count", [3, 30])
 def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig, codec, count):
     """LogValidator lists the records of compressed and of large batches too; a job reads them."""
+    later_ms = rig.world.now_ms + 7_200_000
     answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, *[0] * (count - 2), codec=codec))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_timestamp, -1)
     assert [each.batch_index for each in answer.record_errors] == [1]
-    assert "timestamp" in answer.record_errors[0].batch_index_error_message
+    words = answer.record_errors[0].batch_index_error_message
+    assert f"timestamp {later_ms} is after" in words
+    assert "(message.timestamp.after.max.ms)" in words
     assert rig.produce_raw("orders", batch_of_times(rig, 0, codec=codec)).base_offset == 0
 
 
