@@ -297,6 +297,22 @@ def _rate(name: str, documentation: str) -> ConfigDef:
     return _dynamic(name, _LONG, LONG_MAX, documentation, at_least(0))
 
 
+_RATES: Final = (
+    _rate(
+        "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
+    ),
+    _rate(
+        "follower.replication.throttled.rate",
+        "Bytes a second that this broker fetches as follower of throttled replicas.",
+    ),
+    _rate(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "Bytes a second that this broker copies when it moves replicas between its log directories.",
+    ),
+)
+RATES: Final = frozenset(each.name for each in _RATES)
+"""Limits in bytes a second; as in Kafka, a broker that has none does not describe them (QuotaConfig.java)."""
+
 _REPLICATION: Final = (
     _static(
         "broker.rack",
@@ -369,17 +385,6 @@ _REPLICATION: Final = (
         "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "
         "Only in YAK.",
         one_of("redis", "raft"),
-    ),
-    _rate(
-        "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
-    ),
-    _rate(
-        "follower.replication.throttled.rate",
-        "Bytes a second that this broker fetches as follower of throttled replicas.",
-    ),
-    _rate(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        "Bytes a second that this broker copies when it moves replicas between its log directories.",
     ),
     _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
     _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
@@ -705,6 +710,13 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + ACL_CONFIGS + SSL_CONFIGS + OAUTH_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT
+    + _REPLICATION
+    + _RATES
+    + ACL_CONFIGS
+    + SSL_CONFIGS
+    + OAUTH_CONFIGS
+    + _WITHOUT_EFFECT
+    + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""
