@@ -40,13 +40,13 @@ KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replica
 
 @dataclass(frozen=True, slots=True)
 class _Spec(BrokerSpec):
-    """A broker with more log directories."""
+    """A broker with more log directories, whose clients know it as `localhost`, as those of Kafka's test kit."""
 
     more_data_dirs: tuple[str, ...] = ()
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         more = [word for folder in self.more_data_dirs for word in ("--data-dir", folder)]
-        return [*BrokerSpec.serve_arguments(self, ready_file), *more]
+        return [*BrokerSpec.serve_arguments(self, ready_file), "--advertised", "localhost", *more]
 
 
 class Cluster:
