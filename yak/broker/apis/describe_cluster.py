@@ -1,6 +1,7 @@
 """DescribeCluster (key 60, v0-2): the cluster's id, controller and brokers.
 
-v1: endpoint types (only brokers, 1). v2: fenced brokers on request.
+v1: endpoint types (only brokers, 1). v2: fenced brokers on request; as in Kafka, those that were stopped in order are
+among them until they are unregistered.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from yak.broker.apis.metadata import cluster_operations, controller_for
 from yak.broker.call import Call, Now, Outcome
-from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.lifecycle.liveness import is_serving
 
@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 "brokers": [],
             }
         )
-    fenced = [BrokerState.FENCED] if getattr(request, "include_fenced_brokers", False) else []
+    with_fenced = getattr(request, "include_fenced_brokers", False)
     return Now(
         {
             "error_code": ErrorCode.none,
@@ -56,7 +56,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     "is_fenced": not is_serving(info),
                 }
                 for _node_id, info in sorted(image.brokers.items())
-                if (is_serving(info) or info.state in fenced) and (endpoint := info.endpoint(listener)) is not None
+                if (with_fenced or is_serving(info)) and (endpoint := info.endpoint(listener)) is not None
             ],
             "cluster_authorized_operations": cluster_operations(broker, call),
         }
