@@ -34,7 +34,15 @@ IDLE_MAX: Final = 2
 """Clusters kept for a later test that asks for the same."""
 STOP_SECONDS: Final = 20.0
 _ADMIN_SECONDS: Final = 8.0
-KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replicas": "1", "num.partitions": "1"}
+KAFKAS_DEFAULTS: Final = {
+    "default.replication.factor": "1",
+    "group.consumer.max.heartbeat.interval.ms": "15000",
+    "group.consumer.max.session.timeout.ms": "60000",
+    "group.consumer.min.heartbeat.interval.ms": "5000",
+    "group.consumer.min.session.timeout.ms": "45000",
+    "min.insync.replicas": "1",
+    "num.partitions": "1",
+}
 """Where a new YAK cluster differs from Kafka's test kit."""
 
 

@@ -16,8 +16,8 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and a coordinator reads
   the rest record by record before it serves its groups. `transaction.state.log.segment.bytes` is the same.
 - `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes per key (Kafka: 24).
-- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
-  are no settings per group, and tests may set small broker values.
+- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): a
+  broker for tests takes small values without other settings.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
 - `ssl.keystore.type` and `ssl.truststore.type` are PEM (Kafka: JKS).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
