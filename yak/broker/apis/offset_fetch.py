@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed, Offsets
 from yak.lifecycle.liveness import is_librdkafka
@@ -79,7 +79,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
         return build()
 
-    waiting = GroupWaiting(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
+    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
 
     def then(error_code: ErrorCode) -> None:
         nonlocal left
