@@ -302,7 +302,10 @@ def _end(
     records = " (and write test records to a topic of their own)" if probe else ""
     g.confirm(f"{what} broker {node}{and_controller}, which leads {len(led)} partitions with another replica{records}?")
 
-    result = end_and_watch(cluster, node, hard=hard, probe=probe)
+    def on_topic_left(name: str) -> None:
+        g.out.warn(f"the topic of the test records could not be deleted: yak topics delete {name}")
+
+    result = end_and_watch(cluster, node, hard=hard, probe=probe, on_topic_left=on_topic_left)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)
     return 1 if led and result.timeline.elected_ms is None else 0
 

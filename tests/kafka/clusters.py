@@ -34,19 +34,27 @@ IDLE_MAX: Final = 2
 """Clusters kept for a later test that asks for the same."""
 STOP_SECONDS: Final = 20.0
 _ADMIN_SECONDS: Final = 8.0
-KAFKAS_DEFAULTS: Final = {"default.replication.factor": "1", "min.insync.replicas": "1", "num.partitions": "1"}
+KAFKAS_DEFAULTS: Final = {
+    "default.replication.factor": "1",
+    "group.consumer.max.heartbeat.interval.ms": "15000",
+    "group.consumer.max.session.timeout.ms": "60000",
+    "group.consumer.min.heartbeat.interval.ms": "5000",
+    "group.consumer.min.session.timeout.ms": "45000",
+    "min.insync.replicas": "1",
+    "num.partitions": "1",
+}
 """Where a new YAK cluster differs from Kafka's test kit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Spec(BrokerSpec):
-    """A broker with more log directories."""
+    """A broker with more log directories, whose clients know it as `localhost`, as those of Kafka's test kit."""
 
     more_data_dirs: tuple[str, ...] = ()
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         more = [word for folder in self.more_data_dirs for word in ("--data-dir", folder)]
-        return [*BrokerSpec.serve_arguments(self, ready_file), *more]
+        return [*BrokerSpec.serve_arguments(self, ready_file), "--advertised", "localhost", *more]
 
 
 class Cluster:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from yak.broker.call import Call, Fields, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.purgatory import Purgatory
 from yak.core.broker_channel import ChannelEvents
 from yak.core.broker_requests import BrokerRequests
@@ -45,7 +45,7 @@ class ControllerRequests:
             self._context, self._peers, controller_id, _EVENTS
         )
         self._controllers[controller_id] = requests
-        waiting = GroupWaiting(
+        waiting = DelayedAnswer(
             self._purgatory, call, call.timeout_ms, lambda: failed(ErrorCode.request_timed_out).fields
         )
 

@@ -1,8 +1,9 @@
 """The brokers of a cluster, including those that are down, with selected read-only configs of each.
 
-Metadata lists only live brokers. DescribeCluster v2 (key 60, KIP-1073) adds the fenced ones. A broker that has replicas
-and is in neither list was stopped in order. All live brokers are asked in parallel for their own configs
-(DescribeConfigs, key 32); a broker that does not answer is listed as such.
+Metadata lists only live brokers. DescribeCluster v2 (key 60, KIP-1073) adds the others that are registered as fenced
+ones; a live broker's config tells which of them were stopped in order. A broker that has replicas and is in neither list
+was unregistered. All live brokers are asked in parallel for their own configs (DescribeConfigs, key 32); a broker that
+does not answer is listed as such.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from yak.ids import NodeId
 from yak.view.broker_state import SeenState
 
 ROLE: Final = "yak.broker.role"
+STOPPED: Final = "yak.stopped.brokers"
 ANSWER_SECONDS: Final = 3.0
 ASK_AT_ONCE: Final = 16
 _BROKER_RESOURCE: Final = 4
@@ -63,18 +65,20 @@ def read_members(
 def list_members(
     live: Mapping[NodeId, Broker], holders: Iterable[NodeId], addresses: Iterable[str], *, timeout_s: float
 ) -> dict[NodeId, Member]:
-    """The live brokers, the fenced ones, and `holders` of replicas that are neither; without their configs.
+    """The live brokers, the fenced and stopped ones, and `holders` of replicas that are neither; without their configs.
 
     The fenced brokers come from the first of `addresses` that answers. Never raises.
     """
     found = {node: Member(node, broker.address, None, SeenState.ACTIVE) for node, broker in live.items()}
     unique = dict.fromkeys(addresses)
     described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
-    for broker, rack, is_fenced in described or ():
-        if broker.node_id in found:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, SeenState.ACTIVE)
-        elif is_fenced:
-            found[broker.node_id] = Member(broker.node_id, broker.address, rack, SeenState.FENCED)
+    fenced = [broker.node_id for broker, _, is_fenced in described or () if is_fenced and broker.node_id not in live]
+    stopped = _stopped(live.values(), timeout_s) if fenced else ()
+    for broker, rack, _ in described or ():
+        node = broker.node_id
+        if node in live or node in fenced:
+            down = SeenState.CLOSED if node in stopped else SeenState.FENCED
+            found[node] = Member(node, broker.address, rack, SeenState.ACTIVE if node in live else down)
     for node in holders:
         found.setdefault(
             node,
@@ -100,6 +104,13 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
             for each in answer.brokers
         ]
     return None
+
+
+def _stopped(live: Iterable[Broker], timeout_s: float) -> list[NodeId]:
+    """The brokers that were stopped in order, from the first live broker that answers."""
+    answers = (own_configs(broker, (STOPPED,), timeout_s) for broker in live)
+    told = next((each for each in answers if each is not None), {}).get(STOPPED, "")
+    return [int(node) for node in told.split(",") if node]
 
 
 def _configs_of(

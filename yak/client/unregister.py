@@ -22,8 +22,7 @@ def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> Non
     answer = call_once(address, UnregisterBrokerRequest(broker_id=BrokerId(node_id)), what, timeout_s)
     why = answer.error_message or answer.error_code.name
     if answer.error_code == INVALID_REQUEST:
-        alive = f"it is alive, or was until a moment ago ({why})"
-        raise YakError("broker-alive", what, why=alive, try_=("stop it first",))
+        raise YakError("broker-alive", what, why=why, try_=("stop it first",))
     if answer.error_code == NOT_REGISTERED:
         raise YakError("unknown-broker", f"broker {node_id} is not registered", why=why, try_=("yak brokers list",))
     if answer.error_code:

@@ -42,6 +42,14 @@ _ERRORS = {
     "FENCED_CONTROLLER": ErrorCode.not_controller,
     "BAD_REQUEST": ErrorCode.invalid_request,
 }
+_WORDS = {
+    "NO_TOPIC": "The topic was deleted meanwhile.",
+    "BROKER_ACTIVE": "The broker is alive, or was until a moment ago: stop it first.",
+    "NO_BROKER": "The broker was unregistered meanwhile.",
+    "STALE_EPOCH": "The broker has registered again meanwhile.",
+    "FENCED_CONTROLLER": "Another broker became the controller meanwhile.",
+}
+"""For people, where a refusal of the store has no message."""
 
 
 @dataclass(slots=True)
@@ -151,4 +159,6 @@ def _error(outcome: StoreOutcome) -> PeerError:
     if outcome.code in FREEZING_CODES or outcome.code in ("STALE_BROKER_EPOCH", "STORE_ERROR"):
         # Retriable: nothing was changed, and the broker is verifying its state with the store.
         return PeerError(ErrorCode.request_timed_out, f"The metadata store refused: {outcome.code}. {message}".strip())
-    return PeerError(_ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or outcome.code)
+    return PeerError(
+        _ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or _WORDS.get(outcome.code, outcome.code)
+    )

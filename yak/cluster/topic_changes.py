@@ -82,7 +82,7 @@ def plan_create_topic(
     configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
     for name, value in new.configs.items():
         if value is None:
-            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic config '{name}'")
+            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
         if validate_config is not None:
             validate_config(name, value)
     head: dict[str, object] = {
@@ -242,7 +242,9 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
     missing.
     """
     if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
-        raise PeerError(ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0.")
+        raise PeerError(
+            ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0, or -1 for the default."
+        )
     registered = [image.brokers[node_id] for node_id in sorted(image.brokers)]
     brokers = [broker for broker in registered if broker.state is not BrokerState.STOPPING]
     if not any(broker.state is BrokerState.ACTIVE for broker in brokers):

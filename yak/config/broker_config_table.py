@@ -16,8 +16,8 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and a coordinator reads
   the rest record by record before it serves its groups. `transaction.state.log.segment.bytes` is the same.
 - `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes per key (Kafka: 24).
-- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): there
-  are no settings per group, and tests may set small broker values.
+- `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): a
+  broker for tests takes small values without other settings.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
 - `ssl.keystore.type` and `ssl.truststore.type` are PEM (Kafka: JKS).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
@@ -297,6 +297,22 @@ def _rate(name: str, documentation: str) -> ConfigDef:
     return _dynamic(name, _LONG, LONG_MAX, documentation, at_least(0))
 
 
+_RATES: Final = (
+    _rate(
+        "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
+    ),
+    _rate(
+        "follower.replication.throttled.rate",
+        "Bytes a second that this broker fetches as follower of throttled replicas.",
+    ),
+    _rate(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "Bytes a second that this broker copies when it moves replicas between its log directories.",
+    ),
+)
+RATES: Final = frozenset(each.name for each in _RATES)
+"""Limits in bytes a second; as in Kafka, a broker that has none does not describe them (QuotaConfig.java)."""
+
 _REPLICATION: Final = (
     _static(
         "broker.rack",
@@ -369,17 +385,6 @@ _REPLICATION: Final = (
         "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "
         "Only in YAK.",
         one_of("redis", "raft"),
-    ),
-    _rate(
-        "leader.replication.throttled.rate", "Bytes a second that this broker sends as leader of throttled replicas."
-    ),
-    _rate(
-        "follower.replication.throttled.rate",
-        "Bytes a second that this broker fetches as follower of throttled replicas.",
-    ),
-    _rate(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        "Bytes a second that this broker copies when it moves replicas between its log directories.",
     ),
     _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
     _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
@@ -705,6 +710,13 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
-    _WITH_EFFECT + _REPLICATION + ACL_CONFIGS + SSL_CONFIGS + OAUTH_CONFIGS + _WITHOUT_EFFECT + _behind_topics()
+    _WITH_EFFECT
+    + _REPLICATION
+    + _RATES
+    + ACL_CONFIGS
+    + SSL_CONFIGS
+    + OAUTH_CONFIGS
+    + _WITHOUT_EFFECT
+    + _behind_topics()
 )
 """Every broker config by name, in alphabetical order."""

@@ -214,5 +214,5 @@ def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> No
         definition.accept(value)
     except ValueError as error:
         raise PeerError(
-            errors.ErrorCode.invalid_config, f"Invalid value {value[:200]} for config {name}: {error}"
+            errors.ErrorCode.invalid_config, f"Invalid value {value[:200]} for configuration {name}: {error}"
         ) from None

@@ -4,14 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from yak.config.broker_config_table import BROKER_CONFIGS
+from yak.config.broker_config_table import BROKER_CONFIGS, RATES
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
 from yak.config.group_configs import GROUP_CONFIGS
 from yak.config.ssl_configs import is_reconfigurable, of_one_listener
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
-_DEFAULTS: Final[Mapping[str, str | None]] = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
+_DEFAULTS: Final[Mapping[str, str | None]] = {
+    name: definition.default for name, definition in BROKER_CONFIGS.items() if name not in RATES
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,7 +86,10 @@ def describe_broker(
     static_broker: Mapping[str, str],
     names: Collection[str] | None = None,
 ) -> list[ConfigRow]:
-    """All broker configs of one broker, or the named ones, in alphabetical order; those of one listener come last."""
+    """All broker configs of one broker, or the named ones, in alphabetical order; those of one listener come last.
+
+    A rate that is not set is left out.
+    """
     levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
     prefixed = {
         name: replace(
@@ -93,10 +98,11 @@ def describe_broker(
         for name in sorted({*dynamic_broker, *static_broker})
         if (definition := of_one_listener(name)) is not None
     }
-    return [
+    rows = [
         _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
         for definition in _chosen({**BROKER_CONFIGS, **prefixed}, names)
     ]
+    return [row for row in rows if row.synonyms or row.name not in RATES]
 
 
 def describe_default_broker(

@@ -60,7 +60,7 @@ class Group:
         """Whether the group has no offset, no member and no record in the log."""
         if self.offsets or self.members.pending or self.has_members:
             return False
-        return self.members.protocol_type is None if self.consumer is None else self.consumer.epoch == 0
+        return self.consumer is None and self.members.protocol_type is None
 
     def forgetting(self) -> list[Record]:
         """The tombstones of the group and of all its committed and pending offsets."""

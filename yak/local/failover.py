@@ -350,7 +350,9 @@ def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[To
 
 
 @contextmanager
-def _probe_topic(servers: str, like: PartitionReplicas) -> Iterator[TopicPartition]:
+def _probe_topic(
+    servers: str, like: PartitionReplicas, on_topic_left: Callable[[str], None]
+) -> Iterator[TopicPartition]:
     """A topic for test records with a partition's leader, in-sync replicas and min.insync.replicas; deleted at the end."""
     admin = Admin(servers)
     name = f"{PROBE_TOPIC}-{uuid.uuid4().hex[:8]}"
@@ -359,10 +361,10 @@ def _probe_topic(servers: str, like: PartitionReplicas) -> Iterator[TopicPartiti
     try:
         yield TopicPartition(name, 0)
     finally:
-        _delete(servers, name)
+        _delete(servers, name, on_topic_left)
 
 
-def _delete(servers: str, name: str) -> None:
+def _delete(servers: str, name: str, on_topic_left: Callable[[str], None]) -> None:
     """Delete the probe's topic, also when the brokers that are left have no controller yet: each try connects again."""
     for _ in range(DELETE_TRIES):
         try:
@@ -373,6 +375,7 @@ def _delete(servers: str, name: str) -> None:
             time.sleep(1.0)
         else:
             return
+    on_topic_left(name)
 
 
 def end_and_watch(
@@ -382,11 +385,13 @@ def end_and_watch(
     hard: bool = True,
     probe: bool = False,
     on_ended: Callable[[Failover], None] = lambda _failover: None,
+    on_topic_left: Callable[[str], None] = lambda _name: None,
 ) -> Failover:
     """Kill a broker of a local cluster, or restart it in an orderly way, and measure until writes succeed again.
 
     With `probe`, test records go to a topic of their own, which that broker leads and which is deleted at the end.
-    Calls `on_ended` once the broker has ended or restarted. Raises YakError.
+    Calls `on_ended` once the broker has ended or restarted, and `on_topic_left` with the name of a topic that could not be
+    deleted. Raises YakError.
     """
     status = cluster.status()
     found = read_metadata(status.bootstrap, timeout_s=5.0)
@@ -398,7 +403,7 @@ def end_and_watch(
         writes = None
         if probe and led:
             like = next(each for each in found.partitions if (each.topic, each.partition) == led[0])
-            result.probed = stack.enter_context(_probe_topic(status.bootstrap, like))
+            result.probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
             writes = WriteProbe(status.bootstrap, result.probed)
             stack.callback(_stop, result, writes)
         watch = watch_records(status)

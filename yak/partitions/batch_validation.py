@@ -129,11 +129,13 @@ class RecordRules:
     """A compacted topic accepts no record without a key: nothing could replace it."""
     oldest_ms: int
     newest_ms: int
+    refusal: str = ""
+    """Why the timestamps of the header are refused, whatever those of the records are."""
 
     def check(self, batch: Buffer) -> None:
         """Raise RecordValidationError for records that break a rule, ProtocolViolation when they cannot be read.
 
-        The error lists the first RECORD_ERRORS_MAX of them.
+        The error lists the first RECORD_ERRORS_MAX of them. Raise PeerError for a header that is refused.
         """
         refused: list[RecordError] = []
         code, count = ErrorCode.invalid_record, 0
@@ -141,7 +143,9 @@ class RecordRules:
             if self.needs_keys and record.key is None:
                 reason = f"{self.topic_partition} is compacted: every record needs a key"
             elif record.timestamp != NO_TIMESTAMP and not self.oldest_ms <= record.timestamp <= self.newest_ms:
-                reason = f"timestamp {record.timestamp} is not between {self.oldest_ms} and {self.newest_ms}"
+                is_old = record.timestamp < self.oldest_ms
+                side, bound_ms = ("before", self.oldest_ms) if is_old else ("after", self.newest_ms)
+                reason = f"timestamp {record.timestamp} is {side} {bound_ms} (message.timestamp.{side}.max.ms)"
                 code = ErrorCode.invalid_timestamp
             else:
                 continue
@@ -151,6 +155,8 @@ class RecordRules:
         if count:
             words = f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
             raise RecordValidationError(code, words, tuple(refused))
+        if self.refusal:
+            raise PeerError(ErrorCode.invalid_timestamp, self.refusal)
 
 
 def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
@@ -165,11 +171,11 @@ def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
 
 
 def check_timestamps(
-    topic_partition: TopicPartition, header: BatchHeader, records: Buffer, config: LogConfig, wall_ms: int
-) -> None:
-    """Raise PeerError with INVALID_TIMESTAMP when a timestamp of the header is too far from the wall clock.
+    topic_partition: TopicPartition, header: BatchHeader, config: LogConfig, wall_ms: int
+) -> RecordRules | None:
+    """Rules that refuse a batch with a timestamp in its header too far from the wall clock, and find its records.
 
-    The error lists the records of a small batch, as Kafka's does those of any.
+    None when the timestamps of the header are right. Raises PeerError for one before the epoch.
     """
     before_max_ms, after_max_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     first, newest = header.base_timestamp, header.max_timestamp
@@ -180,32 +186,26 @@ def check_timestamps(
     elif first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
         words = f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker"
     else:
-        return
-    if _is_small(header):
-        _time_rules(topic_partition, config, wall_ms, needs_keys=False).check(records)
-    raise PeerError(ErrorCode.invalid_timestamp, words)
+        return None
+    return _time_rules(topic_partition, config, wall_ms, words)
 
 
 def record_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int) -> RecordRules | None:
     """The rules that the header of a batch cannot show to hold; None if the topic has none."""
     if config.message_timestamp_type != "LogAppendTime" and config.message_timestamp_before_max_ms != NEVER:
-        return _time_rules(topic_partition, config, wall_ms, needs_keys=config.is_compacted)
+        return _time_rules(topic_partition, config, wall_ms)
     return RecordRules(topic_partition, True, NO_TIMESTAMP, NEVER) if config.is_compacted else None
 
 
-def _time_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int, *, needs_keys: bool) -> RecordRules:
+def _time_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int, refusal: str = "") -> RecordRules:
     oldest_ms = wall_ms - config.message_timestamp_before_max_ms
-    return RecordRules(topic_partition, needs_keys, oldest_ms, wall_ms + config.message_timestamp_after_max_ms)
-
-
-def _is_small(header: BatchHeader) -> bool:
-    """Whether the records can be walked in the step."""
-    return not header.codec and header.records_count <= WALKED_RECORDS_MAX
+    newest_ms = wall_ms + config.message_timestamp_after_max_ms
+    return RecordRules(topic_partition, config.is_compacted, oldest_ms, newest_ms, refusal)
 
 
 def follows_rules(rules: RecordRules, header: BatchHeader, records: Buffer) -> bool:
     """True if every record of a small batch follows the rules, False if a job must check the batch. Raises PeerError."""
-    if not _is_small(header):
+    if header.codec or header.records_count > WALKED_RECORDS_MAX:
         return False
     rules.check(records)
     return True

@@ -230,11 +230,11 @@ class LeaderAppends:
         if header.attributes & TIMESTAMP_TYPE_BIT:
             records = with_create_time(records, config)
             header = read_header(records)
-        if config.message_timestamp_type != "LogAppendTime":
-            check_timestamps(partition.topic_partition, header, records, config, wall_ms)
         rules = None
+        if config.message_timestamp_type != "LogAppendTime":
+            rules = check_timestamps(partition.topic_partition, header, config, wall_ms)
         if config.is_compacted or config.message_timestamp_before_max_ms != NEVER:
-            rules = record_rules(partition.topic_partition, config, wall_ms)
+            rules = rules or record_rules(partition.topic_partition, config, wall_ms)
         is_protocol_2 = version >= PRODUCE_ADDS_PARTITIONS and header.attributes & TRANSACTIONAL_BIT != 0
         if (
             partition.pending_appends is not None
@@ -243,7 +243,7 @@ class LeaderAppends:
             or (rules is not None and not follows_rules(rules, header, records))
         ):
             return self._append_later(
-                PendingAppend(partition, header, bytes(records), acks, is_protocol_2=is_protocol_2)
+                PendingAppend(partition, header, bytes(records), acks, rules, is_protocol_2=is_protocol_2)
             )
         return self.append_to_leader_log(partition, header, records, acks, now_ms, is_protocol_2=is_protocol_2)
 
@@ -471,14 +471,26 @@ class PendingAppend(LogAppendInfo):
     It has the request that waits for it.
     """
 
-    __slots__ = ("acks", "appended", "header", "is_outdated", "is_protocol_2", "records", "records_checked", "waiting")
+    __slots__ = (
+        *("acks", "appended", "header", "is_outdated", "is_protocol_2", "records", "records_checked", "rules"),
+        "waiting",
+    )
 
     def __init__(
-        self, partition: Partition, header: BatchHeader, records: bytes, acks: int, *, is_protocol_2: bool = False
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: bytes,
+        acks: int,
+        rules: RecordRules | None = None,
+        *,
+        is_protocol_2: bool = False,
     ) -> None:
         super().__init__(partition, -1, -1, -1, -1)
         self.must_wait = True
         self.header, self.records, self.acks, self.is_protocol_2 = header, records, acks, is_protocol_2
+        self.rules = rules
+        """What its records are checked against; None for the topic's rules at its turn."""
         self.records_checked = False
         self.is_outdated = False
         """Whether its transaction has ended: behind the marker it would open another."""
@@ -573,7 +585,7 @@ class PendingAppends:
                 codec = pending.header.codec
             rules = None
             if not pending.records_checked:
-                rules = record_rules(partition.topic_partition, config, self._context.clock.wall_ms)
+                rules = pending.rules or record_rules(partition.topic_partition, config, self._context.clock.wall_ms)
             if rules is not None or codec != pending.header.codec:
                 self._convert(pending, codec, rules)
                 return

@@ -23,7 +23,12 @@ from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
-from yak.limits import FETCH_PARTITIONS_REMEMBERED_MAX, FETCH_SESSION_KEPT_MS_MIN, FETCH_SESSION_PARTITIONS_MAX
+from yak.limits import (
+    FETCH_PARTITIONS_REMEMBERED_MAX,
+    FETCH_SESSION_KEPT_MS_MIN,
+    FETCH_SESSION_PARTITIONS_MAX,
+    TOPIC_NAME_LENGTH_MAX,
+)
 from yak.ports.disk import Buffer
 from yak.ports.random_source import RandomSource
 from yak.protocol.fetch_answer import DivergingEpoch, FetchPartitionAnswer
@@ -205,6 +210,11 @@ class FetchSession(Generic[Item]):
         return 1 if self.epoch >= EPOCH_MAX else self.epoch + 1
 
 
+def _is_too_long(item: ConsumerItem) -> bool:
+    """Whether it has a longer name than any topic, which no session has room for."""
+    return item.name is not None and len(item.name) > TOPIC_NAME_LENGTH_MAX
+
+
 class ConsumerSession(FetchSession[ConsumerItem]):
     """The partitions of one consumer. Its id is 0 while a fetch without a session waits."""
 
@@ -280,8 +290,7 @@ class FollowerSession(FetchSession[FollowerItem]):
 class ConsumerSessions:
     """All sessions of consumers by id, least recently used first; bounded in number, and in total partitions.
 
-    A session has only partitions that exist. A client that names another one gets no session: it names the partition in
-    each fetch, and each time gets an error (Kafka remembers such partitions).
+    As in Kafka, a session may have partitions that do not exist: each fetch gets their errors again.
     """
 
     def __init__(
@@ -332,10 +341,8 @@ class ConsumerSessions:
     def _open(
         self, items: list[ConsumerItem], connection: FetchConnection, *, uses_topic_ids: bool
     ) -> ConsumerSession | None:
-        """A new session over `items`; None when one of them does not exist, or there is no room."""
-        if self._slots_max <= 0 or not items or len(items) > FETCH_SESSION_PARTITIONS_MAX:
-            return None
-        if not all(self._exists(item) for item in items):
+        """A new session over `items`; None when there is no room for them."""
+        if self._slots_max <= 0 or len(items) > FETCH_SESSION_PARTITIONS_MAX or any(map(_is_too_long, items)):
             return None
         named = {(item.topic_key, item.index): item for item in items}
         if not self._make_room(connection, 1, len(named)):
@@ -396,8 +403,8 @@ class ConsumerSessions:
     ) -> None:
         """Add, move and forget partitions as an incremental fetch says.
 
-        Raises PeerError(FETCH_SESSION_ID_NOT_FOUND) when one of them does not exist, or there is no room: the session
-        is closed, and the client continues with a full fetch.
+        Raises PeerError(FETCH_SESSION_ID_NOT_FOUND) when there is no room: the session is closed, and the client
+        continues with a full fetch.
         """
         for item in requested:
             key = (item.topic_key, item.index)
@@ -406,12 +413,10 @@ class ConsumerSessions:
                 if (
                     len(session.items) >= FETCH_SESSION_PARTITIONS_MAX
                     or self.partitions_count >= FETCH_PARTITIONS_REMEMBERED_MAX
-                    or not self._exists(item)
+                    or _is_too_long(item)
                 ):
                     self._close(session.session_id)
-                    raise PeerError(
-                        ErrorCode.fetch_session_id_not_found, "the session is full, or the partition is unknown"
-                    )
+                    raise PeerError(ErrorCode.fetch_session_id_not_found, "the session is full")
                 self._add(session, item)
             else:
                 held.fetch_offset = item.fetch_offset
@@ -448,13 +453,6 @@ class ConsumerSessions:
                 self._detach(session, item)
             if session.delayed_fetch is not None:
                 session.delayed_fetch.complete()
-
-    def _exists(self, item: ConsumerItem) -> bool:
-        """Whether it is a partition of the cluster, or still one of this broker."""
-        topic = None if item.name is None else self._context.image.topics.get(item.name)
-        if topic is not None and 0 <= item.index < len(topic.partitions):
-            return True
-        return item.topic_partition in self._partitions
 
     # ------------------------------------------------------------------------------------------ delayed fetches
 

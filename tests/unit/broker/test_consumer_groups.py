@@ -84,19 +84,19 @@ def describe(rig: Rig, group: str = "g", version: int = 1) -> Any:
 @pytest.mark.parametrize("version", range(2))
 def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) -> None:
     answer = beat(rig, "" if version == 0 else "mine", version=version)
-    assert (answer.error_code, answer.member_epoch) == (NONE, 1)
+    assert (answer.error_code, answer.member_epoch) == (NONE, 2)
     assert partitions(answer) == [0, 1, 2]
     assert answer.heartbeat_interval == ask.ms(5_000)
     described = describe(rig, version=version)
-    assert (described.group_state, described.assignor_name, described.group_epoch) == ("Stable", "uniform", 1)
+    assert (described.group_state, described.assignor_name, described.group_epoch) == ("Stable", "uniform", 2)
     assert [each.member_id for each in described.members] == [answer.member_id]
 
 
 def test_partitions_move_only_when_they_were_given_back(rig: Rig) -> None:
-    beat(rig, "a")
+    first = beat(rig, "a")
     joined = beat(rig, "b")
     assert partitions(joined) == []
-    told = beat(rig, "a", 1)
+    told = beat(rig, "a", first.member_epoch)
     kept = partitions(told)
     assert len(kept) == 2
     assert beat(rig, "b", joined.member_epoch, owned=[]).assignment is None, "it is not given back yet"
@@ -380,7 +380,7 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
     """With a thousand members of a hundred topics each search takes a millisecond, in the step of all clients."""
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     beat(rig, "a")
-    assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=1) == [NONE] * 3
+    assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=2) == [NONE] * 3
     searched: list[str] = []
     search = ConsumerGroup.is_subscribed_to
     monkeypatch.setattr(

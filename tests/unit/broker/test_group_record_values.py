@@ -146,8 +146,8 @@ def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again() 
     rig.run_for(46_000)
     second = begin_beat(rig, "n", 0)
     rig.run_for(100)
-    assert (second.answer.error_code, second.answer.member_epoch) == (NONE, 1)
-    assert describe(rig).group_epoch == 1
+    assert (second.answer.error_code, second.answer.member_epoch) == (NONE, 2)
+    assert describe(rig).group_epoch == 2
 
 
 def test_consumer_group_with_target_of_a_later_epoch_computes_it_again() -> None:

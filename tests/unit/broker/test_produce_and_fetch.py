@@ -319,11 +319,37 @@ def test_old_record_behind_a_new_one_is_refused_by_the_topics_bound(rig, codec, 
     assert rig.produce_raw("orders", wrong).base_offset == 0, "a topic without a bound"
 
 
-def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig):
-    answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, 0))
-    assert answer.error_code == ErrorCode.invalid_timestamp
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("count", [3, 30])
+def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig, codec, count):
+    """LogValidator lists the records of compressed and of large batches too; a job reads them."""
+    later_ms = rig.world.now_ms + 7_200_000
+    answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, *[0] * (count - 2), codec=codec))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_timestamp, -1)
     assert [each.batch_index for each in answer.record_errors] == [1]
-    assert answer.record_errors[0].batch_index_error_message
+    words = answer.record_errors[0].batch_index_error_message
+    assert f"timestamp {later_ms} is after" in words
+    assert "(message.timestamp.after.max.ms)" in words
+    assert rig.produce_raw("orders", batch_of_times(rig, 0, codec=codec)).base_offset == 0
+
+
+@pytest.mark.parametrize("codec", [None, "gzip"])
+def test_records_of_a_compacted_topic_without_key_or_time_are_named_by_the_first_fault(rig, codec):
+    """LogValidator.validateRecord looks for the key first; one timestamp makes the batch's error INVALID_TIMESTAMP."""
+    rig.create_topic("kept", cleanup_policy="compact", message_timestamp_before_max_ms="60000")
+    for ages_ms in ((120_000, 0), (0, 120_000)):
+        answer = rig.produce_raw("kept", batch_of_times(rig, *ages_ms, codec=codec))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert ["key" in each.batch_index_error_message for each in answer.record_errors] == [True, True]
+
+
+@pytest.mark.parametrize("codec", [None, "gzip"])
+def test_batch_whose_header_alone_has_a_timestamp_too_far_ahead_is_refused(rig, codec):
+    newest = rig.world.now_ms + 7_200_000
+    batch = patched(batch_of_times(rig, *[0] * 30, codec=codec), 35, ">q", newest)
+    answer = rig.produce_raw("orders", batch)
+    assert (answer.error_code, answer.record_errors) == (ErrorCode.invalid_timestamp, ())
+    assert str(newest) in answer.error_message
 
 
 def test_refused_batch_is_answered_with_the_log_start_offset(rig):

@@ -122,6 +122,26 @@ def test_an_orderly_stop_moves_leaderships_first(rig):
     assert "controlled-shutdown-timed-out" not in rig.events(leader)
 
 
+def test_broker_that_was_stopped_in_order_is_described_as_fenced_until_it_is_unregistered(rig):
+    """As in Kafka, where its registration lasts. Which of the fenced brokers those are is a config of each broker."""
+    killed, stopped, asked = rig.followers("orders")[0], rig.leader("orders"), rig.followers("orders")[1]
+    rig.nodes[killed - 1].kill()
+    rig.nodes[stopped - 1].stop()
+    broker = rig.nodes[asked - 1].broker
+    rig.run_until(lambda: [broker.image.brokers[node].state for node in (killed, stopped)] == ["FENCED", "CLOSED"])
+
+    def described():
+        answer = rig.ask(asked, 60, 2, include_cluster_authorized_operations=False, include_fenced_brokers=True)
+        resource = {"resource_type": 4, "resource_name": str(asked), "configuration_keys": ["yak.stopped.brokers"]}
+        fields = {"resources": [resource], "include_synonyms": False, "include_documentation": False}
+        (config,) = rig.ask(asked, 32, 4, **fields).results[0].configs
+        return {each.broker_id: each.is_fenced for each in answer.brokers}, config.value
+
+    assert described() == ({killed: True, stopped: True, asked: False}, str(stopped))
+    assert rig.ask(asked, 64, 0, broker_id=stopped).error_code == 0
+    assert described() == ({killed: True, asked: False}, "")
+
+
 def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
     slow = rig.followers("orders")[0]
     rig.produce("orders", [b"a"])

@@ -15,7 +15,7 @@ from kio.schema.describe_configs.v4.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from yak.client.members import ROLE, read_members
+from yak.client.members import ROLE, STOPPED, read_members
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 
 sys.path.append(str(Path(__file__).parent))
@@ -26,15 +26,20 @@ AT_ONCE = i32Timedelta.parse(dt.timedelta())
 
 def configs(request):
     (asked,) = request.resources
-    role = DescribeConfigsResourceResult(
-        name=ROLE, value="leader", read_only=True, is_sensitive=False, synonyms=(), documentation=None
+    said = {ROLE: "leader", STOPPED: "2,5"}
+    rows = tuple(
+        DescribeConfigsResourceResult(
+            name=name, value=value, read_only=True, is_sensitive=False, synonyms=(), documentation=None
+        )
+        for name, value in said.items()
+        if name in asked.configuration_keys
     )
     result = DescribeConfigsResult(
         error_code=ErrorCode.none,
         error_message=None,
         resource_type=i8(4),
         resource_name=asked.resource_name,
-        configs=(role,) if ROLE in asked.configuration_keys else (),
+        configs=rows,
     )
     return DescribeConfigsResponse(throttle_time=AT_ONCE, results=(result,))
 
@@ -49,8 +54,8 @@ def cluster(request):
         )
     brokers = tuple(
         described.DescribeClusterBroker(broker_id=node, host="127.0.0.1", port=i32(9091 + node), rack=f"r{node}",
-                                        is_fenced=node == 3)
-        for node in (1, 3)
+                                        is_fenced=node in (3, 5))
+        for node in (1, 3, 5)
     )  # fmt: skip
     return described.DescribeClusterResponse(
         throttle_time=AT_ONCE, error_code=ErrorCode.none, cluster_id="c", brokers=brokers
@@ -77,8 +82,15 @@ def test_each_broker_is_what_it_is(broker):
         (2, "SILENT", None, None),
         (3, "FENCED", None, "r3"),
         (4, "CLOSED", None, None),
+        (5, "CLOSED", None, "r5"),
     ]
-    assert found[2].address == "127.0.0.1:9094"
+    assert [each.address for each in found[2:]] == ["127.0.0.1:9094", None, "127.0.0.1:9096"]
+
+
+def test_stopped_brokers_are_fenced_when_no_live_broker_tells_which(broker):
+    broker.answers[32] = lambda request: None
+    found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
+    assert [(each.node_id, each.state) for each in found[2:]] == [(3, "FENCED"), (4, "CLOSED"), (5, "FENCED")]
 
 
 def test_a_broker_that_knows_no_fenced_ones_still_tells_the_racks(broker):

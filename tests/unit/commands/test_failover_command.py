@@ -51,8 +51,10 @@ def world(monkeypatch):
         done.append(("move", [(str(each.partition), each.to) for each in moves], local, probe))
         return Moved({}, 12.3, timeline=Timeline(elected_ms=8.0) if local else Timeline())
 
-    def end(cluster, node_id, *, hard, probe):
+    def end(cluster, node_id, *, hard, probe, on_topic_left):
         done.append(("end", node_id, probe))
+        if node_id == 2:
+            on_topic_left("__yak_failover_probe-1")
         probed = TopicPartition("__yak_failover_probe-1", 0) if probe else None
         timeline = Timeline(31.4, 33.0, 34.0, 41.0, 66.6)
         led = (TopicPartition("orders", 0),)
@@ -113,6 +115,16 @@ def test_json_of_a_move(yak, world):
         },
         "probe": None,
     }
+
+
+def test_topic_of_test_records_that_cannot_be_deleted_is_named(yak, world):
+    world[1][0] = LOCAL
+    ran = yak("failover", "orders:1", "--kill", "--yes", "-o", "json")
+    assert json.loads(ran.out)["action"] == "kill"
+    assert (
+        "warning: the topic of the test records could not be deleted: yak topics delete __yak_failover_probe-1"
+        in ran.err
+    )
 
 
 def test_a_kill_shows_the_time_line(yak, world):

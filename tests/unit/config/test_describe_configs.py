@@ -1,6 +1,7 @@
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.serial import entity_reader
 
+from yak.config.broker_config_table import RATES
 from yak.config.broker_configs import BROKER_CONFIGS
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import SynonymRow, describe_broker, describe_default_broker, describe_topic
@@ -18,7 +19,7 @@ def test_all_configs_come_in_alphabetical_order_unless_some_are_named():
     assert [row.name for row in rows] == sorted(TOPIC_CONFIGS)
     rows = describe_topic({}, {}, {}, {}, ["segment.ms", "nonsense", "cleanup.policy"])
     assert [row.name for row in rows] == ["cleanup.policy", "segment.ms"]
-    assert len(describe_broker({}, {}, {})) == len(BROKER_CONFIGS)
+    assert len(describe_broker({}, {}, {})) == len(BROKER_CONFIGS) - len(RATES)
 
 
 def test_a_default_says_so_and_names_the_broker_config_behind_it():
@@ -65,6 +66,15 @@ def test_a_broker_shows_what_is_read_only_and_where_it_comes_from():
     assert (row.value, row.source, row.read_only) == ("9", ConfigSource.DYNAMIC_BROKER, False)
     row = one(describe_broker({}, {}, {}, ["log.retention.ms"]))
     assert (row.value, row.source) == (None, ConfigSource.DEFAULT)
+
+
+def test_a_rate_is_described_only_where_it_is_set_and_has_no_default():
+    """As Kafka's ConfigHelper: its KafkaConfig does not have these configs."""
+    name = "leader.replication.throttled.rate"
+    assert describe_broker({}, {}, {}, [name]) == []
+    for settings in ({}, {name: "1"}, {}), ({name: "1"}, {}, {}):
+        row = one(describe_broker(*settings, [name]))
+        assert (row.value, row.type, row.synonyms) == ("1", ConfigType.LONG, (SynonymRow(name, "1", row.source),))
 
 
 def test_the_default_of_all_brokers_shows_only_what_is_set():

@@ -104,9 +104,18 @@ def test_a_move_is_done_when_the_last_one_has_the_leader_that_was_asked_for():
     assert last_elected_ms(records[:2], wanted, began_ms=BEGAN_MS) is None
 
 
-@pytest.mark.parametrize(("errors", "tries"), [([], 1), (["no-answer"], 2), (["no-answer", "unknown-topic"], 2)])
-def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkeypatch, errors, tries):
-    made = []
+@pytest.mark.parametrize(
+    ("errors", "tries", "left"),
+    [
+        ([], 1, []),
+        (["no-answer"], 2, []),
+        (["no-answer", "unknown-topic"], 2, []),
+        (["no-answer"] * 2, 3, []),
+        (["no-answer"] * 3, 3, ["probe"]),
+    ],
+)
+def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkeypatch, errors, tries, left):
+    made, told = [], []
 
     class OneTry:
         def __init__(self, servers):
@@ -119,5 +128,5 @@ def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkey
 
     monkeypatch.setattr(failover, "Admin", OneTry)
     monkeypatch.setattr(failover.time, "sleep", lambda _s: None)
-    failover._delete("127.0.0.1:1", "probe")
-    assert made == ["127.0.0.1:1"] * tries
+    failover._delete("127.0.0.1:1", "probe", told.append)
+    assert (made, told) == (["127.0.0.1:1"] * tries, left)

@@ -1,5 +1,6 @@
 """What fetch sessions and delayed fetches may remember, all clients together."""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -49,16 +50,61 @@ def waiting(rig: Rig, client: Channel, indexes: list[int]) -> Pending:
 
 
 @pytest.mark.parametrize(("topic", "index"), [("nosuch", 0), ("orders", PARTITIONS), ("orders", -1)])
-def test_full_fetch_of_a_partition_that_does_not_exist_gets_no_session(rig: Rig, topic: str, index: int) -> None:
+def test_session_remembers_a_partition_that_does_not_exist(rig: Rig, topic: str, index: int) -> None:
+    """As Kafka's FullFetchContext; its error comes again until the partition exists or is forgotten."""
     answer = rig.ask(1, 12, **fields_of(0, 0, [index], topic))
-    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+    assert answer.session_id > 0
+    for epoch in (1, 2):
+        assert answer.error_code == ErrorCode.none
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
+        answer = rig.ask(1, 12, **fields_of(answer.session_id, epoch, []))
+    assert (len(held(rig)), held(rig).partitions_count) == (1, 1)
+    forget = {"forgotten_topics_data": [{"topic": topic, "partitions": [index]}]}
+    answer = rig.ask(1, 12, **(fields_of(answer.session_id, 3, []) | forget))
+    assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.none, 0, ())
     assert (len(held(rig)), held(rig).partitions_count) == (0, 0)
 
 
-def test_incremental_fetch_of_a_partition_that_does_not_exist_ends_its_session(rig: Rig) -> None:
+def test_session_remembers_a_topic_id_that_does_not_exist(rig: Rig) -> None:
+    fields = fields_of(0, 0, [0])
+    fields["topics"] = [{"topic_id": uuid.UUID(int=7), "partitions": fields["topics"][0]["partitions"]}]
+    answer = rig.ask(1, 13, **fields)
+    assert answer.session_id > 0
+    for epoch in (1, 2):
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_id
+        answer = rig.ask(1, 13, **fields_of(answer.session_id, epoch, []))
+
+
+def test_session_reads_a_partition_that_is_created_after_the_session(rig: Rig) -> None:
     session_id = opened(rig, rig.client, [0])
-    answer = rig.ask(1, 12, **fields_of(session_id, 1, [PARTITIONS]))
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [0], "later"))
+    assert [topic.partitions[0].error_code for topic in answer.responses] == [ErrorCode.unknown_topic_or_partition]
+    rig.create_topic("later")
+    rig.produce("later", [b"a"])
+    answer = rig.ask(1, 12, **fields_of(session_id, 2, []))
+    assert [(topic.topic, len(topic.partitions[0].records) > 0) for topic in answer.responses] == [("later", True)]
+    fields = fields_of(session_id, 3, [0], "later", max_wait_ms=10_000)
+    fields["topics"][0]["partitions"][0]["fetch_offset"] = 1
+    pending = rig.begin(1, 12, **fields)
+    rig.run_for(100)
+    assert not pending.is_done
+    rig.produce("later", [b"b"])
+    rig.run_for(100)
+    assert pending.is_done
+
+
+def test_full_fetch_without_partitions_gets_a_session(rig: Rig) -> None:
+    session_id = opened(rig, rig.client, [])
+    assert session_id > 0
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [0]))
+    assert (answer.session_id, len(answer.responses)) == (session_id, 1)
+
+
+def test_topic_name_longer_than_a_topic_may_have_is_not_remembered(rig: Rig) -> None:
+    answer = rig.ask(1, 12, **fields_of(0, 0, [0], "x" * 250))
+    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
+    session_id = opened(rig, rig.client, [0])
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [0], "x" * 250))
     assert (answer.error_code, answer.responses) == (ErrorCode.fetch_session_id_not_found, ())
     assert (len(held(rig)), held(rig).partitions_count) == (0, 0)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import MemberWaiting, answer_when_safe
+from yak.broker.delayed_answers import DelayedMemberAnswer, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join, Sync, refused_join, refused_sync
 from yak.limits import GROUP_STRING_BYTES_MAX
@@ -51,7 +51,7 @@ def join_group(broker: Broker, call: Call) -> Outcome:
             return _join_consumer_group(broker, call, coordinated, group, asked)
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
-    waiting = MemberWaiting(
+    waiting = DelayedMemberAnswer(
         broker.purgatory,
         call,
         group.members,
@@ -153,7 +153,7 @@ def sync_group(broker: Broker, call: Call) -> Outcome:
             return _of_consumer_group(broker, call, coordinated, group)
     except PeerError as refusal:
         return Now(refused_sync(refusal.error_code))
-    waiting = MemberWaiting(
+    waiting = DelayedMemberAnswer(
         broker.purgatory, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
     )
     asked = Sync(

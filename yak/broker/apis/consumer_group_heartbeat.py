@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.classic_members import client_host
 from yak.broker.call import Call, Fields, Now, Outcome
-from yak.broker.delayed_group_requests import answer_when_safe
+from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.limits import GROUP_STRING_BYTES_MAX
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.limits import SLICE_ELEMENTS
 
@@ -30,7 +30,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Delete the groups in slices; the answer is sent after the last slice."""
     results: dict[str, ErrorCode] = {}
     names = list(dict.fromkeys(call.request.groups_names))
-    waiting = GroupWaiting(
+    waiting = DelayedAnswer(
         broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results)
     )
     for number, group_id in enumerate(names, 1):
@@ -47,7 +47,7 @@ def slices(broker: Broker, call: Call) -> Slices:
 
 
 def _delete(
-    broker: Broker, group_id: str, names: list[str], results: dict[str, ErrorCode], waiting: GroupWaiting
+    broker: Broker, group_id: str, names: list[str], results: dict[str, ErrorCode], waiting: DelayedAnswer
 ) -> None:
     coordinator = broker.group_coordinator
     coordinated = coordinator.of(group_id, may_be_empty=True)

@@ -1,6 +1,7 @@
 """DescribeCluster (key 60, v0-2): the cluster's id, controller and brokers.
 
-v1: endpoint types (only brokers, 1). v2: fenced brokers on request.
+v1: endpoint types (only brokers, 1). v2: fenced brokers on request; as in Kafka, those that were stopped in order are
+among them until they are unregistered.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from yak.broker.apis.metadata import cluster_operations, controller_for
 from yak.broker.call import Call, Now, Outcome
-from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.lifecycle.liveness import is_serving
 
@@ -27,19 +27,21 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request, image, listener = call.request, broker.image, call.connection.listener.name
     endpoint_type = getattr(request, "endpoint_type", _BROKERS)
     if endpoint_type != _BROKERS:
+        error_code, words = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {endpoint_type}"
+        if endpoint_type == _CONTROLLERS:
+            error_code = ErrorCode.mismatched_endpoint_type
+            words = "This endpoint is of type BROKER; YAK has no endpoints of type CONTROLLER"
         return Now(
             {
-                "error_code": ErrorCode.mismatched_endpoint_type
-                if endpoint_type == _CONTROLLERS
-                else ErrorCode.unsupported_endpoint_type,
-                "error_message": "this is a broker's listener; YAK has no controller endpoints",
+                "error_code": error_code,
+                "error_message": words,
                 "endpoint_type": _BROKERS,
                 "cluster_id": image.cluster_id,
                 "controller_id": -1,
                 "brokers": [],
             }
         )
-    fenced = [BrokerState.FENCED] if getattr(request, "include_fenced_brokers", False) else []
+    with_fenced = getattr(request, "include_fenced_brokers", False)
     return Now(
         {
             "error_code": ErrorCode.none,
@@ -56,7 +58,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                     "is_fenced": not is_serving(info),
                 }
                 for _node_id, info in sorted(image.brokers.items())
-                if (is_serving(info) or info.state in fenced) and (endpoint := info.endpoint(listener)) is not None
+                if (with_fenced or is_serving(info)) and (endpoint := info.endpoint(listener)) is not None
             ],
             "cluster_authorized_operations": cluster_operations(broker, call),
         }

@@ -23,6 +23,7 @@ from yak.broker.config_resources import (
     check_resource,
     resource_of,
 )
+from yak.cluster.records import BrokerState
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import (
     ConfigRow,
@@ -65,6 +66,10 @@ _VIEWS = {
     "yak.metadata.store": ("store_process_id", "The process id of the metadata store."),
     "yak.metadata.stores": ("stores", "The metadata stores that this broker was started with: redis, raft, or both."),
     "yak.metadata.unsafe": ("unsafe_settings", "Settings of the metadata store that could lose acknowledged changes."),
+    "yak.stopped.brokers": (
+        "stopped",
+        "The brokers that were stopped in order, which DescribeCluster lists as fenced.",
+    ),
 }
 
 
@@ -170,6 +175,8 @@ def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
     role = "" if registered is None else registered.role
     state = {**broker.metadata.lifecycle.describe(), "role": role}
     state["stores"] = ",".join(broker.metadata_stores)
+    brokers = broker.image.brokers
+    state["stopped"] = ",".join(str(node) for node in sorted(brokers) if brokers[node].state is BrokerState.CLOSED)
     rows = []
     for name, (key, words) in _VIEWS.items():
         if names is not None and name not in names:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.transactions.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
@@ -42,7 +42,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return Now(_refused(ErrorCode.invalid_request))
     if code := _denied(broker, call, transactional_id):
         return Now(_refused(code))
-    waiting = GroupWaiting(
+    waiting = DelayedAnswer(
         broker.purgatory, call, _TIMEOUT_MS, lambda: _refused(ErrorCode.coordinator_load_in_progress)
     )
 

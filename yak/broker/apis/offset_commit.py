@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import NO_EXPIRY, Committed
 from yak.limits import GROUP_STRING_BYTES_MAX
@@ -56,7 +56,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         coordinated, group = _group_of(broker, call, places)
     except PeerError as refusal:
         return Now(with_error(fields, refusal.error_code))
-    waiting = GroupWaiting(
+    waiting = DelayedAnswer(
         broker.purgatory,
         call,
         broker.config.offsets_commit_timeout_ms,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import offset_record
 
@@ -55,7 +55,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not places:
         return Now(fields)
     failed: Fields = {"error_code": ErrorCode.coordinator_not_available, "topics": []}
-    waiting = GroupWaiting(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
+    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
 
     def replay() -> None:
         for topic, index in places:

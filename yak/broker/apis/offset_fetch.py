@@ -7,11 +7,12 @@ groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed, Offsets
 from yak.lifecycle.liveness import is_librdkafka
@@ -78,7 +79,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
         return build()
 
-    waiting = GroupWaiting(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
+    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
 
     def then(error_code: ErrorCode) -> None:
         nonlocal left
@@ -123,7 +124,9 @@ def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) ->
             if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
-        topics = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+        answers = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+        # those with an error are behind the others, as in KafkaApis.fetchOffsetsForGroup
+        topics = [fields for _, fields in sorted(answers, key=itemgetter(0))]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
 
 
@@ -165,13 +168,14 @@ def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets) -> Fie
     }
 
 
-def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> Fields:
+def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> tuple[bool, Fields]:
+    """Whether the topic has an error, and its answer."""
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(asked.topic_id) if by_id else asked.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
     if name is not None and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
         offsets, code = _NO_OFFSETS, ErrorCode.topic_authorization_failed
-    return {
+    return code != ErrorCode.none, {
         "name": getattr(asked, "name", ""),
         "topic_id": getattr(asked, "topic_id", None),
         "partitions": [_partition(call, name or "", index, offsets, code) for index in asked.partition_indexes],

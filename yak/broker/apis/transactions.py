@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
@@ -35,8 +35,8 @@ _DENIED: Final = ErrorCode.transactional_id_authorization_failed
 _WRITE_TOPIC: Final = Operation.WRITE, ResourceType.TOPIC
 
 
-def _waiting(broker: Broker, call: Call, refused: Callable[[ErrorCode], Fields]) -> GroupWaiting:
-    return GroupWaiting(broker.purgatory, call, _TIMEOUT_MS, lambda: refused(ErrorCode.coordinator_not_available))
+def _waiting(broker: Broker, call: Call, refused: Callable[[ErrorCode], Fields]) -> DelayedAnswer:
+    return DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, lambda: refused(ErrorCode.coordinator_not_available))
 
 
 def _for_version(call: Call, code: ErrorCode) -> ErrorCode:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.offset_commit import Place, check_topic, partitions_by_id, with_error, with_error_for_all
 from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_group_requests import GroupWaiting
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     fields: Fields = {"topics": [check_topic(broker, call, topic, places, by_id=by_id) for topic in request.topics]}
     if not places:
         return Now(fields)
-    waiting = GroupWaiting(
+    waiting = DelayedAnswer(
         broker.purgatory,
         call,
         broker.config.offsets_commit_timeout_ms,

@@ -107,15 +107,18 @@ def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: Wo
     """
     default_assignor = world.settings.assignors[0]
     assignor = draft.state.assignor_name(default_assignor) if member.assignor != before.assignor else None
+    subscription_changed = (member.topic_names, member.topic_regex) != (before.topic_names, before.topic_regex)
+    topics_before = draft.state.topic_names_of(before) if subscription_changed else None
     is_new = before.member_id not in draft.state.members
     if is_new or member is not before:
         draft.put(Kind.MEMBER, member.member_id, member.metadata())
-    subscription_changed = (member.topic_names, member.topic_regex) != (before.topic_names, before.topic_regex)
     assignor_changed = assignor is not None and assignor != draft.state.assignor_name(default_assignor)
     topics_changed = False
     if draft.state.regex_members or draft.state.regexes:
         topics_changed, seen = renew_regexes(draft, member.topic_regex, seen, world)
-    seen = renew_epoch(draft, world.topics, seen, bump=subscription_changed or topics_changed or assignor_changed)
+    # a new expression without topics leaves the epoch as it is
+    topics_changed |= subscription_changed and draft.state.topic_names_of(member) != topics_before
+    seen = renew_epoch(draft, world.topics, seen, bump=topics_changed or assignor_changed)
     update_targets(draft, world.topics, default_assignor)
     return seen, subscription_changed
 

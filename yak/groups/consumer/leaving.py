@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yak.groups.consumer.heartbeat import remove_members
-from yak.groups.consumer.records import GroupValue, Kind
+from yak.groups.consumer.records import GroupValue, Kind, TargetEpochValue
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
 from yak.groups.fields import INT32_MAX
@@ -14,7 +14,8 @@ from yak.groups.fields import INT32_MAX
 def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
     """Remove these members and start the next epoch; the next heartbeat of any member computes its targets.
 
-    A group at the last epoch is deleted: its members rejoin, and start with epoch 1.
+    A group without members has none to compute (GroupMetadataManager.consumerGroupFenceMembers, Kafka 4.4). A group at
+    the last epoch is deleted: its members rejoin, and start a new group.
     """
     if draft.state.epoch == INT32_MAX:
         take_back_all(draft)
@@ -24,6 +25,8 @@ def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
     draft.take_back(Kind.REGEX, sorted(state.regexes.keys() - state.regex_members.keys()))
     hashed = metadata_hash(state.topic_names(), topics)
     draft.put(Kind.GROUP, "", GroupValue(state.epoch + 1, hashed))
+    if not state.members:
+        draft.put(Kind.TARGET_EPOCH, "", TargetEpochValue(state.epoch))
 
 
 def take_back_all(draft: Draft) -> None:

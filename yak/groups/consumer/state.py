@@ -20,6 +20,9 @@ from yak.groups.consumer.records import (
     Value,
 )
 
+FIRST_EPOCH = 1
+"""The epoch of a group without records (ModernGroup.java, Kafka 4.2). The first subscription raises it to 2."""
+
 
 @dataclass(slots=True)
 class GroupState:
@@ -31,7 +34,7 @@ class GroupState:
     """
 
     group_id: str
-    epoch: int = 0
+    epoch: int = FIRST_EPOCH
     metadata_hash: int = 0
     target_epoch: int = 0
     is_deleted: bool = False

@@ -79,10 +79,10 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
 def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World) -> bool:
     """Record the topics of an expression. Returns whether they changed."""
     resolved = draft.state.regexes.get(expression)
-    if resolved is not None and found == tuple(sorted(resolved.topics)):
-        return False
-    draft.put(Kind.REGEX, expression, RegexValue(found, world.topics.version, world.now_ms))
-    return True
+    changed = found != (() if resolved is None else tuple(sorted(resolved.topics)))
+    if changed or resolved is None:
+        draft.put(Kind.REGEX, expression, RegexValue(found, world.topics.version, world.now_ms))
+    return changed
 
 
 def _is_time(seen: Seen, world: World) -> bool:
@@ -98,10 +98,10 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> 
     """Raise the group's epoch if `bump`, or if the subscribed topics changed.
 
     Raises PeerError(COORDINATOR_NOT_AVAILABLE), which clients retry, when the epoch is the last one. Meanwhile the
-    members' sessions expire and the group is deleted (`leaving.fence`), so that the next join starts again with epoch
-    1.
+    members' sessions expire and the group is deleted (`leaving.fence`), so that the next join starts a new group.
     """
     state = draft.state
+    # a classic group in its first rebalance has generation 0: a member of epoch 0 would have to join again
     bump = bump or state.epoch == 0
     if not bump and seen.topics_version == topics.version:
         return seen

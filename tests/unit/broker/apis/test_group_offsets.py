@@ -78,6 +78,16 @@ def test_topic_ids_stand_for_names_from_version_10_on(rig):
     ]
 
 
+def test_topics_with_an_error_follow_the_others_in_a_fetch(rig):
+    """As KafkaApis.fetchOffsetsForGroup."""
+    topic_id = rig.node.broker.image.topics["orders"].topic_id
+    first, last = (topic_id.__class__(int=number) for number in (98, 99))
+    asked = [{"topic_id": each, "partition_indexes": [1]} for each in (last, topic_id, first)]
+    group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
+    (found,) = rig.ask(FETCH, 10, groups=[group], require_stable=False).groups
+    assert [topic.topic_id for topic in found.topics] == [topic_id, last, first]
+
+
 def test_several_groups_are_fetched_at_once_and_an_unknown_one_has_nothing(rig):
     rig.commit({("orders", 0): 1}, "a")
     rig.commit({("orders", 1): 2}, "b")

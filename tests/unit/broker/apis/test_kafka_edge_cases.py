@@ -211,9 +211,13 @@ def test_producers_of_a_bad_topic_name_are_an_invalid_topic(rig):
     assert answer.topics[0].partitions[0].error_code == ErrorCode.invalid_topic_exception
 
 
-def test_an_unknown_kind_of_endpoint_is_unsupported(rig):
-    answer = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=3)
-    assert answer.error_code == ErrorCode.unsupported_endpoint_type
+def test_other_kinds_of_endpoints_are_refused_each_with_its_reason(rig):
+    """Type 2 are controllers, and there is no type 3 (DescribeClusterRequest of KIP-919)."""
+    codes = {2: ErrorCode.mismatched_endpoint_type, 3: ErrorCode.unsupported_endpoint_type}
+    for kind, code in codes.items():
+        answer = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=kind)
+        assert answer.error_code == code
+        assert ("CONTROLLER" if kind == 2 else "endpoint type 3") in answer.error_message
 
 
 def test_no_partition_starves_when_the_client_rotates_its_list_too(rig):

@@ -304,10 +304,11 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
 
 
 def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig: TransactionsRig) -> None:
-    member = {"generation_id": beat(rig, "m1").member_epoch, "member_id": "m1", "group_instance_id": None}
+    epoch = beat(rig, "m1").member_epoch
+    member = {"generation_id": epoch, "member_id": "m1", "group_instance_id": None}
     beat(rig, "m2")
-    kept = partitions(beat(rig, "m1", 1))
-    assert beat(rig, "m1", 1, owned=owned(rig, *kept)).member_epoch == 2
+    kept = partitions(beat(rig, "m1", epoch))
+    assert beat(rig, "m1", epoch, owned=owned(rig, *kept)).member_epoch == epoch + 1
     lost = next(index for index in range(4) if index not in kept)
     for version, stale in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.stale_member_epoch)):
         assert rig.txn_commit({("orders", kept[0]): 1}, version=version, **member) == {("orders", kept[0]): NONE}

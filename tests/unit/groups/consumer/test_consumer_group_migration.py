@@ -285,12 +285,12 @@ def test_a_classic_member_joins_a_consumer_group(one: Migrating) -> None:
     assert (answer["error_code"], answer["member_id"]) == (ErrorCode.member_id_required, "made")
     assert "made" not in one.group.state.members
     answer = one.join_classic("made", "t", must_ask_twice=True)
-    assert (answer["generation_id"], answer["protocol_name"], answer["leader"]) == (2, "range", "")
-    assert one.sync_classic("made", 2) == {}
-    assert one.beat_classic("made", 2) is ErrorCode.none, "what it waits for is held"
-    one.beat("c", 1)
-    one.beat("c", 1, owned=parts("t", 0, 1))
-    assert one.beat_classic("made", 2) is ErrorCode.rebalance_in_progress, "it is free now"
+    assert (answer["generation_id"], answer["protocol_name"], answer["leader"]) == (3, "range", "")
+    assert one.sync_classic("made", 3) == {}
+    assert one.beat_classic("made", 3) is ErrorCode.none, "what it waits for is held"
+    one.beat("c", 2)
+    one.beat("c", 2, owned=parts("t", 0, 1))
+    assert one.beat_classic("made", 3) is ErrorCode.rebalance_in_progress, "it is free now"
     answer = one.join_classic("made", "t")
     assert one.sync_classic("made", answer["generation_id"]) == {"t": [2, 3]}
 
@@ -313,7 +313,7 @@ def test_protocols_that_do_not_fit(one: Migrating) -> None:
 def test_who_is_not_such_a_member(one: Migrating) -> None:
     one.join("c", "t")
     with refused(ErrorCode.unknown_member_id, "does not use the classic protocol"):
-        one.beat_classic("c", 1)
+        one.beat_classic("c", 2)
     with refused(ErrorCode.unknown_member_id):
         one.sync_classic("x", 1)
     upgraded = Migrating(Topics(t=4))
@@ -366,7 +366,7 @@ def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=15_000, session_timeout_ms=10_000)
     for _ in range(2):
-        one.beat_classic("made", 2)
+        one.beat_classic("made", 3)
         assert one.pass_time(7_000) == []
     assert one.pass_time(1_000) == ["made"]
 
@@ -374,7 +374,7 @@ def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
 def test_who_syncs_has_only_its_session(one: Migrating) -> None:
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=5_000, session_timeout_ms=10_000)
-    one.sync_classic("made", 2)
+    one.sync_classic("made", 3)
     assert one.pass_time(9_999) == []
     assert one.pass_time(1) == ["made"]
 

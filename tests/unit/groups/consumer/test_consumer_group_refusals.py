@@ -51,7 +51,7 @@ def test_requests_that_make_no_sense(one: Coordinator, said: dict[str, Any], wor
     with refused(ErrorCode.invalid_request, words):
         one.beat(**{**sound, **said})
     assert one.log == []
-    assert one.beat(**sound).member_epoch == 1
+    assert one.beat(**sound).member_epoch == 2
 
 
 def test_an_assignor_that_is_not_offered(one: Coordinator) -> None:
@@ -82,28 +82,28 @@ def test_a_full_group_takes_nobody_new() -> None:
 def test_epochs_that_are_not_the_members(one: Coordinator) -> None:
     one.join("a", "t")
     with refused(ErrorCode.fenced_member_epoch, "greater member epoch"):
-        one.beat("a", 2)
+        one.beat("a", 3)
     one.join("b", "t")
-    one.beat("a", 1)
-    one.beat("a", 1, owned=parts("t", 0, 1))
-    assert one.member("a").epoch == 2
-    one.join("c", "u")
     one.beat("a", 2)
+    one.beat("a", 2, owned=parts("t", 0, 1))
+    assert one.member("a").epoch == 3
+    one.join("c", "u")
+    one.beat("a", 3)
     with refused(ErrorCode.fenced_member_epoch, "smaller member epoch"):
-        one.beat("a", 1, owned=parts("t", 0))
+        one.beat("a", 2, owned=parts("t", 0))
 
 
 def test_the_epoch_before_is_taken_when_the_answer_may_have_been_lost(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    one.beat("a", 1)
-    one.beat("a", 1, owned=parts("t", 0, 1))  # the answer, with epoch 2, is lost
-    assert one.beat("a", 1, owned=parts("t", 0, 1)).member_epoch == 2
-    assert one.beat("a", 1, owned=parts("t", 0)).member_epoch == 2
+    one.beat("a", 2)
+    one.beat("a", 2, owned=parts("t", 0, 1))  # the answer, with epoch 3, is lost
+    assert one.beat("a", 2, owned=parts("t", 0, 1)).member_epoch == 3
+    assert one.beat("a", 2, owned=parts("t", 0)).member_epoch == 3
     with refused(ErrorCode.fenced_member_epoch):
-        one.beat("a", 1, owned=parts("t", 0, 1, 2))
+        one.beat("a", 2, owned=parts("t", 0, 1, 2))
     with refused(ErrorCode.fenced_member_epoch):
-        one.beat("a", 1)
+        one.beat("a", 2)
 
 
 def test_an_answer_that_is_lost_while_the_member_waits_can_be_lost_again(one: Coordinator) -> None:
@@ -111,7 +111,7 @@ def test_an_answer_that_is_lost_while_the_member_waits_can_be_lost_again(one: Co
     one.join("b", "t")
     assert one.member("b").state is MemberState.UNRELEASED_PARTITIONS
     for _ in range(3):
-        assert one.beat("b", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 2
+        assert one.beat("b", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 3
     assert one.member("b").previous_epoch == 0
 
 
@@ -120,16 +120,16 @@ def test_a_fenced_member_may_come_back_with_epoch_0(one: Coordinator, state: str
     one.join("a", "t")
     if state != "stable":
         one.join("b", "t")
-        one.beat("a", 1)
+        one.beat("a", 2)
     answer = one.join("b" if state == "unreleased" else "a", "t")
     if state == "stable":
-        assert (answer.member_epoch, assigned(answer)) == (1, parts("t", 0, 1, 2, 3))
+        assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1, 2, 3))
     elif state == "unrevoked":
-        assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1)), (
+        assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1)), (
             "it holds nothing, so nothing is left to revoke"
         )
     else:
-        assert (answer.member_epoch, assigned(answer)) == (2, NO_PARTITIONS)
+        assert (answer.member_epoch, assigned(answer)) == (3, NO_PARTITIONS)
 
 
 def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
@@ -138,7 +138,7 @@ def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
     one.group.replay(Change(Kind.CURRENT, "g", "a", replace(current, state=9)))
     assert one.member("a").state is MemberState.UNKNOWN
     with refused(ErrorCode.fenced_member_epoch, "does not know"):
-        one.beat("a", 1)
+        one.beat("a", 2)
     assert assigned(one.join("a", "t")) == parts("t", 0, 1, 2, 3)
 
 
@@ -149,12 +149,12 @@ def test_commits_are_checked_as_kafka_does(one: Coordinator) -> None:
     check, all_four = one.group.check_commit, parts("t", 0, 1, 2, 3)
     check("", None, -1, all_four, api_version=8)  # a group without members: an admin client may
     one.join("a", "t")
-    check("a", None, 1, all_four, api_version=9)
+    check("a", None, 2, all_four, api_version=9)
     with refused(ErrorCode.unsupported_version):
-        check("a", None, 1, all_four, api_version=8)
-    check("a", None, 1, all_four, api_version=3, is_transactional=True)
+        check("a", None, 2, all_four, api_version=8)
+    check("a", None, 2, all_four, api_version=3, is_transactional=True)
     check("", None, -1, all_four, api_version=3, is_transactional=True)
-    for epoch in (0, 2, -1):
+    for epoch in (0, 3, -1):
         with refused(ErrorCode.stale_member_epoch):
             check("a", None, epoch, all_four, api_version=9)
     for member_id in ("", "b"):
@@ -166,46 +166,46 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_had_then(o
     # the rule of KIP-1251, from createAssignmentEpochValidator in Kafka
     one.join("a", "t")
     one.join("b", "t")
-    told = one.beat("a", 1)
-    assert told.member_epoch == 1
+    told = one.beat("a", 2)
+    assert told.member_epoch == 2
     kept = assigned(told)
     revoked = parts("t", 0, 1, 2, 3) - kept
     check = one.group.check_commit
-    told = one.beat("a", 1, owned=kept)
-    assert told.member_epoch == 2
-    one.beat("b", 2, owned=NO_PARTITIONS)
+    told = one.beat("a", 2, owned=kept)
+    assert told.member_epoch == 3
+    one.beat("b", 3, owned=NO_PARTITIONS)
     for _ in range(2):
-        check("a", None, 1, kept, api_version=9)
+        check("a", None, 2, kept, api_version=9)
         with refused(ErrorCode.stale_member_epoch, "neither assigned"):
-            check("a", None, 1, revoked, api_version=9)
+            check("a", None, 2, revoked, api_version=9)
         with refused(ErrorCode.stale_member_epoch, "older"):
-            check("b", None, 1, revoked, api_version=9)
+            check("b", None, 2, revoked, api_version=9)
         with refused(ErrorCode.stale_member_epoch, "newer"):
-            check("a", None, 3, kept, api_version=9)
+            check("a", None, 4, kept, api_version=9)
         one.fail_over()
 
 
 def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_is_revoking(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    kept = assigned(one.beat("a", 1))
-    assert one.beat("a", 1, owned=kept).member_epoch == 2
+    kept = assigned(one.beat("a", 2))
+    assert one.beat("a", 2, owned=kept).member_epoch == 3
     one.join("c", "t")
-    one.beat("a", 2)
-    assert (one.member("a").epoch, len(one.member("a").revoking)) == (2, 1)
-    one.group.check_commit("a", None, 1, kept, api_version=9)
+    one.beat("a", 3)
+    assert (one.member("a").epoch, len(one.member("a").revoking)) == (3, 1)
+    one.group.check_commit("a", None, 2, kept, api_version=9)
 
 
 def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    kept = assigned(one.beat("a", 1))
+    kept = assigned(one.beat("a", 2))
     returned = parts("t", 0, 1, 2, 3) - kept
-    one.beat("a", 1, owned=kept)
+    one.beat("a", 2, owned=kept)
     one.beat("b", -1)
-    assert assigned(one.beat("a", 2)) == kept | returned
-    one.group.check_commit("a", None, 1, kept, api_version=9)
-    for epoch in (1, 2):
+    assert assigned(one.beat("a", 3)) == kept | returned
+    one.group.check_commit("a", None, 2, kept, api_version=9)
+    for epoch in (2, 3):
         with refused(ErrorCode.stale_member_epoch, "older"):
             one.group.check_commit("a", None, epoch, returned, api_version=9)
 
@@ -221,8 +221,8 @@ def test_static_member_that_returns_may_commit_with_every_epoch(one: Coordinator
 def test_fetches_of_offsets_are_checked_as_kafka_does(one: Coordinator) -> None:
     one.join("a", "t")
     one.group.check_fetch(None, -1)
-    one.group.check_fetch("a", 1)
+    one.group.check_fetch("a", 2)
     with refused(ErrorCode.stale_member_epoch):
-        one.group.check_fetch("a", 2)
+        one.group.check_fetch("a", 3)
     with refused(ErrorCode.unknown_member_id):
-        one.group.check_fetch("b", 1)
+        one.group.check_fetch("b", 2)

@@ -1,4 +1,4 @@
-"""Delayed requests of group members: they wait for other members to join, for the assignment, or for a commit."""
+"""Delayed requests that one later event answers: a commit of a coordinator's records, a group's members, the controller."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
 """The group's own timers end a rebalance; this only bounds the effect of a bug."""
 
 
-class GroupWaiting(DelayedOperation):
-    """A delayed request, answered with `fields` once they are set, or with `late()` when it times out."""
+class DelayedAnswer(DelayedOperation):
+    """A delayed request, answered with `fields` once they are known, or with `late()` when it times out."""
 
     __slots__ = ("_purgatory", "fields", "late")
 
@@ -56,7 +56,7 @@ def answer_when_safe(
     refused: Callable[[ErrorCode], Fields],
 ) -> Outcome:
     """Send the answer of `operation` once it calls `then` with NONE, else `refused(error)`."""
-    waiting = GroupWaiting(purgatory, call, timeout_ms, lambda: refused(ErrorCode.coordinator_not_available))
+    waiting = DelayedAnswer(purgatory, call, timeout_ms, lambda: refused(ErrorCode.coordinator_not_available))
     codes: list[ErrorCode] = []
     answers: list[Fields] = []
 
@@ -74,7 +74,7 @@ def answer_when_safe(
     return waiting.outcome()
 
 
-class MemberWaiting(GroupWaiting):
+class DelayedMemberAnswer(DelayedAnswer):
     """A delayed JoinGroup or SyncGroup: the `Ticket` of a member. If its connection closes, the group is notified."""
 
     __slots__ = ("group", "shape")
