@@ -71,9 +71,12 @@ def list_members(
     """
     found = {node: Member(node, broker.address, None, SeenState.ACTIVE) for node, broker in live.items()}
     unique = dict.fromkeys(addresses)
-    described = next((each for address in unique if (each := _described(address, timeout_s)) is not None), None)
+    answers = ((address, each) for address in unique if (each := _described(address, timeout_s)) is not None)
+    address, described = next(answers, ("", None))
     fenced = [broker.node_id for broker, _, is_fenced in described or () if is_fenced and broker.node_id not in live]
-    stopped = _stopped(live.values(), timeout_s) if fenced else ()
+    # first the broker that just answered: another one may hang
+    asked = sorted(live.values(), key=lambda broker: broker.address != address)
+    stopped = _stopped(asked, timeout_s) if fenced else ()
     for broker, rack, _ in described or ():
         node = broker.node_id
         if node in live or node in fenced:

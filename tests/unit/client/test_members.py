@@ -15,6 +15,7 @@ from kio.schema.describe_configs.v4.response import (
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8, i32, i32Timedelta
 
+from yak.client import members
 from yak.client.members import ROLE, STOPPED, read_members
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 
@@ -85,6 +86,14 @@ def test_each_broker_is_what_it_is(broker):
         (5, "CLOSED", None, "r5"),
     ]
     assert [each.address for each in found[2:]] == ["127.0.0.1:9094", None, "127.0.0.1:9096"]
+
+
+def test_broker_that_described_the_cluster_is_asked_which_brokers_were_stopped(broker, monkeypatch):
+    asked = []
+    monkeypatch.setattr(members, "own_configs", lambda broker, *_: asked.append(broker.node_id))
+    live = dict(reversed(metadata(broker).brokers.items()))
+    members.list_members(live, (), [broker.address], timeout_s=2)
+    assert asked == [1, 2]
 
 
 def test_stopped_brokers_are_fenced_when_no_live_broker_tells_which(broker):
