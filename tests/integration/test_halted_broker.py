@@ -2,13 +2,16 @@
 
 import json
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from conftest import RedisDatabases
+from support.waiting import wait_until
+
+from yak.local.cluster import LocalCluster
 
 SITE = """
 import os, sys
@@ -41,14 +44,6 @@ def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
         yield url
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("not in time")
-
-
 def produce(bootstrap: str, value: bytes) -> None:
     failed: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000})
@@ -76,7 +71,7 @@ def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean
     ready = tmp_path / "ready.json"
     words = ("serve", "--no-http", "--data-dir", str(tmp_path / "data"), "--redis-url", redis_url)
     broker = yak.start(*words, "--port", "0", "--ready-file", str(ready))
-    wait_until(ready.exists)
+    wait_until(ready.exists, "the broker serves")
     bootstrap = json.loads(ready.read_text())["address"]
     produce(bootstrap, b"acknowledged")
     bug.touch()
@@ -87,7 +82,7 @@ def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean
     assert " stopped " not in err
     ready.unlink()
     again = yak.start(*words, "--port", bootstrap.rpartition(":")[2], "--ready-file", str(ready))
-    wait_until(ready.exists)
+    wait_until(ready.exists, "the broker serves")
     assert values(bootstrap) == [b"acknowledged"]
     again.send_signal(signal.SIGTERM)
     assert again.wait(30) == 0
@@ -95,18 +90,18 @@ def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean
 
 def test_up_starts_a_broker_again_that_halted(bug, tmp_path, yak):
     up = yak.start("up", "--port", "0", "--no-http", "--seed-topic", "orders:1")
-    state = tmp_path / "yak-data" / "cluster.json"
+    cluster = LocalCluster(str(tmp_path / "yak-data"))
 
-    def broker() -> dict:
-        status = json.loads(yak.run("up", "--status", "-o", "json").out)
-        return status["brokers"][0] if status["brokers"] else {}
+    def running(other_than: int | None = None) -> Any:
+        brokers = cluster.status().brokers
+        return next((each for each in brokers if each.state == "running" and each.pid != other_than), None)
 
-    wait_until(lambda: state.exists() and broker().get("state") == "running")
-    before = broker()
-    produce(before["address"], b"acknowledged")
+    assert up.stdout.readline().startswith("NODE"), up.stderr.read()  # from then on it watches the broker
+    before = running()
+    produce(before.address, b"acknowledged")
     bug.touch()
-    wait_until(lambda: broker()["pid"] not in (None, before["pid"]) and broker()["state"] == "running")
-    assert values(before["address"]) == [b"acknowledged"]
+    wait_until(lambda: running(other_than=before.pid), "the broker runs again")
+    assert values(before.address) == [b"acknowledged"]
     up.send_signal(signal.SIGINT)
     _out, err = up.communicate(timeout=60)
     assert up.returncode == 0

@@ -5,13 +5,12 @@ A kernel cannot be restarted here, so the marks are changed instead: to a start 
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from support.waiting import wait_until
 
 
 def up(yak: Any, *arguments: str) -> dict[str, Any]:
@@ -56,13 +55,6 @@ def read(bootstrap: str, topic: str, count: int) -> list[str]:
         return [message.value().decode() for message in consumer.consume(count, 30) if message.error() is None]
     finally:
         consumer.close()
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) -> None:

@@ -200,8 +200,8 @@ def dump_log(fed):
         pytest.skip(str(missing))
 
     def run(files: list[Path], *arguments: str) -> str:
-        command = ["java", *TOOL_JVM_FLAGS, "-cp", f"{libs}/*", "org.apache.kafka.tools.DumpLogSegments"]
-        command += [*arguments, "--files", ",".join(map(str, files))]
+        command = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
+        command += ["org.apache.kafka.tools.DumpLogSegments", *arguments, "--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr[-2000:]
         for word in ("Exception", "Mismatches", "invalid bytes", "Found", "out of order", "isvalid: false"):

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.waiting import wait_until
 
 from yak.local import ports
 from yak.local.processes import identify, is_running
@@ -63,13 +63,6 @@ def write(bootstrap: str, topic: str, count: int) -> None:
         )
     assert producer.flush(30) == 0
     assert failed == []
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
@@ -207,7 +200,8 @@ def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: 
         assert not making.done(), "it waits"
         follower, _ = serve(yak, tmp_path, 2, url, "--port", str(follower_port), "--role", "follower")
         making.result(20)
-        assert sorted(partitions(address, "early")[0].replicas) == [1, 2]
+        found = wait_until(lambda: partitions(address, "early"), "the follower that was asked knows the topic")
+        assert sorted(found[0].replicas) == [1, 2]
         end(follower)
         assert f"expected-followers-registered followers={expected}" in end(leader)
 

@@ -188,6 +188,14 @@ def test_a_test_cluster_starts_its_brokers_before_the_heavy_libraries_load() -> 
     assert loaded_by("import yak.testing.session") & heavy == set()
 
 
+@pytest.mark.parametrize("program", ["from yak.errors import ErrorCode", "import yak.local.seed", "import yak.sim.rig"])
+def test_what_kio_imports_and_yak_never_uses_is_not_loaded(program: str) -> None:
+    """hypothesis writes into the working directory when it is imported there for the first time, for three seconds."""
+    loaded = loaded_by(program)
+    assert "kio" in loaded
+    assert loaded & {"hypothesis", "pytest", "asyncio"} == set()
+
+
 def test_the_web_ui_starts_without_a_broker() -> None:
     """Its check of the Host header once brought the broker's APIs along, and a third of its import's processor time."""
     loaded = loaded_by("import yak.tui.web.launch")

@@ -17,7 +17,7 @@ from yak.acls.bindings import (
 from yak.acls.filters import AclFilter
 from yak.client.raw_connection import call_once
 from yak.errors import UsageError, YakError
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 
 _SECURITY_DISABLED: Final = 54
 _INVALID_REQUEST: Final = 42

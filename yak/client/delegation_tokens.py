@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from yak.client.raw_connection import call_once
 from yak.errors import YakError
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 
 _USER: Final = "User"
 WHY: Final = {

@@ -11,7 +11,7 @@ from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 from yak.view.lag import lag_records
 from yak.views.quorum import leader_log_end
 

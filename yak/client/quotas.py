@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from yak.client.raw_connection import call_once
 from yak.errors import UsageError, YakError
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 from yak.quotas.entity import Entity, entity_of
 
 _EXACT, _DEFAULT = 0, 1

@@ -13,7 +13,7 @@ from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
 from yak.errors import Unreachable
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 
 CLIENT_ID: Final = b"yak"
 LIST_OFFSETS: Final = 2, 7

@@ -15,7 +15,7 @@ from yak.client.raw_connection import DESCRIBE_CONFIGS, LIST_OFFSETS, RawConnect
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 
 LATEST: Final = -1

@@ -17,7 +17,7 @@ from yak.client.reach import split_address
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.errors import NothingInTime, YakError
 from yak.ids import NodeId
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 
 BOTH: Final = "redis,raft"
 QUORUM: Final = "quorum"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
 from yak.errors import YakError
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 from yak.security.scram import BY_CODE
 
 if TYPE_CHECKING:

@@ -12,3 +12,7 @@ delays are drawn from the seed. Checks run after every event. `yak sim run --see
 - `checks`: one invariant per file
 - `run`: one seed from start to report
 """
+
+from yak.lean_imports import import_kio
+
+import_kio()

@@ -206,6 +206,6 @@ def _import_clients(several: bool) -> None:
     for name in ("yak.client.admin", "confluent_kafka.admin"):
         importlib.import_module(name)
     if several:
-        from yak.protocol.lean_imports import import_kio
+        from yak.lean_imports import import_kio
 
         import_kio()

@@ -170,10 +170,9 @@ def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topi
     assert run.state == "running"
     assert run.process is not None
     deadline = time.monotonic() + 400
-    while True:
-        (found,) = json.loads(typed("spark", "status", "-o", "json").stdout)
-        if found["progress"]["lag"] == 0 or time.monotonic() > deadline:
-            break
+    while spark_runs.figures(spark_runs.progress_of(run))["lag"] != 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    (found,) = json.loads(typed("spark", "status", "-o", "json").stdout)
     assert found["progress"]["lag"] == 0
     assert found["checkpoint"] == str(tmp_path / "ck")
     assert sum(line["input_rows"] for line in spark_runs.batches_of(spark_runs.progress_of(run))) == 31

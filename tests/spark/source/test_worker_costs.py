@@ -77,3 +77,10 @@ def test_a_worker_that_only_makes_the_source_loads_no_arrow() -> None:
         [sys.executable, "-P", "-c", program], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.strip() == "[]", ran.stderr
+
+
+def test_workers_of_a_session_import_the_installed_pyspark_with_its_bytecode(spark: Any) -> None:
+    import pyspark
+
+    found = spark.sparkContext.parallelize([1], 1).map(lambda _: sys.modules["pyspark"].__file__).collect()
+    assert found == [pyspark.__file__]

@@ -13,7 +13,7 @@ from yak.client.errors import from_kafka
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
-from yak.protocol.lean_imports import import_kio
+from yak.lean_imports import import_kio
 
 LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
