@@ -284,7 +284,14 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
-    asked = SignalEvent()
+    watches = threading.Event()
+
+    class Asked(SignalEvent):
+        def wait(self, timeout_s: float | None = None) -> bool:
+            watches.set()  # the supervisor has seen the cluster as it is, and watches for changes
+            return super().wait(timeout_s)
+
+    asked = Asked()
 
     def changed(node_id: int, condition: str) -> None:
         changes.append((node_id, condition))
@@ -292,6 +299,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
             asked.set()
 
     def act() -> None:
+        watches.wait(20)
         cluster.add()
         while (2, "running") not in changes and not asked.is_set():
             time.sleep(0.05)
