@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.conftest import RedisDatabases, YakCommands
+from yak.local.ports import find_lasting
 
 
 class Forwarder:
@@ -65,7 +66,7 @@ class Brokers:
     def start(self, node_id: int) -> None:
         """Start a broker and wait until it is ready."""
         forwarder = self.forwarders.setdefault(node_id, Forwarder())
-        external = _free_port()
+        external = find_lasting("127.0.0.1")
         ready = self.folder / f"ready-{node_id}"
         properties = self.folder / f"server-{node_id}.properties"
         properties.write_text(
@@ -77,9 +78,10 @@ class Brokers:
             f"log.dirs={self.folder}/data-{node_id}\n"
         )
         words = ("--properties", str(properties), "--redis-url", self.redis_url, "--ready-file", str(ready))
-        self._children[node_id] = self.yak.start("serve", *words, "--no-http")
+        self._children[node_id] = child = self.yak.start("serve", *words, "--no-http")
         deadline = time.monotonic() + 40
         while not ready.exists():
+            assert child.poll() is None, child.communicate()
             assert time.monotonic() < deadline, f"node {node_id} is not ready"
             time.sleep(0.02)
         self.internal[node_id] = int(json.loads(ready.read_text())["address"].rpartition(":")[2])
@@ -114,12 +116,6 @@ def brokers(tmp_path: Path, redis_databases: RedisDatabases) -> Iterator[Brokers
             yield found
         finally:
             found.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _told(bootstrap: str) -> dict[int, str]:

@@ -335,7 +335,7 @@ class GroupsScenario(Scenario):
     def _kill_member(self) -> None:
         name = tuple(self.members)[1]
         pid = self.members[name].pid
-        self.wait(f"{name} has partitions", lambda: bool(self.view.holds_of(name)))
+        self.wait(f"{name} has committed in its partitions", lambda: self._has_committed(name))
         self._wait_for_uncommitted(name)
         self.step(f"Kill {name} in the middle of it: kill -9 {pid}")
         killed_at = time.monotonic()
@@ -514,6 +514,11 @@ class GroupsScenario(Scenario):
                 return
             self.events.append(event)
             self.view.note(event)
+
+    def _has_committed(self, name: str) -> bool:
+        """Whether a member has partitions, and each of them a committed offset from which another can go on."""
+        held, committed = self.view.holds_of(name), self.view.committed
+        return bool(held) and all(committed.get(each.partition, 0) for each in held)
 
     def _wait_for_uncommitted(self, name: str) -> None:
         """Wait for a moment between two commits of a member, so that its death leaves records to be read again.
