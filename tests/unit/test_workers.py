@@ -92,8 +92,11 @@ def test_run_ends_at_the_first_failure_when_asked(tmp_path):
     assert ran.returncode == 1
     assert "stopping after" in ran.stdout
     folders = [Path(line.split()[3]) for line in (tmp_path / "ran").read_text().splitlines()]
-    began = {folder.parent.name for folder in folders}  # the first failure may come before the other worker begins
-    assert sorted((tmp_path / "ends").read_text().split()) == sorted(began), "each has ended its fixtures once"
+    began = {folder.parent.name for folder in folders}
+    ends = (tmp_path / "ends").read_text().split()
+    # the first failure may come before the other worker begins, or between its fixture and its first test
+    assert began <= {*ends}, "each has ended its fixtures"
+    assert len(ends) == len({*ends}), "once"
 
 
 def test_worker_that_crashes_fails_its_test_alone(tmp_path):
