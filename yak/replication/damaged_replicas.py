@@ -58,7 +58,17 @@ class Damage:
     def is_of(self, partition: Partition) -> bool:
         """Whether the partition's log still has the batch, as far as can be known without a read."""
         log = partition.log
-        return log is self.log and log.generation == self.generation and self.offset >= log.log_start_offset
+        if log is not self.log or self.offset < log.log_start_offset:
+            return False
+        # a truncation may have removed what a read found; what recovery found, the log itself remembers
+        return log.generation == self.generation or log.damage_at_load is self.batch
+
+
+def recovery_damage(log: Log | None) -> DamagedBatch | None:
+    """The first damaged batch that recovery found, if it is in the log still."""
+    if log is None or log.damage_at_load is None or log.damage_at_load.offset < log.log_start_offset:
+        return None
+    return log.damage_at_load
 
 
 class DamagedReplicas:
@@ -117,6 +127,7 @@ class DamagedReplicas:
             self._context.notice(
                 "info", "damaged-batch-read", partition=str(partition.topic_partition), offset=known.offset
             )
+            self.added(partition)
         return ErrorCode.none
 
     def found(self, partition: Partition, offset: Offset, batch: DamagedBatch, *, by_read: bool = False) -> ErrorCode:
@@ -142,8 +153,8 @@ class DamagedReplicas:
         """Resign also for damage that recovery found and logged: no read may ever meet it, and the last stable offset of a
         log that lacks a marker stays where it is.
         """
-        log = partition.log
-        if log is not None and (batch := log.damage_at_load) is not None:
+        log, batch = partition.log, recovery_damage(partition.log)
+        if log is not None and batch is not None:
             self._found[partition] = Damage(log, batch.offset, batch, by_read=False)
             self._leave_after(0)
 

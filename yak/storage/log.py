@@ -126,7 +126,8 @@ class Log:
         self.cleaned_offset: Offset | None = None
         """The log is compacted below this offset; None when it never was, and the offsets have no gaps."""
         self.damage_at_load: DamagedBatch | None = None
-        """The first corrupt batch that recovery found: the producer state and last stable offset may lack what it held."""
+        """The first corrupt batch that recovery found and no truncation removed: the producer state, and the last stable
+        offset with it, may lack what it held."""
         self.positions = PositionCache()
         producers.has_transactions |= any(segment.transaction_index is not None for segment in segments)
         self.roll_position = self.roll_offset = self.roll_timestamp = 0
@@ -661,6 +662,8 @@ class Log:
     def _end_truncation(self, end_offset: Offset) -> None:
         """Adjust everything but the files to the new end."""
         self.unsynced_truncation = self.active
+        if self.damage_at_load is not None and self.damage_at_load.offset >= end_offset:
+            self.damage_at_load = None
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.size_bytes = sum(segment.size for segment in self.segments)

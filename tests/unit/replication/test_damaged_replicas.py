@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
+from yak.replication.damaged_replicas import recovery_damage
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
 from yak.sim.rig import Rig
@@ -283,5 +284,28 @@ def test_leader_whose_recovery_found_damage_does_not_tell_its_last_stable_offset
     partition.log.damage_at_load = DamagedBatch(FIRST, 0, "the CRC-32C does not match", 0)
     assert end(0) == (0, 4)
     assert end(1) == (ErrorCode.offset_not_available, -1)
-    partition.isr = (leader,)
+    members, partition.isr = partition.isr, (leader,)
     assert end(1) == (0, 4)
+    partition.isr, partition.log.log_start_offset = members, 1
+    assert end(1) == (0, 4), "the damaged batch is deleted, and no reason to resign"
+
+
+def test_replica_resigns_for_what_its_recovery_found_though_its_log_was_truncated_behind_that(rig):
+    behind = rig.followers("orders")[0]
+    partition = rig.replica(behind, "orders")
+    log = partition.log
+    log.damage_at_load = DamagedBatch(FIRST, 0, "the CRC-32C does not match", 1)
+    rig.nodes[behind - 1].broker.damaged_replicas.added(partition)
+    log.lower_recovery_point(2)
+    log.truncate_to(2)
+    rig.nodes[behind - 1]._arm_timer()
+    rig.run_until(lambda: "damaged-replica-resigned" in rig.events(behind))
+
+
+@pytest.mark.parametrize(("offset", "is_left"), [(2, True), (1, False), (0, False)])
+def test_truncation_removes_the_damage_that_recovery_found_with_its_batch(rig, offset, is_left):
+    log = rig.replica(rig.followers("orders")[0], "orders").log
+    log.damage_at_load = DamagedBatch(FIRST, 0, "the CRC-32C does not match", 1)
+    log.lower_recovery_point(offset)
+    log.truncate_to(offset)
+    assert (recovery_damage(log) is not None) == is_left

@@ -25,6 +25,7 @@ from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
+from yak.replication.damaged_replicas import recovery_damage
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
 from yak.storage.log import Log
@@ -145,10 +146,9 @@ def _check_end(call: Call, partition: Partition) -> None:
 
     A leader that may have lost a marker does not know its last stable offset, and another replica is about to lead.
     """
-    log = partition.log
-    assert log is not None
     lags = partition.is_leader and partition.epoch_start_offset > partition.high_watermark
-    is_unstable = log.damage_at_load is not None and _is_read_committed(call) and may_leave(partition)
+    is_damaged = recovery_damage(partition.log) is not None
+    is_unstable = is_damaged and _is_read_committed(call) and may_leave(partition)
     if (lags or is_unstable) and call.request.replica_id == _CLIENT:
         is_known = call.version >= _NOT_AVAILABLE_VERSION
         raise PeerError(ErrorCode.offset_not_available if is_known else ErrorCode.leader_not_available)

@@ -152,7 +152,7 @@ def test_a_static_member_that_goes_for_a_while_keeps_all(one: Coordinator) -> No
     assert assigned(one.beat("b", 3, topics=["t"], owned=parts("t", 2, 3), rebalance_timeout_ms=1)) == parts("t", 2, 3)
     answer = one.join("a2", "t", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1))
-    assert one.group.epoch == 3, "nobody else notices"
+    assert one.group.epoch == 3, "no other member notices"
     assert sorted(one.group.state.members) == ["a2", "b"]
 
 
