@@ -163,8 +163,13 @@ class LocalReplicas:
                         config = config or self._log_config(topic)
                         log = self._offline_replicas.usable(topic_partition, created[topic_partition], config)
                     partition = self._assign(topic, info, log)
-                    if partition.log is None and (partition is not held or self._node_id in info.isr):
-                        # The log could not be created, or the partition is offline and this broker is in its ISR.
+                    if partition.log is None and (
+                        partition is not held
+                        or self._node_id in info.isr
+                        or self._offline_replicas.exits.was_last(partition)
+                    ):
+                        # The log could not be created, or is offline and in the ISR, or was the last one in sync until an
+                        # unclean election, and may be copied again now.
                         self._offline_replicas.leave(partition)
                 elif held is not None and held.topic_id == topic.topic_id:
                     self._release_moved(topic_partition)

@@ -422,9 +422,16 @@ class IsrExits:
         """`create_again` gets the partitions whose lost logs count no longer."""
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
+        self._last: set[Partition] = set()
+        """Those that the store keeps in the ISR as the last one in sync."""
+
+    def was_last(self, partition: Partition) -> bool:
+        """Whether the store refused the last request, since no other replica was in sync."""
+        return partition in self._last
 
     def leave(self, partition: Partition, *, is_lost: bool) -> None:
         """Leave the ISR of a partition whose log is offline."""
+        self._last.discard(partition)
         if len(partition.replicas) > 1:
             self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
             self._send_within(0)
@@ -469,6 +476,8 @@ class IsrExits:
         gone = []
         for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
             if code == "LAST_MEMBER":
+                if partition.log is None:
+                    self._last.add(partition)
                 self._context.notice(
                     "error",
                     "last-replica-offline",

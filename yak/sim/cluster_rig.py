@@ -129,13 +129,13 @@ class ClusterRig:
         """The names of a broker's log events, over all its incarnations."""
         return [notice.event for notice in self.nodes[node_id - 1].notices]
 
-    def elect(self, topic: str, *leaders: NodeId) -> None:
+    def elect(self, topic: str, *leaders: NodeId, unclean: bool = False) -> None:
         """Elect leaders one after the other by the controller's script; the brokers are notified of all at once."""
         store, info = self.cluster.store, self.info(topic)
         cluster = store.state.cluster
         broker = self.alive().broker
         assert broker is not None
-        asked = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": False}
+        asked = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": unclean}
         for number, leader in enumerate(leaders):
             arguments = {
                 "cluster_id": cluster["cluster_id"],

@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 from yak.sim.rig import Rig
 
@@ -94,3 +95,25 @@ def test_a_broker_that_dies_at_any_moment_of_a_creation_has_the_topic_afterwards
             assert rig.produce("orders", [b"a"]).base_offset == 0
     assert not was_created[0]
     assert was_created[-1]
+
+
+def test_the_last_one_in_sync_whose_log_is_missing_is_copied_again_after_an_unclean_election():
+    """The store kept it in the ISR, and it did not ask again: without a restart it stayed offline."""
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", replication_factor=2, unclean_leader_election_enable="true")
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    first, second = rig.leader("orders"), rig.followers("orders")[0]
+    last, other, network = rig.nodes[first - 1], rig.nodes[second - 1], rig.cluster.network
+    for ends in ((last.party, other.party), (other.party, last.party)):
+        network.cut(*ends)
+    assert rig.produce("orders", [b"b"], acks=1).error_code == 0
+    rig.run_until(lambda: rig.info("orders").isr == (first,))
+    last.kill()
+    last.disk.remove_tree("/data/orders-0")
+    for ends in ((last.party, other.party), (other.party, last.party)):
+        network.heal(*ends)
+    last.start()
+    rig.run_until(lambda: "last-replica-offline" in rig.events(first))
+    rig.elect("orders", second, unclean=True)  # the broker has registered, and is fenced still
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.events(first).count("replica-resync-started") == 1
