@@ -21,6 +21,7 @@ from yak.limits import (
 )
 from yak.security import ANONYMOUS
 from yak.server import log
+from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing, round_trip_ms
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
@@ -35,7 +36,6 @@ _NEW: Final = 2**63
 hold the loop for 200 slices."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
-_LIKELY_ALL_BYTES: Final = 4096
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 """States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
@@ -137,7 +137,7 @@ class Connection(Outgoing):
             self.input.release()
             shell.memory.no_longer_exempt(self)
             shell.connection_ended(self)
-            trio.lowlevel.notify_closing(self.sock)
+            shell.selector.forget(self)
             self.sock.close()
             shell.post(ConnectionClosed(self.connection_id))
 
@@ -154,64 +154,53 @@ class Connection(Outgoing):
             )
         )
         while not self.closing:
-            if self._peer_has_ended and self.unsent_bytes > shell.limits.unsent_reply_bytes_max:
+            if not self._must_stop_reading():
+                await shell.selector.wait(self)
+            elif self._peer_has_ended:
                 self._because("peer closed")
                 return
-            if not self._peer_has_ended and self._must_pause():
-                await self._pause()
-            elif (turns := self._turns()) is not None:
-                async with turns:
-                    is_more = self._read_once()
-                if not is_more:
-                    await trio.lowlevel.wait_readable(sock)  # the next turn needs the lock too, so this task
-            elif self._read_once():
-                await trio.lowlevel.checkpoint()
             else:
-                await shell.selector.wait(self)
+                await self._pause()
 
     def serve_readable(self) -> bool:
-        """Step the frames of one read in the current turn; False if the connection's task must go on.
-
-        It goes on to pause, to read more, or to end.
-        """
+        """Step the frames of one read, in the current turn if there is one; False if the task must pause, or end."""
         try:
-            if self.closing or self._must_pause() or self._turns() is not None:
+            if self.closing or self._must_stop_reading():
                 return False
-            self._read_once()  # what it leaves in the socket makes that readable in the next pass
-            return not (self.closing or self.input.has_whole_frames)
+            self._read_once()
+            return not self.closing
         except Exception as error:  # noqa: BLE001 - as in `run`
             self._failed(error)
             return False
 
-    def _turns(self) -> trio.Lock | None:
-        """The lock for the next turn; None when it may run at once."""
-        shell = self._shell
-        if shell.turn_ms < self._heavy_until_ms or self.input.is_in_large_frame:
-            return shell.heavy_turns
-        return shell.further_turns if self._slices else None
+    @property
+    def weight(self) -> Weight:
+        """How its next turn is taken."""
+        if self._shell.turn_ms < self._heavy_until_ms or self.input.is_in_large_frame:
+            return Weight.HEAVY
+        return Weight.FURTHER if self._slices else Weight.LIGHT
 
-    def _read_once(self) -> bool:
-        """Run at most one turn: frames left by an earlier turn, or those of one `recv`. False: wait for the socket.
+    @property
+    def has_more(self) -> bool:
+        """Whether an earlier turn has left whole frames."""
+        return self.input.has_whole_frames
 
-        Raises OSError.
-        """
+    def _read_once(self) -> None:
+        """Run at most one turn: frames left by an earlier turn, or those of one `recv`. Raises OSError."""
         frames_in = self.input
         if frames_in.has_whole_frames:
             frames_in.step_kept(self._step_frames)
-            return True
+            return
         try:
             received = frames_in.receive(self.sock, self._step_frames)
         except BlockingIOError:
-            return False
+            return
         if received <= 0:
             self._because("peer closed")
             self.closing = True
-            return True
+            return
         self._note_received(received)
-        if self._low_water.mark(self.sock, frames_in.missing_bytes):
-            return False
-        # A short read was probably all there was: waiting is a checkpoint too, and saves a futile read.
-        return received >= _LIKELY_ALL_BYTES or frames_in.has_whole_frames
+        self._low_water.mark(self.sock, frames_in.missing_bytes)
 
     def _note_received(self, received: int) -> None:
         shell = self._shell
@@ -309,9 +298,11 @@ class Connection(Outgoing):
 
     # ------------------------------------------------------------------------------------------------- back-pressure
 
-    def _must_pause(self) -> bool:
+    def _must_stop_reading(self) -> bool:
         shell = self._shell
         limits, memory, frames_in = shell.limits, shell.memory, self.input
+        if self._peer_has_ended:
+            return self.unsent_bytes > limits.unsent_reply_bytes_max
         return (
             self.is_muted
             or self.unsent_bytes > limits.unsent_reply_bytes_max
@@ -365,7 +356,7 @@ class Connection(Outgoing):
     # ------------------------------------------------------------------------------------------------- replies
 
     def flush(self) -> None:
-        """Send queued replies as far as the socket takes them; a task sends the rest."""
+        """Send queued replies as far as the socket takes them; the selector sends the rest."""
         if self._draining:
             self._recount_held()
         else:
@@ -377,7 +368,7 @@ class Connection(Outgoing):
             if self.unsent_bytes:
                 self._draining = True
                 self._recount_held()
-                self._shell.nursery.start_soon(self._drain)
+                self._shell.selector.drain(self)
         if self.closing:
             self._scope.cancel()
 
@@ -389,32 +380,28 @@ class Connection(Outgoing):
             self._forget_replies()
         self._shell.touched[self] = None
 
-    async def _drain(self) -> None:
-        """The task that sends what the socket did not take at once."""
+    def send_more(self) -> bool:
+        """Send what the socket takes, when it takes more; returns whether there is still more."""
         shell = self._shell
         try:
-            while self.outgoing:
-                await trio.lowlevel.wait_writable(self.sock)
-                before = self.unsent_bytes
-                shell.counters.sends += self.send()
-                if self.unsent_bytes != before:
-                    self.last_active_ms = shell.clock.now_ms()
-                    self._recount_held()
-                    if self.relief is not None and self.unsent_bytes <= shell.limits.unsent_reply_bytes_max:
-                        self.relief.set()
-        except trio.ClosedResourceError:
-            self._because("closed")
-            self._forget_replies()
-            self.closing = True
+            before = self.unsent_bytes
+            shell.counters.sends += self.send()
+            if self.unsent_bytes != before:
+                self.last_active_ms = shell.clock.now_ms()
+                self._recount_held()
+                if self.relief is not None and self.unsent_bytes <= shell.limits.unsent_reply_bytes_max:
+                    self.relief.set()
         except Exception as error:  # noqa: BLE001 - as in `run`
             self._failed(error)
             self._forget_replies()
-        finally:
-            self._draining = False
-            if self._drained is not None:
-                self._drained.set()
-            if self.closing:
-                self._scope.cancel()
+        if self.outgoing:
+            return True
+        self._draining = False
+        if self._drained is not None:
+            self._drained.set()
+        if self.closing:
+            self._scope.cancel()
+        return False
 
     def _recount_held(self) -> None:
         held = self.unsent_bytes - self.slice_bytes

@@ -1,20 +1,60 @@
-"""Serves idle connections when their sockets are readable, all that are in one pass of the event loop.
+"""Serves connections whose sockets are readable, all that are in one pass of the event loop.
 
-A task that waits for its own socket costs a wake-up, and two changes of Trio's registrations, for each request. Here one
-task waits for all sockets, and serves those that are readable in one turn. So their replies leave together, and the clients
-wake up once for several. A connection goes back to its own task when it left frames in its buffer, must pause, or ends.
+A task that waits for its own socket costs a wake-up, and two changes of Trio's registrations, for each request. Here
+those that are readable in one pass are served in one turn, without a task (`io_wait`). So their replies leave together, and
+the clients wake up once for several.
+
+A connection that fills its slices takes its turns alone, and so does one that receives a large frame: of each such `Weight`
+one has a turn in a pass, in order of arrival, so that others run in between. A connection goes back to its own task when it
+must pause, or ends.
 """
 
 import selectors
-from typing import TYPE_CHECKING
+import time
+from enum import Enum
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from yak.limits import TURN_SLICE_NS
+from yak.server.io_wait import Ready, SelectorWait
 
 if TYPE_CHECKING:
-    from yak.server.connection import Connection
+    import socket
+
     from yak.server.shell import Shell
+
+
+class Weight(Enum):
+    """How a connection takes its turns."""
+
+    LIGHT = 0
+    """Together with others of the same pass."""
+    FURTHER = 1
+    """Alone: its last turn filled a slice, or left frames that were received."""
+    HEAVY = 2
+    """Alone, and behind all of its kind: it filled many slices, or receives a large frame."""
+
+
+class Served(Protocol):
+    """A connection, of a client or to another broker."""
+
+    sock: "socket.socket"
+
+    @property
+    def weight(self) -> "Weight":
+        """How its next turn is taken."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether it goes on without waiting for its socket."""
+
+    def serve_readable(self) -> bool:
+        """Step what one read brings; False if the connection's task must go on. Raises nothing."""
+
+    def send_more(self) -> bool:
+        """Send what the socket takes; True while there is more. Raises nothing."""
 
 
 class ConnectionSelector:
@@ -23,41 +63,136 @@ class ConnectionSelector:
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
         self._selector = selectors.DefaultSelector()
-        self._tasks: dict[Connection, trio.lowlevel.Task] = {}
+        self._events: dict[Served, int] = {}
+        """What each connection waits for, as it is registered."""
+        self._readers: dict[Served, trio.lowlevel.Task] = {}
+        """The task of each connection that is served when it is readable."""
+        self._further: dict[Served, None] = {}
+        self._heavy: dict[Served, None] = {}
+        """Connections that wait for a turn alone, in order; their sockets are not watched meanwhile."""
+        self._wait = SelectorWait(self._selector, self._serve, self._is_due)
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._readers)
 
-    async def wait(self, connection: "Connection") -> None:
+    async def wait(self, connection: Served) -> None:
         """Serve a connection from here until its own task has to go on."""
-        self._tasks[connection] = trio.lowlevel.current_task()
-        self._selector.register(connection.sock, selectors.EVENT_READ, connection)
+        self._readers[connection] = trio.lowlevel.current_task()
+        self._go_on(connection)
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-            self._remove(connection)
+            self._end_reading(connection)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def _remove(self, connection: "Connection") -> trio.lowlevel.Task:
-        self._selector.unregister(connection.sock)
-        return self._tasks.pop(connection)
+    def drain(self, connection: Served) -> None:
+        """Let a connection send when its socket takes more, until it has sent all."""
+        self._watch(connection, self._events.get(connection, 0) | EVENT_WRITE)
+
+    def forget(self, connection: Served) -> None:
+        """Stop watching a connection, whose socket is closed next."""
+        if connection in self._events:
+            self._watch(connection, 0)
+
+    def _end_reading(self, connection: Served) -> trio.lowlevel.Task:
+        self._unwatch(connection)
+        self._further.pop(connection, None)
+        self._heavy.pop(connection, None)
+        return self._readers.pop(connection)
+
+    def _unwatch(self, connection: Served) -> None:
+        """Stop watching for bytes."""
+        self._watch(connection, self._events.get(connection, 0) & ~EVENT_READ)
+
+    def _watch(self, connection: Served, events: int) -> None:
+        before = self._events.get(connection, 0)
+        if events == before:
+            return
+        if not events:
+            del self._events[connection]
+            self._selector.unregister(connection.sock)
+            return
+        self._events[connection] = events
+        if before:
+            self._selector.modify(connection.sock, events, connection)
+        else:
+            self._selector.register(connection.sock, events, connection)
+
+    # ------------------------------------------------------------------------------------------------- the passes
 
     async def run(self) -> None:
         """The task that serves them."""
-        shell, tasks, selector = self._shell, self._tasks, self._selector
+        await self._wait.run()
+
+    def _is_due(self) -> bool:
+        """Whether a connection waits for its turn, and for nothing else."""
+        return bool(self._further or self._heavy)
+
+    def _serve(self, ready: Ready) -> None:
+        """One pass."""
+        began_ns = time.perf_counter_ns()
+        queued = self._serve_light(ready)
+        for queue in (self._further, self._heavy):
+            if queue:
+                connection = next(iter(queue))
+                del queue[connection]
+                self._serve_one(connection)
+        for connection in queued:
+            if connection in self._further or connection in self._heavy:
+                self._unwatch(connection)
+        self._shell.counters.served_ns += time.perf_counter_ns() - began_ns
+
+    def _serve_light(self, ready: Ready) -> list[Served]:
+        """Serve the light connections of one pass, in one turn, or several if it takes long. The others queue.
+
+        Returns those that queue since this pass. Their sockets are still watched.
+        """
+        shell, readers = self._shell, self._readers
         steady_ns = shell.clock.steady_ns
-        while True:
-            await trio.lowlevel.wait_readable(selector.fileno())
-            shell.begin_turn()
-            slice_end_ns = steady_ns() + TURN_SLICE_NS
-            for key, _events in selector.select(0):
-                if steady_ns() > slice_end_ns:
+        queued: list[Served] = []
+        slice_end_ns = 0
+        for key, events in ready:
+            connection = key.data
+            if events & EVENT_WRITE and not connection.send_more():
+                self._watch(connection, self._events.get(connection, 0) & ~EVENT_WRITE)
+            # not in `readers`: cancelled at the end of a turn, or while it was served
+            if not events & EVENT_READ or connection not in readers:
+                continue
+            if connection.weight is not Weight.LIGHT:
+                self._enqueue(connection)
+                queued.append(connection)
+                continue
+            now_ns = steady_ns()
+            if now_ns > slice_end_ns:
+                if slice_end_ns:
                     shell.end_turn()
-                    shell.begin_turn()
-                    slice_end_ns = steady_ns() + TURN_SLICE_NS
-                connection = key.data
-                # not in `tasks`: cancelled at the end of a turn, or while it was served
-                if connection in tasks and not connection.serve_readable() and connection in tasks:
-                    trio.lowlevel.reschedule(self._remove(connection))
+                shell.begin_turn()
+                slice_end_ns = now_ns + TURN_SLICE_NS
+            if connection in readers:
+                self._serve_one(connection)
+        if slice_end_ns:
             shell.end_turn()
+        return queued
+
+    def _serve_one(self, connection: Served) -> None:
+        readers = self._readers
+        goes_on = connection.serve_readable()
+        if connection not in readers:
+            return
+        if goes_on:
+            self._go_on(connection)
+        else:
+            trio.lowlevel.reschedule(self._end_reading(connection))
+
+    def _go_on(self, connection: Served) -> None:
+        if connection.has_more:
+            self._unwatch(connection)
+            self._enqueue(connection)
+        else:
+            self._watch(connection, self._events.get(connection, 0) | EVENT_READ)
+
+    def _enqueue(self, connection: Served) -> None:
+        queue = self._heavy if connection.weight is Weight.HEAVY else self._further
+        queue[connection] = None
+        self._wait.wake()

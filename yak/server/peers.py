@@ -1,8 +1,8 @@
 """Connections to other brokers, as the core requests them: followers fetch over them, and they reveal a killed peer.
 
-One task per connection connects, then reads until the end; the kernel reports a dead process at once. The responses
-that one read completes are stepped in one turn, and requests of the core are sent at the end of the turn. Responses are
-read in the receive buffer (`answer_buffer`).
+One task per connection connects; then the selector serves it until its end. The kernel reports a dead process at once.
+The responses that one read completes are stepped in one turn, and requests of the core are sent at the end of the turn.
+Responses are read in the receive buffer (`answer_buffer`).
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from yak.core.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected,
 from yak.ids import PeerId
 from yak.server import log
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError
+from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
 from yak.server.outgoing import Outgoing
 from yak.server.peer_connect import NotConnectedError, connect_peer
@@ -74,6 +75,8 @@ class Peers:
 class PeerConnection(Outgoing):
     """One connection to another broker, from the attempt to the end."""
 
+    weight = Weight.LIGHT
+
     def __init__(self, shell: "Shell", peers: Peers, effect: ConnectPeer) -> None:
         super().__init__(None)
         self.peer_id = effect.peer_id
@@ -89,6 +92,10 @@ class PeerConnection(Outgoing):
         self._draining = False
         self._end: _End | None = None
         """Set by a failed send, which knows first how the connection ended."""
+        self._read_end: _End | None = None
+        """Set by the last read."""
+        self.has_more = False
+        """Whether the last read filled the buffer."""
 
     # ------------------------------------------------------------------------------------------------- the task
 
@@ -106,7 +113,7 @@ class PeerConnection(Outgoing):
             self._forget_unsent()
             if self._is_connected:
                 self._is_connected = False
-                trio.lowlevel.notify_closing(self.sock)
+                shell.selector.forget(self)
                 self.sock.close()
         if end is not None and not self._closed:
             shell.post(PeerLost(self.peer_id, end.how, end.reason))
@@ -121,41 +128,45 @@ class PeerConnection(Outgoing):
             return None
         self._shell.touched[self] = None
         self._shell.post(PeerConnected(self.peer_id))
-        try:
-            return await self._read_until_end()
-        except OSError as error:
-            return self._end or _why(error)
+        if not self._closed:
+            await self._shell.selector.wait(self)
+        return self._read_end
 
     async def _open_socket(self) -> socket.socket:
         """Connect within the time limit. Raises NotConnectedError."""
         return await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
 
-    async def _read_until_end(self) -> _End | None:
-        sock, answers, counters = self.sock, self._input, self._shell.counters
-        more, low_water = False, self._low_water
-        while not self._closed:
-            if more:
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.wait_readable(sock)
-            try:
-                received = answers.receive(sock)
-            except BlockingIOError:
-                more = False
-                continue
-            if received <= 0:
-                return self._end or _End("closed", "the peer closed the connection")
-            counters.received_bytes += received
-            more = not answers.took_all
-            end = self._step_answers()
-            if end is not None:
-                return end
-            if low_water.mark(sock, answers.missing_bytes):
-                more = False
-        return None
+    def serve_readable(self) -> bool:
+        """Step the responses of one read, in the current turn if there is one; False if the connection has ended."""
+        try:
+            self._read_once()
+        except OSError as error:
+            self._read_end = self._end or _why(error)
+        except Exception as error:  # noqa: BLE001 - a bug in one connection must not end the broker
+            self._read_end = self._failed(error)
+        return self._read_end is None
+
+    def _read_once(self) -> None:
+        """Run at most one turn: the responses of one `recv`. Raises OSError."""
+        sock, answers = self.sock, self._input
+        self.has_more = False
+        try:
+            received = answers.receive(sock)
+        except BlockingIOError:
+            return
+        if received <= 0:
+            self._read_end = self._end or _End("closed", "the peer closed the connection")
+            return
+        self._shell.counters.received_bytes += received
+        self._read_end = self._step_answers()
+        if self._read_end is None:
+            self.has_more = not self._low_water.mark(sock, answers.missing_bytes) and not answers.took_all
 
     def _step_answers(self) -> _End | None:
-        """Step all whole responses of the last read in one turn. Returns the end of the connection, or None."""
+        """Step all whole responses of the last read in one turn, their own unless one is under way.
+
+        Returns the end of the connection, or None.
+        """
         shell, next_frame = self._shell, self._input.next_frame
         try:
             frame = next_frame()
@@ -164,7 +175,8 @@ class PeerConnection(Outgoing):
         if frame is None:
             return None
         end: _End | None = None
-        now_ms = shell.begin_turn()
+        has_own_turn = not shell.in_turn
+        now_ms = shell.begin_turn() if has_own_turn else shell.turn_ms
         try:
             while frame is not None and not self._closed:
                 shell.counters.answers += 1
@@ -176,7 +188,8 @@ class PeerConnection(Outgoing):
             end = _End("unreachable", str(error))
         except Exception as error:  # noqa: BLE001 - a bug in cutting the answers of one connection
             end = self._failed(error)
-        shell.end_turn()
+        if has_own_turn:
+            shell.end_turn()
         return end
 
     def _failed(self, error: Exception) -> _End:
@@ -195,24 +208,19 @@ class PeerConnection(Outgoing):
         self._scope.cancel()
 
     def flush(self) -> None:
-        """Send queued requests as far as the socket takes them; a task sends the rest."""
+        """Send queued requests as far as the socket takes them; the selector sends the rest."""
         if not self._is_connected or self._draining:
             return
         self._send_or_note()
         if self.unsent_bytes:
             self._draining = True
-            self._shell.nursery.start_soon(self._drain)
+            self._shell.selector.drain(self)
 
-    async def _drain(self) -> None:
-        """The task that sends what the socket did not take at once."""
-        try:
-            while self.unsent_bytes:
-                await trio.lowlevel.wait_writable(self.sock)
-                self._send_or_note()
-        except (OSError, trio.ClosedResourceError):
-            self._forget_unsent()  # the reading task closed the connection
-        finally:
-            self._draining = False
+    def send_more(self) -> bool:
+        """Send what the socket takes, when it takes more; returns whether there is still more."""
+        self._send_or_note()
+        self._draining = self.unsent_bytes > 0
+        return self._draining
 
     def _send_or_note(self) -> None:
         try:

@@ -140,6 +140,8 @@ class Counters:
     bugs: int = 0
     busy_ns: int = 0
     """Time in turns, without those of HTTP requests."""
+    served_ns: int = 0
+    """Time in passes of the selector."""
     slowest_turn_ms: float = 0.0
     slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
@@ -181,10 +183,6 @@ class Shell:
         self.in_process = InProcess(self)
         self.peers = Peers(self)
         self.selector = ConnectionSelector(self)
-        self.further_turns, self.heavy_turns = trio.Lock(), trio.Lock()
-        """A connection that filled its slice takes `further_turns` for each turn; one that filled many, or receives a
-        large frame, takes `heavy_turns`. Each lock admits one turn per pass of the event loop, in order of arrival
-        (trio.Lock is fair and yields), so that other connections run in between."""
         self.touched: dict[Outgoing, None] = {}
         """Connections with replies of this turn, in order."""
         self.turn_ms = self.clock.now_ms()

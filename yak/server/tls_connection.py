@@ -77,15 +77,15 @@ class TlsConnection(TlsSending, Connection):
         self.close(kind, now=True)
         self.flush()
 
-    def serve_readable(self) -> bool:
+    @property
+    def has_more(self) -> bool:
         """As in the base class; goes on with bytes that are decrypted, or read from the kernel, already."""
-        return super().serve_readable() and not self.tls_socket.has_pending
+        return super().has_more or self.tls_socket.has_pending
 
-    def _read_once(self) -> bool:
-        is_more = super()._read_once()
+    def _read_once(self) -> None:
+        super()._read_once()
         if self.tls_socket.has_output:
             if self._shell.in_turn:
                 self._shell.touched[self] = None  # the selector's turn: a flush may end this connection's wait in it
             else:
                 self.flush()
-        return is_more or self.tls_socket.has_pending

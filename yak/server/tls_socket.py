@@ -66,8 +66,9 @@ class TlsSocket:
             self._incoming, self._outgoing, server_side=self._is_server, server_hostname=host_name
         )
         self._has_received = self._is_ended = False
-        self.has_pending = False
-        """The last receive filled its buffer, so decrypted bytes may be left that the kernel does not know of."""
+        self.has_pending = True
+        """Bytes may be left that the kernel does not know of: the last receive filled its buffer, or there was none since
+        the handshake, which may have read more than its own."""
         self.sealed: Part | None = None
         """The encrypted part at the head of the send queue."""
 
@@ -125,6 +126,7 @@ class TlsSocket:
         """As socket.recv_into, for decrypted bytes: fills the buffer as far as one read of the socket does."""
         view = memoryview(buffer)
         size = len(view)
+        self.has_pending = False
         total = self._decrypt(view, size)
         if not total and not self._is_ended and self._receive():
             total = self._decrypt(view, size)

@@ -88,12 +88,15 @@ async def running(core: FakeCore | None = None, **limits: int) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         listening.setblocking(False)
+        selecting = await stack.enter_async_context(trio.open_nursery())
         nursery = await stack.enter_async_context(trio.open_nursery())
         core = core or FakeCore()
         shell = Shell(core, nursery, disk=SimDisk(), limits=ConnectionLimits(**limits), end_process=halted)
+        selecting.start_soon(shell.selector.run)
         yield Running(core, shell), listening
         assert shell.counters.bugs == 0
         nursery.cancel_scope.cancel()
+        selecting.cancel_scope.cancel()
 
 
 def reset(stream: trio.SocketStream) -> None:

@@ -112,7 +112,6 @@ def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_sid
 
         async with running() as (broker, _), running(FakeCore(reaction=answer), idle_ms_max=80) as (other, listening):
             other.shell.nursery.start_soon(Acceptor(other.shell).run, [Bound(PLAINTEXT_LISTENER, [listening])])
-            other.shell.nursery.start_soon(other.shell.selector.run)
             other.shell.nursery.start_soon(run_sweeper, other.shell, 0.01)
             watch = ConnectPeer(1, "127.0.0.1", port_of(listening))
             probe = ConnectPeer(2, "127.0.0.1", port_of(listening))

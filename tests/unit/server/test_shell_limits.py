@@ -230,7 +230,7 @@ def test_large_request_without_an_answer_stops_the_reading_at_once() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(in_flight_max=1)) as broker:
             stream, other = await broker.connect(), await broker.connect()
-            held = [b"hold.... %04d" % number + bytes(LARGE_REQUEST_ELEMENTS) for number in range(3)]
+            held = [b"hold.... %04d" % number + bytes(LARGE_REQUEST_ELEMENTS) for number in range(4)]
             await stream.send_all(b"".join(map(frame, held)))
             for number in range(3):
                 await broker.until(lambda number=number: broker.shell.counters.pauses == number + 1)  # type: ignore[misc]

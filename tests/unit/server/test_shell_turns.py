@@ -8,6 +8,7 @@ from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ask, receive, running
 from yak.limits import ALONE_TURNS, LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_ALONE_NS, TURN_SLICE_NS
 from yak.server.clock import Clock
+from yak.server.connection_selector import Weight
 from yak.server.receive_buffer import Memory
 from yak.server.shell import ConnectionLimits
 
@@ -133,11 +134,11 @@ def test_connection_that_used_many_slices_stays_heavy_for_a_while() -> None:
             stream = await broker.connect()
             await ask(stream, b"small one")
             (connection,) = broker.shell.connections.values()
-            assert connection._turns() is None
+            assert connection.weight is Weight.LIGHT
             data = b"".join(frame(b"frame %03d" % number) for number in range(100))
             await stream.send_all(data)
             await receive(stream, len(data))
-            assert connection._turns() is broker.shell.heavy_turns
+            assert connection.weight is Weight.HEAVY
             await stream.aclose()
 
     trio.run(main)

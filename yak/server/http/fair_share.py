@@ -28,19 +28,20 @@ _SLEEP_MIN_S: Final = 0.001
 
 
 class _IdleTime(trio.abc.Instrument):
-    """Measures how long the loop has nothing to do."""
+    """Measures how long the loop has nothing to do: its waits, without what is served in them (`io_wait`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, counters: "Counters") -> None:
         self.total_ns = 0
+        self._counters = counters
         self._since_ns = 0
 
     def before_io_wait(self, timeout: float) -> None:
         if timeout > 0:
-            self._since_ns = time.perf_counter_ns()
+            self._since_ns = time.perf_counter_ns() - self._counters.served_ns
 
     def after_io_wait(self, timeout: float) -> None:
         if timeout > 0:
-            self.total_ns += time.perf_counter_ns() - self._since_ns
+            self.total_ns += time.perf_counter_ns() - self._counters.served_ns - self._since_ns
 
 
 class FairShare:
@@ -49,7 +50,7 @@ class FairShare:
     def __init__(self, counters: "Counters", now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
         self._counters = counters
         self._now_ns = now_ns
-        self._idle = _IdleTime()
+        self._idle = _IdleTime(counters)
         self._users = 0
         self._spent_ns = 0
         self.share = 1.0

@@ -1,9 +1,14 @@
 """Kafka first: how HTTP's share of the loop moves, and how it is kept to."""
 
+import selectors
+import socket
+
 import pytest
 import trio
+import trio.testing
 
 from yak.server.http.fair_share import SHARE_MIN, FairShare, next_share
+from yak.server.io_wait import Ready, SelectorWait
 from yak.server.shell import Counters
 
 
@@ -98,6 +103,33 @@ def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
 
     trio.run(main)
     assert 0.02e9 <= share._spent_ns < 0.15e9
+
+
+def test_what_is_served_in_a_wait_is_no_idle_time():
+    counters = Counters()
+    share = FairShare(counters)
+    idle = share._idle
+
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs, selectors.DefaultSelector() as selector:
+            selector.register(ours, selectors.EVENT_READ)
+            theirs.send(b"stays")
+
+            def serve(_ready: Ready) -> None:
+                counters.served_ns += 1_000_000_000
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(SelectorWait(selector, serve, lambda: False).run)
+                await trio.testing.wait_all_tasks_blocked()
+                counters.served_ns = 0
+                share.enter()
+                await trio.sleep(0.01)
+                share.leave()
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert idle.total_ns < -counters.served_ns / 2 < 0  # each pass says that it took a second
 
 
 def test_what_is_raised_and_cancelled_passes_through():
