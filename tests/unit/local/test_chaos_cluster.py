@@ -1,13 +1,16 @@
-"""The metadata store of a chaos run: a start that fails for a moment, and faults that find it down."""
+"""The processes of a chaos run: a start of Redis that fails, faults that find it down, and a broker that ends by itself."""
 
 import socket
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from yak.errors import StartRefused, Unreachable
 from yak.local import redis_child
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
+from yak.local.chaos.nemesis import Nemesis
 
 
 @pytest.fixture
@@ -45,3 +48,22 @@ def test_redis_start_whose_port_stays_held_raises_start_refused(cluster, monkeyp
 def test_emptying_redis_while_it_is_down_raises_unreachable(cluster):
     with pytest.raises(Unreachable, match="cannot be emptied"):
         cluster.empty_redis(by_restart=False)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("sleep 0.1; exit 3", "node-1 ended by itself with code 3 at"),
+        ("exec sleep 60", "node-1 is ending by itself at"),
+    ],
+)
+def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cluster, monkeypatch, script, words):
+    """Its process exists no more for the node, and has no code yet."""
+    monkeypatch.setattr("yak.local.chaos.node.ENDING_SECONDS", 60.0 if "exit" in script else 0.1)
+    node = cluster.nodes[1]
+    node.is_wanted = True
+    nemesis = Nemesis(cluster, SimpleNamespace(), SimpleNamespace(now=lambda: 1.0))
+    with subprocess.Popen(["/bin/sh", "-c", script]) as node._child:
+        nemesis.look()
+        node._child.kill()
+    assert nemesis.ended_by_themselves[0].startswith(words)

@@ -148,8 +148,9 @@ class Nemesis:
     def _bring_back(self, node: Node) -> None:
         start_at = self._restarts.get(node.node_id)
         if start_at is None:
-            words = f"{node.name} ended by itself with code {node.end_code()} at {self.recorder.now():.1f} s"
-            self.ended_by_themselves.append(words)
+            code = node.end_code()
+            how = "is ending by itself" if code is None else f"ended by itself with code {code}"
+            self.ended_by_themselves.append(f"{node.name} {how} at {self.recorder.now():.1f} s")
             node.proxy.refuse()
             self._restarts[node.node_id] = time.monotonic() + _RESPAWN_SECONDS
         elif time.monotonic() > start_at:

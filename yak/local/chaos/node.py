@@ -117,6 +117,8 @@ def can_limit() -> bool:
 
 
 STOP_SECONDS: Final = 45.0
+ENDING_SECONDS: Final = 1.0
+"""A process counts as ended before its last thread is, and has its exit code then."""
 
 
 class Node:
@@ -210,8 +212,12 @@ class Node:
         return self.is_running and not self.is_wanted and time.monotonic() - self.stopping_since > STOP_SECONDS
 
     def end_code(self) -> int | None:
-        """The exit code; None while the process runs."""
-        return None if self._child is None else self._child.poll()
+        """The exit code; None while the process runs. One whose last threads are ending gets a moment for it."""
+        if self._child is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(ENDING_SECONDS)
+        return self._child.returncode
 
     def close(self) -> None:
         """End the process, the proxies and the disk."""
