@@ -251,6 +251,8 @@ class LeaderAppends:
         """Append a batch that waited for its verification; anything may have changed meanwhile. Raises PeerError."""
         now_ms = self._context.clock.now_ms
         try:
+            if self._partitions.get(partition.topic_partition, partition) is not partition:
+                raise PeerError(ErrorCode.unknown_topic_or_partition, "the topic was deleted; nothing was written")
             return self.append(*partition.topic_partition, records, version, acks, now_ms, is_verified=True)
         except PeerError as error:
             self.note_refusal(partition, records, error)

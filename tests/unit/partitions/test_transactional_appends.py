@@ -126,6 +126,16 @@ def test_refused_batches_are_not_written(rig, coordinator):
     assert len(coordinator.asked) == 2
 
 
+def test_batch_for_a_deleted_topic_is_not_written_to_its_successor(rig, coordinator):
+    """A client may have named the topic by its id."""
+    pending = produce(rig, 0)
+    assert rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5)).responses[0].error_code == NONE
+    rig.create_topic("orders")
+    answered(rig, coordinator, NONE)
+    assert result(pending) == (ErrorCode.unknown_topic_or_partition, -1)
+    assert rig.node.broker.partitions[ORDERS].log_end_offset == 0
+
+
 def test_a_marker_outdates_the_answer_that_is_under_way(rig, coordinator):
     pending = produce(rig, 0)
     rig.node.broker.transaction_markers.write(ORDERS, TxnMarker(7, 0, 0, False, 0), lambda _code: None)
