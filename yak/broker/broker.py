@@ -225,7 +225,7 @@ class Broker:
         self.offline_replicas = offline = OfflineReplicas(
             context, partitions, log_store, failures, changed, begin_change
         )
-        self.local_replicas = LocalReplicas(context, lifecycle, partitions, log_store, offline, failures, changed)
+        self.local_replicas = LocalReplicas(context, lifecycle, partitions, log_store, offline, changed)
         self.metadata_loader = MetadataLoader(
             context, image_log, log_store, self.local_replicas, offline, failures, self
         )

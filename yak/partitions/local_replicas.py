@@ -20,7 +20,6 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.partitions.offline_replicas import OfflineReplicas
 from yak.ports.metadata_store import TailedRecord
-from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.replication.traffic import Traffic
@@ -84,13 +83,12 @@ class LocalReplicas:
         partitions: dict[TopicPartition, Partition],
         log_store: LogStore,
         offline_replicas: OfflineReplicas,
-        log_failures: LogFailures,
         emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._lifecycle = context, lifecycle
         self._node_id = lifecycle.identity.node_id
         self._partitions, self._log_store, self._offline_replicas = partitions, log_store, offline_replicas
-        self._log_failures, self._emit = log_failures, emit
+        self._emit = emit
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
         """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
 
@@ -273,24 +271,17 @@ class LocalReplicas:
     def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
         """Move this many released logs aside; all for None, before a stop: the next start would take them for strays."""
         for topic_partition in list(islice(self._released, most)):
-            self._move_aside(*self._released.pop(topic_partition))
+            log, is_kept = self._released.pop(topic_partition)
+            self._offline_replicas.delete(log, keep=is_kept)
         if self._released:
             self._context.timers.arm(self, self._context.clock.now_ms + RELEASE_GAP_MS, self.release_slice)
 
     def make_room(self, new: Sequence[NewLog]) -> None:
         """Move released logs aside at once where new logs of the same names are about to be created."""
         for topic_partition, _topic_id, _config in new:
-            released = self._released.pop(topic_partition, None)
-            if released is not None:
-                self._move_aside(*released)
-
-    def _move_aside(self, log: Log, keep: bool) -> None:
-        try:
-            removal = self._log_store.delete(log, keep=keep)
-        except LogDirectoryFailure as failure:
-            self._log_failures.directory_failed(failure)
-            return
-        self._context.jobs.run("delete", removal, self._log_failures.deleted)
+            if topic_partition in self._released:
+                log, is_kept = self._released.pop(topic_partition)
+                self._offline_replicas.delete(log, keep=is_kept)
 
     def apply_configs(self, delta: Delta) -> Iterator[None]:
         """Apply changed configurations to the local logs, in slices."""

@@ -121,6 +121,10 @@ class OfflineReplicas:
 
     def _take(self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure) -> None:
         partition = self._partitions.get(topic_partition)
+        if isinstance(created, Log) and (partition is None or partition.topic_id != created.topic_id):
+            # The replica left this broker during the job, or its topic was deleted, and perhaps created again.
+            self.delete(created)
+            return
         topic = self._context.image.topics.get(topic_partition.topic)
         if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
             return
@@ -131,6 +135,15 @@ class OfflineReplicas:
             partition.high_watermark = log.log_start_offset
             self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
             self._emit(partition, PartitionEvent.LOG_RECREATED)
+
+    def delete(self, log: Log, *, keep: bool = False) -> None:
+        """Move a log's folder aside, and delete it in a job, unless its files are kept."""
+        try:
+            removal = self._log_store.delete(log, keep=keep)
+        except LogDirectoryFailure as failure:
+            self._log_failures.directory_failed(failure)
+            return
+        self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
     def usable(
         self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure, config: LogConfig

@@ -1,0 +1,50 @@
+"""Logs that a job creates beside the rounds of metadata records: what they were for may be gone when it ends."""
+
+import datetime as dt
+import errno
+
+import pytest
+
+from yak.errors import ErrorCode
+from yak.ids import TopicPartition
+from yak.sim.request_fields import create_fields
+from yak.sim.rig import Rig
+
+LONG_US = 5_000_000
+HALF = TopicPartition("half", 0)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A broker whose job creates the log of a topic again, after the disk was full."""
+    rig = Rig()
+    rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    rig.node.jobs.delays_us = {"image": LONG_US}
+    store = rig.node.broker.log_store
+    rig.world.run(lambda: store.is_creating(HALF), check=lambda: None, events_max=50_000)
+    rig.node.jobs.delays_us = {}
+    return rig
+
+
+def delete(rig: Rig) -> None:
+    answer = rig.ask(20, 4, topic_names=["half"], timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].error_code == ErrorCode.none
+
+
+def test_log_that_is_created_for_a_deleted_topic_is_not_that_of_its_successor(rig):
+    delete(rig)
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    rig.run_for(2 * LONG_US // 1000)
+    partition = rig.node.broker.partitions[HALF]
+    assert partition.log.topic_id == partition.topic_id
+    assert rig.produce("half", [b"a"]).error_code == ErrorCode.none
+    rig.restart(orderly=True)
+    assert rig.fetch("half", 0).high_watermark == 1
+
+
+def test_log_that_is_created_for_a_deleted_topic_is_deleted(rig):
+    delete(rig)
+    rig.run_for(2 * LONG_US // 1000)
+    assert HALF not in rig.node.broker.log_store.logs
+    assert not [each for each in rig.node.disk.names("/data") if each.startswith("half-0")]
