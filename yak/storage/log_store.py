@@ -526,19 +526,28 @@ class LogStore:
         for planned in plan.logs:
             topic_partition = planned.new[0]
             self._creating.discard(topic_partition)
+            folder = result.folders[topic_partition]
             if topic_partition in result.strays:
-                self.unavailable.pop(topic_partition, None)
+                if folder is not None:
+                    self.unavailable.pop(topic_partition, None)
                 aside = result.strays[topic_partition]
                 self.report.note("warning", "stray-log-kept", partition=str(topic_partition), moved_to=aside)
-            folder = result.folders[topic_partition]
-            if isinstance(folder, LogDirectoryFailure):
+            if folder is None:
+                created[topic_partition] = self._found(topic_partition)
+            elif isinstance(folder, LogDirectoryFailure):
                 created[topic_partition] = folder
-                continue
-            log = self.logs[topic_partition] if folder is None else self._new_log(planned.new, folder, plan.now_ms)
-            if folder is not None:
+            else:
+                created[topic_partition] = log = self._new_log(planned.new, folder, plan.now_ms)
                 self.adopt(log)
-            created[topic_partition] = log
         return created
+
+    def _found(self, topic_partition: TopicPartition) -> Log | LogDirectoryFailure:
+        """The log that was on disk already, unless its directory failed during the job."""
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            return log
+        held = self.unavailable[topic_partition]
+        return LogDirectoryFailure(held.directory, OSError(errno.EIO, held.reason))
 
     def _new_log(self, new: NewLog, folder: CreatedFolder, now_ms: int) -> Log:
         topic_partition, topic_id, config = new

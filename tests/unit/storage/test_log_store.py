@@ -195,6 +195,21 @@ def test_second_creation_of_a_log_that_is_being_created_is_refused_and_may_be_re
     assert store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG).topic_id == uuid.UUID(int=6)
 
 
+def test_log_found_in_a_directory_that_fails_before_the_other_one_is_displaced_is_offline(node):
+    for directory, topic_id in (("/a", TOPIC), ("/b", uuid.UUID(int=6))):
+        store = node.open(directories=(directory,))
+        store.create(TopicPartition("t", 0), topic_id, CONFIG)
+        node.disk.kill()
+    store = node.open(directories=("/a", "/b"))
+    plan, _decided = store.creation_plan([(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)])
+    result = plan.run(node.disk)
+    store.directory_failed("/b")
+    failure = store.adopt_created(plan, result)[TopicPartition("t", 0)]
+    assert isinstance(failure, LogDirectoryFailure)
+    assert failure.directory == "/b"
+    assert store.unavailable[TopicPartition("t", 0)].directory == "/b"
+
+
 def test_folder_that_cannot_be_renamed_fails_its_creation(node):
     store = node.open()
     store.create(TopicPartition("t", 0), TOPIC, CONFIG)
