@@ -421,7 +421,7 @@ class LogDirectory:
     def is_checkpointed(self, topic_partition: TopicPartition) -> bool:
         """Whether a checkpoint on disk has an entry of this partition, or may soon."""
         gathered = () if self.draft is None else self.draft.offsets().values()
-        known = (*self._checkpointed, *self._being_checkpointed, *gathered)
+        known = (*self._checkpointed, *self._being_checkpointed, *gathered, self._lowered)
         return any(topic_partition in offsets for offsets in known)
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import lower, write_checkpoint
 
 
 @pytest.fixture
@@ -90,3 +90,20 @@ def test_mark_of_a_log_whose_checkpoints_count_does_not_come_back(bench):
     write_checkpoint(bench.store)
     bench.log.advance_log_start(2)
     assert checkpointed(bench).log_start_offset == 2
+
+
+def test_lowered_recovery_point_of_a_deleted_log_is_not_that_of_the_next_one(bench):
+    """No checkpoint has the log: it was flushed, truncated, deleted and created again between two of them."""
+    bench.store.delete(bench.log).run(bench.disk)
+    write_checkpoint(bench.store)
+    for topic_id in (8, 9):
+        bench.log = bench.store.create(bench.partition, uuid.UUID(int=topic_id), bench.config)
+        for _ in range(12):
+            bench.append()
+        if topic_id == 8:
+            bench.flush()
+            bench.log.lower_recovery_point(11)
+            lower(bench.store, bench.log)
+            bench.store.delete(bench.log).run(bench.disk)
+    bench.disk.corrupt(f"{bench.log.path}/{0:020}.log", 70, 0xFF)
+    assert bench.reopen(checkpoint=False).log_end_offset == 0, "all of it is checked"
