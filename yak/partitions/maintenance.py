@@ -24,6 +24,8 @@ from yak.storage.segment import FilesRemoval
 
 SLICE_PARTITIONS = 100
 SLICE_GAP_MS = 10
+MARKS_A_SLICE = 20
+"""Marks of new logs that one step removes."""
 REMOVAL_GAP_MS = 1
 """Pause after the removal of one segment."""
 
@@ -199,3 +201,22 @@ class Maintenance:
         for each in results:
             if each.failure is not None:
                 self._log_failures.write_failed(CHECKPOINT, each.failure)
+        self._remove_marks()
+
+    def _remove_marks(self) -> None:
+        """Remove the marks of some logs whose offsets the checkpoints have now."""
+        if self._is_stopped:
+            return
+        try:
+            plans = self._log_store.remove_marks(MARKS_A_SLICE)
+        except LogDirectoryFailure as failure:
+            self._log_failures.directory_failed(failure)
+            return
+        for plan in plans:
+            self._context.jobs.run("checkpoint", plan, self._marks_removed)
+        if plans:
+            self._timers.arm((self, "marks"), self._context.clock.now_ms + SLICE_GAP_MS, self._remove_marks)
+
+    def _marks_removed(self, _result: object, error: BaseException | None) -> None:
+        if isinstance(error, LogDirectoryFailure):
+            self._log_failures.directory_failed(error)

@@ -37,6 +37,10 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
         "partitions.offline_replicas:OfflineReplicas.flushed",
     ): "and its leader epoch file is written into a folder that is known to be its own",
     ("remove", "storage.log_directory:LogDirectory.forget_lowered"): "one file for each directory and checkpoint",
+    (
+        "remove",
+        "storage.log_directory:LogDirectory.remove_marks",
+    ): "a few empty files, which a truncation may write again",
 }
 """(call, function of the product on its stack) -> why the step still makes it."""
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
@@ -26,6 +27,7 @@ from yak.storage.checkpoints import (
     parse_properties,
 )
 from yak.storage.flush import LogClose, topic_of_folder
+from yak.storage.log import Log
 from yak.storage.log_creation import FEW_LOGS
 from yak.storage.names import (
     BOOT_MARK,
@@ -90,8 +92,8 @@ class CheckpointDraft:
     log_starts: dict[TopicPartition, Offset] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, Offset] = field(default_factory=dict)
     cleaned: dict[TopicPartition, Offset] = field(default_factory=dict)
-    marked: set[tuple[str, uuid.UUID]] = field(default_factory=set)
-    """Folders and topic ids of logs with a `NEW_LOG_MARK`, which these offsets make obsolete."""
+    marked: dict[Log, int] = field(default_factory=dict)
+    """Logs with a `NEW_LOG_MARK`, which these offsets make obsolete, and their generations."""
 
     def offsets(self) -> dict[str, dict[TopicPartition, Offset]]:
         """File name -> offsets, in the order in which the files are written.
@@ -117,8 +119,6 @@ class DirectoryCheckpoint:
     written: Mapping[str, bytes]
     lowerings: int
     """How many lowerings of recovery points these offsets include."""
-    marked: frozenset[tuple[str, uuid.UUID]]
-    """Folders and topic ids of logs with a `NEW_LOG_MARK`."""
 
     def run(self, disk: Disk) -> CheckpointResult:
         """Write the files in a thread."""
@@ -133,23 +133,30 @@ class DirectoryCheckpoint:
                     continue
                 disk.write_file(path, data)
                 written[name] = data
-            self._remove_marks(disk)
         except OSError as error:
             return CheckpointResult(written, LogDirectoryFailure(self.path, error))
         return CheckpointResult(written, None)
 
-    def _remove_marks(self, disk: Disk) -> None:
-        """Remove the marks durably: one that a power loss brought back would void all later checkpoints."""
-        marked = [folder for folder, topic_id in sorted(self.marked) if topic_of_folder(disk, folder) == topic_id]
-        for folder in marked:
-            disk.remove(f"{folder}/{NEW_LOG_MARK}")
-        if len(marked) > FEW_LOGS:
-            disk.sync_file_system(self.path)
-            return
-        for folder in marked:
-            # the log may be deleted by now
-            with suppress(FileNotFoundError):
-                disk.sync_directory(folder)
+
+@dataclass(frozen=True, slots=True)
+class MarksSync:
+    """A plan to make the removal of marks durable: one that a power loss brought back would void all later checkpoints."""
+
+    path: str
+    folders: tuple[str, ...]
+
+    def run(self, disk: Disk) -> None:
+        """Sync the folders of the logs. Raises LogDirectoryFailure."""
+        try:
+            if len(self.folders) > FEW_LOGS:
+                disk.sync_file_system(self.path)
+                return
+            for folder in self.folders:
+                # the log may be deleted by now
+                with suppress(FileNotFoundError):
+                    disk.sync_directory(folder)
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,8 @@ class DirectoryClose:
     path: str
     logs: tuple[LogClose, ...]
     checkpoint: DirectoryCheckpoint
+    marks: MarksSync
+    """The folders of the logs whose marks the checkpoint makes obsolete. No step writes them again."""
     lowered: str | None
     """The file of lowered recovery points, if the checkpoint covers them."""
     mark: bytes | None
@@ -171,6 +180,9 @@ class DirectoryClose:
             result = self.checkpoint.run(disk)
             if result.failure is not None:
                 raise result.failure
+            for folder in self.marks.folders:
+                disk.remove(f"{folder}/{NEW_LOG_MARK}")
+            self.marks.run(disk)
             if self.lowered is not None:
                 disk.remove(self.lowered)
             if self.mark is not None:
@@ -221,6 +233,10 @@ class LogDirectory:
         """What was gathered of the next checkpoint."""
         self._checkpointed: tuple[Mapping[TopicPartition, Offset], ...] = ()
         self._being_checkpointed: tuple[Mapping[TopicPartition, Offset], ...] = ()
+        self._marked: dict[Log, int] = {}
+        """Logs whose marks the checkpoint under way makes obsolete, and their generations."""
+        self._obsolete_marks: dict[Log, int] = {}
+        """Likewise, of finished checkpoints."""
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
 
@@ -458,8 +474,8 @@ class LogDirectory:
         """A plan to write the checkpoint files that changed; `checkpointed` gets it and its result."""
         self.draft = None
         offsets = draft.offsets()
-        self._being_checkpointed = tuple(offsets.values())
-        return DirectoryCheckpoint(self.path, offsets, self._written, draft.lowerings, frozenset(draft.marked))
+        self._being_checkpointed, self._marked = tuple(offsets.values()), draft.marked
+        return DirectoryCheckpoint(self.path, offsets, self._written, draft.lowerings)
 
     def checkpointed(self, plan: DirectoryCheckpoint, result: CheckpointResult) -> None:
         """Some files of a checkpoint are written, or without a failure all of them."""
@@ -467,6 +483,29 @@ class LogDirectory:
         if result.failure is None:
             self._lowerings_covered = plan.lowerings
             self._checkpointed = tuple(plan.offsets.values())
+            self._obsolete_marks |= self._marked
+
+    @property
+    def has_obsolete_marks(self) -> bool:
+        """Whether `remove_marks` has something to do."""
+        return bool(self._obsolete_marks)
+
+    def remove_marks(self, most: int) -> MarksSync:
+        """Remove marks that a checkpoint has made obsolete, except where the log was truncated or moved meanwhile.
+
+        A full resync writes the mark again. So the step that knows of it removes the mark, and no job. Raises
+        LogDirectoryFailure.
+        """
+        folders = []
+        try:
+            for log in list(islice(self._obsolete_marks, most)):
+                if log.generation == self._obsolete_marks.pop(log) and log.directory == self.path:
+                    self.disk.remove(f"{log.path}/{NEW_LOG_MARK}")
+                    log.has_stale_checkpoints = False
+                    folders.append(log.path)
+        except OSError as error:
+            raise LogDirectoryFailure(self.path, error) from error
+        return MarksSync(self.path, tuple(folders))
 
     def close_plan(
         self, logs: Iterable[LogClose], checkpoint: DirectoryCheckpoint, clean_epoch: BrokerEpoch | None
@@ -475,7 +514,8 @@ class LogDirectory:
         covers_lowered = bool(self._lowered) and self._lowerings_written == self._lowerings
         lowered = self.file(LOWERED_RECOVERY_POINTS) if covers_lowered else None
         mark = None if clean_epoch is None else format_clean_shutdown(clean_epoch)
-        return DirectoryClose(self.path, tuple(logs), checkpoint, lowered, mark)
+        marks = MarksSync(self.path, tuple(log.path for log in self._marked))
+        return DirectoryClose(self.path, tuple(logs), checkpoint, marks, lowered, mark)
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""

@@ -39,6 +39,7 @@ from yak.storage.log_directory import (
     FolderRemoval,
     LogDirectory,
     LoweringPlan,
+    MarksSync,
     claim_all,
     other_cluster,
 )
@@ -746,10 +747,10 @@ class LogStore:
         """Take the results of a checkpoint."""
         for directory_plan, result in zip(plan.directories, results, strict=True):
             self._directory(directory_plan.path).checkpointed(directory_plan, result)
-            if directory_plan.marked and result.failure is None:
-                for log in self.logs.values():
-                    if (log.path, log.topic_id) in directory_plan.marked:
-                        log.has_stale_checkpoints = False
+
+    def remove_marks(self, most: int) -> list[MarksSync]:
+        """See `LogDirectory.remove_marks`; call it again until it returns nothing. Raises LogDirectoryFailure."""
+        return [directory.remove_marks(most) for directory in self.online() if directory.has_obsolete_marks]
 
     def _directory_checkpoint(self, directory: LogDirectory, draft: CheckpointDraft) -> DirectoryCheckpoint:
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
@@ -811,7 +812,7 @@ def _draft_log(draft: CheckpointDraft, log: Log, recovery_point: Offset, high_wa
     if log.cleaned_offset is not None:
         draft.cleaned[topic_partition] = log.cleaned_offset
     if log.has_stale_checkpoints:
-        draft.marked.add((log.path, log.topic_id))
+        draft.marked[log] = log.generation
 
 
 class _Checkpoints:

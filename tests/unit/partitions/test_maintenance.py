@@ -8,6 +8,7 @@ from yak.broker.broker import Broker
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
+from yak.storage.names import NEW_LOG_MARK
 
 PARTITIONS = 3
 
@@ -122,3 +123,25 @@ def test_a_checkpoint_that_cannot_remove_a_file_takes_its_directory_offline_and_
     broker.maintenance.checkpoint_soon()
     rig.world.run(lambda: directory.failure is not None, check=lambda: None, events_max=50_000)
     assert rig.produce("orders", [b"x"]).error_code == 56, "KAFKA_STORAGE_ERROR"
+
+
+def test_marks_of_new_logs_are_removed_in_slices_and_for_good(monkeypatch):
+    """Those of logs whose names are in an earlier checkpoint."""
+    removed = []
+    rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "60000"})
+    rig.create_topic("orders", partitions=5)
+    rig.run_for(70_000)
+    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    rig.create_topic("orders", partitions=5)
+    broker, disk = rig.node.broker, rig.node.disk
+    marks = [f"{log.path}/{NEW_LOG_MARK}" for log in broker.log_store.logs.values()]
+    assert all(map(disk.exists, marks))
+    remove = disk.remove
+    monkeypatch.setattr("yak.partitions.maintenance.MARKS_A_SLICE", 2)
+    monkeypatch.setattr(disk, "remove", lambda path: removed.append((rig.world.now_ms, path)) or remove(path))
+    broker.maintenance.checkpoint_soon()
+    rig.run_for(2_000)
+    times = [at_ms for at_ms, path in removed if path in marks]
+    assert [times.count(at_ms) for at_ms in sorted(set(times))] == [2, 2, 1]
+    rig.restart(power_loss=True)
+    assert not any(map(rig.node.disk.exists, marks))

@@ -20,6 +20,7 @@ from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.reader import PendingRead
 
 PARTITION = TopicPartition("t", 0)
+MARKS_A_STEP = 100
 
 
 class SeededRandom:
@@ -109,12 +110,18 @@ def checkpoint_plan(store: LogStore, high_watermarks: Mapping[TopicPartition, in
 
 def write_checkpoint(store: LogStore, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
     """Write a checkpoint, as a job and its step do. Raises LogDirectoryFailure."""
-    plan = checkpoint_plan(store, high_watermarks)
+    end_checkpoint(store, checkpoint_plan(store, high_watermarks))
+
+
+def end_checkpoint(store: LogStore, plan: CheckpointPlan) -> None:
+    """Run the job of a checkpoint, and what its step does behind it. Raises LogDirectoryFailure."""
     results = plan.run(store.disk)
     store.checkpointed(plan, results)
     for result in results:
         if result.failure is not None:
             raise result.failure
+    for removed in store.remove_marks(MARKS_A_STEP):
+        removed.run(store.disk)
 
 
 def lower(store: LogStore, log: Log) -> None:

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import lower, write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, end_checkpoint, lower, write_checkpoint
 
 
 @pytest.fixture
@@ -107,3 +107,21 @@ def test_lowered_recovery_point_of_a_deleted_log_is_not_that_of_the_next_one(ben
             bench.store.delete(bench.log).run(bench.disk)
     bench.disk.corrupt(f"{bench.log.path}/{0:020}.log", 70, 0xFF)
     assert bench.reopen(checkpoint=False).log_end_offset == 0, "all of it is checked"
+
+
+def resync_to(bench, offset):
+    bench.truncate_fully(offset)
+    bench.append()
+    bench.flush()
+
+
+def test_resync_during_a_checkpoint_keeps_the_mark_that_an_earlier_one_wrote(bench):
+    for offset in (10, 5):
+        resync_to(bench, offset)
+    plan = checkpoint_plan(bench.store)
+    resync_to(bench, 2)
+    end_checkpoint(bench.store, plan)
+    log = bench.lose()
+    assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    write_checkpoint(bench.store)
+    assert not bench.log.has_stale_checkpoints
