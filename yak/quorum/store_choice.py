@@ -71,7 +71,10 @@ class StoreChoice:
         return self._redis_connected is not None
 
     def call_redis(self, request: StoreRequest, done: Callable[[StoreOutcome | None], None]) -> None:
-        """Call a script in Redis for the migration; `done` gets None when the connection is lost first."""
+        """Call a script in Redis for the migration; `done` gets None when the connection is lost first, or is already."""
+        if self._redis_connected is None:
+            done(None)
+            return
         # the broker lifecycle's own nonces are positive
         self._last_nonce -= 1
         self._waiting[self._last_nonce] = done

@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.quorum.migration import Migration
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -197,16 +198,28 @@ def test_redis_that_refuses_a_step_is_asked_five_times_a_second(rig, monkeypatch
     assert 3 <= len(refused) - before <= 6
 
 
-def test_metadata_that_the_quorum_cannot_read_stay_in_redis(rig, monkeypatch):
+@pytest.mark.parametrize("is_redis_away", [False, True])
+def test_metadata_that_the_quorum_cannot_read_stay_in_redis(rig, monkeypatch, is_redis_away):
+    """The leader cannot tell a Redis that is away for a moment to open them again."""
     rig.create_topic("orders")
 
     def unreadable(_rows):
         raise ValueError("a field of a newer version")
 
+    def exported(self, *answer):
+        on_exported(self, *answer)
+        rig.world.after(1, rig.cluster.stop_store)
+        monkeypatch.setattr(Migration, "_on_exported", on_exported)
+
+    on_exported = Migration._on_exported
     monkeypatch.setattr("yak.metadata_store.migration.state_of", unreadable)
+    if is_redis_away:
+        monkeypatch.setattr(Migration, "_on_exported", exported)
     set_target(rig, "raft")
-    redis = rig.cluster.store.redis.state
+    redis, leader = rig.cluster.store.redis.state, leader_of_quorum(rig)
     rig.run_until(lambda: redis.cluster["state"] == "EXPORTED")
+    rig.run_until(lambda: "metadata-migration-given-up" in rig.events(leader.node_id))
+    rig.cluster.start_store()
     rig.run_until(lambda: redis.cluster["state"] == "LIVE")
     rig.run_until(lambda: rig.alive().broker.metadata.lifecycle.state == "ACTIVE")
     assert "metadata-migration-given-up" in rig.events(leader_of_quorum(rig).node_id)
