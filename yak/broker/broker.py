@@ -394,6 +394,7 @@ class Broker:
     def _finish_writes(self) -> None:
         self.metadata_loader.finish_slices()
         self.local_replicas.release_slice(None)
+        self.truncations.stop()
         self.flusher.stop()
 
     def configs_changed(self) -> None:
@@ -849,8 +850,7 @@ class Broker:
         purgatory.check_advanced()
         self.replica_fetchers.run()
         self.follower_sessions.wake()
-        if not self.shutdown.is_closing:
-            self.truncations.start_wanted()
+        self.truncations.start_wanted()
         self.isr_changes.run()
         purgatory.check_advanced()
         self.flusher.start_wanted()

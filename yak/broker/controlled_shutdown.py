@@ -46,8 +46,6 @@ class ControlledShutdown:
         self._is_in_quorum = is_in_quorum
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
-        self.is_closing = False
-        """The logs are being closed: nothing may touch their files any more."""
 
     @property
     def is_draining(self) -> bool:
@@ -115,7 +113,6 @@ class ControlledShutdown:
 
     def _close(self) -> None:
         self._finish_writes()
-        self.is_closing = True
         high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
         plan = self._log_store.close_plan(self._metadata.lifecycle.broker_epoch, high_watermarks)
         self._context.jobs.run("checkpoint", plan, self._closed)

@@ -254,8 +254,10 @@ class MetadataLoader:
     def finish_slices(self) -> None:
         """Apply the rest of the image before a stop, or the next start takes logs of deleted topics for strays.
 
-        Records that are only replayed so far are not on the disk: they come again after the next start.
+        No other round begins. Records that are not on the disk come again after the next start.
         """
+        self._queue.clear()
+        self._context.timers.disarm((self, "persist"))
         if self._slices is not None:
             slices, _then = self._slices
             self._slices = None

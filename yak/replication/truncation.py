@@ -91,6 +91,11 @@ class Truncations:
         self._lowering: dict[str, None] = {}
         self._without_room: dict[Truncation, bool] = {}
         """Truncations that found no room on the disk -> whether their lowered recovery points are still to be written."""
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Begin no more: the logs are being closed."""
+        self._is_stopped = True
 
     # ------------------------------------------------------------------------------------------------- decisions
 
@@ -144,6 +149,8 @@ class Truncations:
 
     def _repeat(self) -> None:
         """Repeat the truncations that found no room."""
+        if self._is_stopped:
+            return
         waiting, self._without_room = self._without_room, {}
         for truncation, must_lower in waiting.items():
             if must_lower and truncation.partition.log is truncation.log:
@@ -233,6 +240,8 @@ class Truncations:
 
     def start_wanted(self) -> None:
         """Start the jobs of this turn's truncations, at its end."""
+        if self._is_stopped:
+            return
         for directory in [each for each in self._to_lower if each not in self._lowering]:
             self._lower(directory, self._to_lower.pop(directory))
         to_sync, self._to_sync = self._to_sync, {}

@@ -1,6 +1,7 @@
 """Metadata changes of many partitions: what one turn does of them is bounded, and requests are served between the turns."""
 
 import datetime as dt
+import errno
 
 import pytest
 
@@ -203,6 +204,35 @@ def test_stop_between_two_turns_of_a_replay_applies_the_records_after_the_next_s
     assert rig.node.broker.image.offset > before
     assert len(rig.node.broker.image.topics) == 2 * SLICE + 1
     assert len(rig.node.broker.partitions) == 2 * SLICE + 1
+
+
+def test_stop_between_two_rounds_of_records_begins_no_other(rig, monkeypatch):
+    """It would create logs, and move folders aside, while the logs are closed."""
+    begin_creation(rig, partitions=4 * ROUND)
+    broker = rig.node.broker
+    loader = broker.metadata_loader
+    rig.world.run(
+        lambda: (loader, "next") in broker.context.timers and loader._queue, check=lambda: None, events_max=50_000
+    )
+    rig.node.jobs.delays_us = {"checkpoint": 2_000_000}
+    begun = []
+    monkeypatch.setattr(ImageLog, "append", lambda *_args: begun.append(broker.image.offset))
+    broker.shutdown._on_left()
+    rig.run_for(1_000)
+    assert not begun
+    assert not loader._busy
+
+
+def test_stop_while_the_metadata_log_has_no_room_writes_no_more_records(rig):
+    rig.node.disk.fail_next("append", errno.ENOSPC, path_contains="__yak_metadata")
+    begin_creation(rig)
+    loader = rig.node.broker.metadata_loader
+    rig.world.run(lambda: (loader, "persist") in rig.node.broker.context.timers, check=lambda: None, events_max=50_000)
+    before = rig.node.broker.image.offset
+    rig.node.jobs.delays_us = {"checkpoint": 5_000_000}
+    rig.node.broker.shutdown._on_left()
+    rig.run_for(3_000)
+    assert rig.node.broker.image.offset == before
 
 
 def test_unreadable_record_behind_the_first_turn_of_a_replay_fails_the_metadata_log(rig, monkeypatch):

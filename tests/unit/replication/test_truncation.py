@@ -264,6 +264,30 @@ def test_truncation_for_another_leader_waits_for_the_recovery_point_that_found_n
     assert disk.exists(f"/data/{LOWERED_RECOVERY_POINTS}")
 
 
+def test_stop_truncates_no_log_that_is_being_closed():
+    """A truncation that found no room is repeated within a second. The close has noted the log end by then."""
+    rig = make_rig()
+    behind, leader = rig.followers("orders")[0], rig.leader("orders")
+    node = rig.nodes[behind - 1]
+    node.stop()
+    rig.run_until(lambda: node.broker is None)
+    rig.run_until(lambda: behind not in rig.info("orders").isr)
+    for _ in range(3):
+        rig.produce("orders", [b"b"])
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 4}]}]
+    rig.ask(leader, 21, 1, topics=topics, timeout=create_fields("orders", {}, 1)["timeout"])
+    node.disk.fail_next("open", errno.ENOSPC, path_contains=f"orders-0/{4:020}.log")
+    node.start()
+    rig.run_until(lambda: "log-directory-full" in rig.events(behind))
+    node.jobs.delays_us = {"checkpoint": 3_000_000}
+    node.stop()
+    rig.run_until(lambda: node.broker is None)
+    assert not node.disk.exists(f"/data/orders-0/{4:020}.log")
+    node.jobs.delays_us = {}
+    node.start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
 def batches(rig: ClusterRig, node_id: int) -> dict[int, int]:
     """The producer id of each batch in a replica's log, by base offset."""
     log, disk = rig.replica(node_id, "orders").log, rig.nodes[node_id - 1].disk
