@@ -602,13 +602,15 @@ class TimestampSearch:
     def run(self, disk: Disk) -> TimestampOffset | None:  # noqa: ARG002
         """The record; None when there is none.
 
-        Raises LogDirectoryFailure, and ProtocolViolation when the batch cannot be decompressed.
+        Raises LogDirectoryFailure, and ProtocolViolation when the batch cannot be decompressed, or one before it is damaged.
         """
         for segment, size in self.segments:
             try:
                 found = _find_in_segment(segment, size, self.timestamp_ms, self.log_start_offset)
             except FileNotFoundError:
                 continue
+            except DamagedBatch as damaged:
+                raise ProtocolViolation(str(damaged)) from damaged
             except OSError as error:
                 raise LogDirectoryFailure(self.directory, error) from error
             if found is not None:
@@ -646,16 +648,30 @@ def _find_in_segment(
     segment: Segment, size: FilePosition, timestamp_ms: int, log_start_offset: Offset
 ) -> TimestampOffset | None:
     position = _start_position(segment, timestamp_ms, log_start_offset)
+    if position:
+        try:
+            return _find_from(segment, position, size, timestamp_ms, log_start_offset)
+        except DamagedBatch:
+            # the index may be wrong: scan from the segment's start
+            pass
+    return _find_from(segment, 0, size, timestamp_ms, log_start_offset)
+
+
+def _find_from(
+    segment: Segment, position: FilePosition, size: FilePosition, timestamp_ms: int, log_start_offset: Offset
+) -> TimestampOffset | None:
     file = segment.open()
     for at, header in scan_headers(file, position, size):
-        if header.max_timestamp < timestamp_ms or header.last_offset < log_start_offset:
-            continue
-        batch = file.read(header.size_bytes, at)
-        if len(batch) < header.size_bytes:
-            return None
-        for record in walk_records(batch):
-            if record.timestamp >= timestamp_ms and record.offset >= log_start_offset:
-                return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
+        if header.max_timestamp >= timestamp_ms and header.last_offset >= log_start_offset:
+            batch = file.read(header.size_bytes, at)
+            if len(batch) < header.size_bytes:
+                break
+            for record in walk_records(batch):
+                if record.timestamp >= timestamp_ms and record.offset >= log_start_offset:
+                    return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
+        position = at + header.size_bytes
+    if position != size:
+        raise DamagedBatch(file.path, position, "not a valid batch for this position")
     return None
 
 

@@ -86,6 +86,22 @@ def test_fetch_at_a_damaged_batch_of_the_only_replica_returns_corrupt_message_an
 
 
 @pytest.mark.parametrize("length", [5, 2**30])
+def test_search_by_time_that_cannot_pass_a_damaged_batch_returns_corrupt_message(alone, length):
+    """Not "no such record": the consumer would begin at the end."""
+    alone.produce("orders", [b"late"], timestamp_ms=alone.world.now_ms + 5_000)
+    damage(alone.node, 1, at=8, wrong=struct.pack(">i", length))
+
+    def search(timestamp: int) -> tuple[int, int]:
+        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics = [{"name": "orders", "partitions": [asked]}]
+        found = alone.ask(2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+        return found.error_code, found.offset
+
+    assert search(0) == (ErrorCode.none, 0)
+    assert search(alone.world.now_ms + 4_000) == (ErrorCode.corrupt_message, -1)
+
+
+@pytest.mark.parametrize("length", [5, 2**30])
 def test_fetch_at_a_batch_of_a_wrong_length_in_the_page_cache_returns_corrupt_message(alone, length):
     damage(alone.node, 2, at=8, wrong=struct.pack(">i", length), cached_bytes=1 << 20)
     answer = alone.fetch("orders", 2)

@@ -213,12 +213,12 @@ class OffsetSearch(DelayedOperation):
 
 def _fill(call: Call, planned: PlannedSearch, found: Any) -> None:
     answer, partition = planned.answer, planned.partition
-    if isinstance(found, ProtocolViolation):
-        answer["error_code"] = ErrorCode.corrupt_message
-    elif isinstance(found, LogDirectoryFailure):
+    if isinstance(found, LogDirectoryFailure):
         answer["error_code"] = ErrorCode.kafka_storage_error
     elif not planned.is_current:
         answer["error_code"] = ErrorCode.not_leader_or_follower
+    elif isinstance(found, ProtocolViolation):
+        answer["error_code"] = ErrorCode.corrupt_message
     elif found is not None and found.offset < _end(call, partition):
         answer["timestamp"], answer["offset"], answer["leader_epoch"] = (
             found.timestamp,
