@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from yak.ids import TopicPartition
+from yak.ids import LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.sim.books import Books, PartitionBooks, Violation
 from yak.sim.history import Key
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from yak.sim.history import History
     from yak.sim.recording import Recorder
+
+_NEWEST: Final = 100
+"""Acknowledged records that a search by time is compared with: all of them would take too long."""
 
 
 class TopicPlan(NamedTuple):
@@ -155,6 +159,31 @@ class ClusterBooks(Books):
         """The end offsets of the committed batches."""
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
         return [] if committed is None else committed.ends
+
+    def first_since(self, topic: str, partition: int, timestamp_ms: int) -> Offset | None:
+        """The first of the newest acknowledged records that certainly has this timestamp or a later one; None for none."""
+        newest = islice(reversed(self.of(topic, partition).acked.items()), _NEWEST)
+        return min(
+            (
+                offset
+                for offset, value in newest
+                if self.stays(topic, partition, offset) and self.recorder.sent_ms(value) >= timestamp_ms
+            ),
+            default=None,
+        )
+
+    def stays(self, topic: str, partition: int, offset: Offset) -> bool:
+        """Whether a record is certainly in the log, as it was written: not expired, compacted, deleted or damaged."""
+        may_go = topic.endswith("short") or topic in self._history.keyed or self._history.may_be_damaged
+        return not may_go and offset >= self.of(topic, partition).asked
+
+    def certain_epoch(self, topic: str, partition: int, node_id: NodeId | None) -> LeaderEpoch | None:
+        """The epoch in which this broker leads the partition; None if it does not, or another leader has committed since."""
+        key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
+        copy = None if node_id is None else self._history.copies.get(key, {}).get(node_id)
+        if copy is None or not copy.is_leader or self._history.committed_epoch.get(key, -1) > copy.leader_epoch:
+            return None
+        return copy.leader_epoch
 
     def _is_committed(self, topic: str, partition: int, offset: int, verb: str) -> None:
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]

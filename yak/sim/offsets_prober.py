@@ -3,12 +3,13 @@
 - An end is committed, whatever the isolation level.
 - What a client was told of an epoch never shrinks in that epoch, nor under a later leader: a new leader answers only
   once it knows how far its predecessor committed.
-- By timestamp a leader finds a committed record that is not older.
+- By timestamp a leader finds a committed record that is not older, and none behind an acknowledged one that would do. If
+  it found nothing, a client would begin at the end.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +17,7 @@ from yak.sim.books import Violation
 from yak.sim.clients import LIST_OFFSETS
 
 if TYPE_CHECKING:
+    from yak.ids import LeaderEpoch, NodeId, Offset
     from yak.sim.cluster_books import ClusterBooks
     from yak.sim.routing import Channel
 
@@ -23,6 +25,14 @@ LATEST, _VERSION = -1, 6
 _PAUSES_US = (20_000, 200_000, 1_000_000)
 _PAST_MS = 20_000
 """By timestamp it asks for a time of up to so long ago."""
+
+
+class _Due(NamedTuple):
+    """A record that a search by time must not pass, as long as this broker leads in this epoch."""
+
+    offset: Offset
+    node_id: NodeId | None
+    leader_epoch: LeaderEpoch
 
 
 class OffsetsProber:
@@ -52,13 +62,14 @@ class OffsetsProber:
         timestamp = self._channel.world.now_ms - self._rng.below(_PAST_MS) if is_by_time else LATEST
         topic, partition = self._place
         asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        due = self._due(timestamp) if is_by_time and not level else None
         fields = {"replica_id": -1, "isolation_level": level, "topics": [{"name": topic, "partitions": [asked]}]}
 
         def answered(answer: Any | None) -> None:
             result = None if answer is None else answer.topics[0].partitions[0]
             if result is not None and result.error_code == ErrorCode.none and self._books.promises(*self._place):
                 if is_by_time:
-                    self._found(timestamp, result)
+                    self._found(timestamp, result, due)
                 else:
                     self._told(level, result)
             self.start()
@@ -79,7 +90,25 @@ class OffsetsProber:
             )
         self._last[level] = result.leader_epoch, result.offset
 
-    def _found(self, timestamp: int, result: Any) -> None:
+    def _due(self, timestamp: int) -> _Due | None:
+        node_id = self._channel.leader_id
+        epoch = self._books.certain_epoch(*self._place, node_id)
+        offset = None if epoch is None else self._books.first_since(*self._place, timestamp)
+        return None if epoch is None or offset is None else _Due(offset, node_id, epoch)
+
+    def _is_certain(self, due: _Due) -> bool:
+        is_leader = self._books.certain_epoch(*self._place, due.node_id) == due.leader_epoch
+        return is_leader and self._books.stays(*self._place, due.offset)
+
+    def _found(self, timestamp: int, result: Any, due: _Due | None) -> None:
+        if due is not None and self._is_certain(due):
+            self._books.count("searches by time compared")
+            if not 0 <= result.offset <= due.offset:
+                topic, partition = self._place
+                raise Violation(
+                    f"{topic}-{partition}: the first record from {timestamp} on is {due.offset} at the latest, and"
+                    f" {result.offset} was found"
+                )
         if result.offset < 0:
             return
         self._books.count("offsets found by time")

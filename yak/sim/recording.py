@@ -142,6 +142,10 @@ class Recorder:
     def _seconds(self, now_us: int) -> float:
         return (now_us - START_MS * 1000) / 1e6
 
+    def sent_ms(self, value: bytes) -> int:
+        """When a value was first sent: its record has this timestamp, or a later one of a repeated batch."""
+        return START_MS + int(self._sent[value].invoked * 1000)
+
     # ---------------------------------------------------------------------------------------------------- writing
 
     def begins(self, process: str) -> Ending:

@@ -246,13 +246,18 @@ class Channel:
         self._is_refreshing = True
         self.view.refresh(refreshed)
 
+    @property
+    def leader_id(self) -> int | None:
+        """The partition's leader in the view, which gets the next request."""
+        leader = None if self._partition is None else self.view.leaders.get(self._partition)
+        return None if leader is None or leader.node_id < 0 else leader.node_id
+
     def _target(self) -> int | None:
         if self._partition is None:
             if self._connection is not None and self._connection.is_open and not self.rng.chance(30):
                 return self._connection.node_id
             return self.rng.choice(self.view.cluster.nodes).node_id
-        leader = self.view.leaders.get(self._partition)
-        return None if leader is None or leader.node_id < 0 else leader.node_id
+        return self.leader_id
 
 
 def _tells_of_change(api_key: int, answer: Any) -> bool:

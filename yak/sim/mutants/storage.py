@@ -30,7 +30,7 @@ from yak.storage.log_move import MoveSeal
 from yak.storage.log_store import LogStore
 from yak.storage.offset_map import OffsetMap
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import PendingRead
+from yak.storage.reader import PendingRead, TimestampSearch
 from yak.storage.recovery import Recovery
 from yak.storage.segment import FilesRemoval, Segment
 
@@ -227,6 +227,10 @@ def _fetch_on_while_resigning(swaps: Swaps) -> None:
     swaps.put(Partition, "may_be_named", property(lambda self: self.truncation is None))
 
 
+def _find_nothing_by_time(swaps: Swaps) -> None:
+    swaps.put(TimestampSearch, "run", lambda _self, _disk: None)
+
+
 def _flush_counts_later_appends(swaps: Swaps) -> None:
     real = Log.flushed
 
@@ -366,6 +370,7 @@ MUTANTS = (
         3,
         ("rot",),
     ),
+    Mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", _find_nothing_by_time, 40),
     Mutant(
         "resigning-replica-fetches",
         "a replica that resigns fetches no more",
