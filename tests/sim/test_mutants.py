@@ -25,6 +25,7 @@ SLOW = {
     "coordinator-checks-no-crc",
     "coordinator-not-loaded",
     "damage-cut-after-a-kill",
+    "damage-of-the-start-ignored",
     "damaged-leader-stays",
     "divergence-not-looked-for",
     "epoch-not-bumped",

@@ -11,7 +11,7 @@ from yak.ports.metadata_store import StoreRequest
 from yak.sim.books import Violation
 from yak.sim.checks import damaged_replicas_resign
 from yak.sim.checks.damaged_replicas_resign import PATIENCE_MS, DamagedReplicasResign
-from yak.sim.history import Key
+from yak.sim.history import Chain, Key
 
 KEY = Key(uuid.UUID(int=1), 0)
 TOPIC_PARTITION = TopicPartition("t", 0)
@@ -24,7 +24,7 @@ class Damaged:
     def __init__(self) -> None:
         self.row = {"isr": "1@5,2@6", "leader": 1}
         self.damage = SimpleNamespace(is_asked=False)
-        self.partition = SimpleNamespace(topic_id=KEY.topic_id, topic_partition=TOPIC_PARTITION)
+        self.partition = SimpleNamespace(topic_id=KEY.topic_id, topic_partition=TOPIC_PARTITION, log=None)
         self.replica_fetchers = Mock(is_naming=Mock(return_value=False))
         self.broker = SimpleNamespace(
             damaged_replicas=_Known(self),
@@ -65,7 +65,7 @@ class _Known:
         self._damaged = damaged
 
     def __len__(self) -> int:
-        return 1
+        return int(self._damaged.damage is not None)
 
     def of(self, _partition):
         return self._damaged.damage
@@ -81,6 +81,14 @@ def test_damaged_replica_that_stays_in_the_isr_is_a_violation(damaged):
     damaged.pass_time(PATIENCE_MS)
     with pytest.raises(Violation, match="did not leave the ISR, though another replica is in it"):
         damaged.pass_time(500)
+
+
+def test_replica_whose_recovery_found_damage_and_that_stays_in_the_isr_is_a_violation(damaged):
+    damaged.damage, log = None, SimpleNamespace(damage_at_load=SimpleNamespace(offset=3), log_start_offset=0)
+    damaged.partition.log = damaged.copy.log = log
+    damaged.check.reopened(damaged.copy, Chain())
+    with pytest.raises(Violation, match="did not leave the ISR, though another replica is in it"):
+        damaged.pass_time(PATIENCE_MS + 500)
 
 
 @pytest.mark.parametrize("isr", ["1@5", "2@6"], ids=["the last one", "gone"])

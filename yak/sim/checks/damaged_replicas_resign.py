@@ -1,4 +1,5 @@
-"""A replica that knows that its log is damaged leaves the ISR, and rejoins it only with a copy of another log.
+"""A replica that knows that its log is damaged, by a read or by recovery, leaves the ISR, and rejoins it only with a copy
+of another log.
 
 If a damaged leader stays, consumers read the damaged batch again and again. A damaged log that is back in the ISR shows
 only once its replica is elected and a client reads that batch.
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
+from yak.ids import NodeId
+from yak.replication.damaged_replicas import recovery_damage
 from yak.sim.books import Violation
 from yak.sim.cluster_damage import is_damaged
 from yak.sim.history import Copy, Key, Watcher
@@ -19,8 +22,10 @@ if TYPE_CHECKING:
     from yak.replication.damaged_replicas import Damage
     from yak.replication.partition import Partition
     from yak.sim.cluster import Cluster
+    from yak.sim.history import Chain
     from yak.sim.node import SimNode
     from yak.storage.log import Log
+    from yak.storage.reader import DamagedBatch
 
 PATIENCE_MS = 4_000
 """A broker retries a refused request after two seconds, and waits for the response to its last fetch first."""
@@ -32,7 +37,7 @@ LONGEST_GAP_MS = 1_500
 class _Known:
     """A damaged batch that a broker knows of. `waited_ms` counts the time in which the broker could have resigned."""
 
-    damage: Damage
+    damage: Damage | DamagedBatch
     seen_ms: int
     waited_ms: int = 0
 
@@ -45,23 +50,32 @@ class DamagedReplicasResign(Watcher):
         self._known: dict[tuple[int, Key], _Known] = {}
         self._left: dict[tuple[int, Key], Log] = {}
         """The log with which a broker left an ISR because of damage."""
+        self._recovered: set[NodeId] = set()
+        """Brokers that ever found damage at a start."""
+
+    def reopened(self, copy: Copy, before: Chain) -> None:
+        """A broker has started with this log."""
+        super().reopened(copy, before)
+        if recovery_damage(copy.log) is not None:
+            self._recovered.add(copy.node.node_id)
 
     def stepped(self, node: SimNode) -> None:
         """Time has passed for this broker."""
         broker = node.broker
-        if broker is None or not len(broker.damaged_replicas):
+        if broker is None or not (len(broker.damaged_replicas) or node.node_id in self._recovered):
             return
         for partition in broker.partitions.values():
-            damage = broker.damaged_replicas.of(partition)
+            found = broker.damaged_replicas.of(partition)
+            damage = found or recovery_damage(partition.log)
             if damage is not None:
-                if damage.is_asked and broker.replica_fetchers.is_naming(partition):
+                if found is not None and found.is_asked and broker.replica_fetchers.is_naming(partition):
                     raise Violation(
                         f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
                         " before the answer: its leader may bring the damaged log back"
                     )
                 self._wait(node, Key(partition.topic_id, partition.topic_partition.partition), partition, damage)
 
-    def _wait(self, node: SimNode, key: Key, partition: Partition, damage: Damage) -> None:
+    def _wait(self, node: SimNode, key: Key, partition: Partition, damage: Damage | DamagedBatch) -> None:
         now_ms = self._cluster.world.now_ms
         known = self._known.get((node.node_id, key))
         if known is None or known.damage is not damage or now_ms - known.seen_ms > LONGEST_GAP_MS:

@@ -12,6 +12,7 @@ from yak.errors import ProtocolViolation
 from yak.partitions import log_cleaner
 from yak.protocol.record_batch import read_header
 from yak.replication import damaged_replicas
+from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSession
 from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
@@ -227,6 +228,10 @@ def _fetch_on_while_resigning(swaps: Swaps) -> None:
     swaps.put(Partition, "may_be_named", property(lambda self: self.truncation is None))
 
 
+def _stay_with_damage_of_the_start(swaps: Swaps) -> None:
+    swaps.put(DamagedReplicas, "added", lambda _self, _partition: None)
+
+
 def _find_nothing_by_time(swaps: Swaps) -> None:
     swaps.put(TimestampSearch, "run", lambda _self, _disk: None)
 
@@ -369,6 +374,14 @@ MUTANTS = (
         60,
         3,
         ("rot",),
+    ),
+    Mutant(
+        "damage-of-the-start-ignored",
+        "a replica whose recovery found damage leaves the ISR",
+        _stay_with_damage_of_the_start,
+        60,
+        3,
+        _MISDIRECTED,
     ),
     Mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", _find_nothing_by_time, 40),
     Mutant(
