@@ -131,8 +131,7 @@ class OfflineReplicas:
         log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:
             self._without_room.pop(topic_partition, None)
-            partition.log = log
-            partition.high_watermark = log.log_start_offset
+            partition.begin_again(log)
             self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
             self._emit(partition, PartitionEvent.LOG_RECREATED)
 

@@ -149,9 +149,15 @@ class Partition:
     def _begin_epoch(self) -> None:
         self.pending_isr = None
         self.is_watched = False
-        log = self.log
-        if log is None:
-            return
+        if self.log is not None:
+            self._begin_epoch_of(self.log)
+
+    def begin_again(self, log: Log) -> None:
+        """An empty log replaces one that was lost, perhaps since before this leader epoch."""
+        self.log, self.high_watermark = log, log.log_start_offset
+        self._begin_epoch_of(log)
+
+    def _begin_epoch_of(self, log: Log) -> None:
         if self.is_leader:
             log.assign_epoch(self.leader_epoch)
             self.epoch_start_offset = log.log_end_offset

@@ -7,8 +7,10 @@ import pytest
 
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 from yak.sim.rig import Rig
+from yak.storage.log_creation import LogCreation
 
 LONG_US = 5_000_000
 HALF = TopicPartition("half", 0)
@@ -48,3 +50,27 @@ def test_log_that_is_created_for_a_deleted_topic_is_deleted(rig):
     rig.run_for(2 * LONG_US // 1000)
     assert HALF not in rig.node.broker.log_store.logs
     assert not [each for each in rig.node.disk.names("/data") if each.startswith("half-0")]
+
+
+def test_leader_that_is_elected_while_its_log_is_created_again_begins_its_epoch_with_that_log():
+    """Else it knew no end of the partition until it had as many records as when it led before."""
+    rig = ClusterRig(hands_back=False)
+    rig.create_topic("orders", replication_factor=2, unclean_leader_election_enable="true")
+    rig.produce("orders", [b"a"] * 3)
+    other, node_id = rig.leader("orders"), rig.followers("orders")[0]
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    rig.elect("orders", node_id)
+    partition, node = rig.replica(node_id, "orders"), rig.nodes[node_id - 1]
+    rig.run_until(lambda: partition.epoch_start_offset == 3 and rig.is_in_sync("orders"))
+    held, start = [], node.jobs.start
+    node.jobs.start = lambda effect: held.append(effect) if isinstance(effect.plan, LogCreation) else start(effect)
+    node.enter(lambda: node.broker.log_failures.log_damaged(partition, "as the test wants it"))
+    rig.run_until(lambda: held)
+    rig.nodes[other - 1].kill()
+    rig.run_until(lambda: partition.is_leader)
+    start(held.pop())
+    rig.run_until(lambda: partition.log is not None)
+    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": "orders", "partitions": [asked]}]
+    found = rig.ask(node_id, 2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+    assert (found.error_code, found.offset, found.leader_epoch) == (ErrorCode.none, 0, partition.leader_epoch)
