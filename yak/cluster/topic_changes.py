@@ -8,6 +8,7 @@ are in the log.
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
@@ -111,7 +112,9 @@ def plan_create_partitions(
     """
     topic = existing_topic(image, name)
     present = len(topic.partitions)
-    if total <= present:
+    if total == present:
+        raise PeerError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+    if total < present:
         words = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
         raise PeerError(ErrorCode.invalid_partitions, words)
     _check_partition_count(total)
@@ -119,7 +122,10 @@ def plan_create_partitions(
     if assignments is not None:
         new = [tuple(replicas) for replicas in assignments]
         if len(new) != total - present:
-            words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
+            words = (
+                f"Attempted to add {total - present} additional partition(s), but only {len(new)} assignment(s) were "
+                "specified."
+            )
             raise PeerError(ErrorCode.invalid_replica_assignment, words)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
         refuse_full(new, full)
@@ -218,7 +224,7 @@ def existing_topic(image: Image, name: str) -> TopicInfo:
     """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
     topic = image.topics.get(name)
     if topic is None:
-        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
+        raise PeerError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
     return topic
 
 
@@ -313,9 +319,10 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
     active = {broker.node_id for broker in image.active_brokers()}
     for number, replicas in assignments.items():
         if not replicas:
-            words = f"The manual partition assignment includes an empty replica list for partition {number}."
+            words = "The manual partition assignment includes an empty replica list."
         elif len(set(replicas)) != len(replicas):
-            words = f"The manual partition assignment of partition {number} includes a broker more than once."
+            twice = next(one for one, other in pairwise(sorted(replicas)) if one == other)
+            words = f"The manual partition assignment includes the broker {twice} more than once."
         elif unknown := [node_id for node_id in replicas if node_id not in image.brokers]:
             words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
         elif len(replicas) != replication_factor:

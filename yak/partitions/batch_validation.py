@@ -153,7 +153,12 @@ class RecordRules:
             if count <= RECORD_ERRORS_MAX:
                 refused.append(RecordError(index, reason))
         if count:
-            words = f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
+            if code == ErrorCode.invalid_timestamp:
+                words = "One or more records have been rejected due to invalid timestamp"
+            else:
+                words = (
+                    f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
+                )
             raise RecordValidationError(code, words, tuple(refused))
         if self.refusal:
             raise PeerError(ErrorCode.invalid_timestamp, self.refusal)

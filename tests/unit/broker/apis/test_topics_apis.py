@@ -168,15 +168,29 @@ def test_a_topic_grows_and_never_shrinks(rig):
     rig.create_topic("orders")
     rig.produce("orders", [b"kept"])
 
-    def grow(count):
-        topic = {"name": "orders", "count": count, "assignments": None}
+    def grow(count, name="orders", assignments=None):
+        topic = {"name": name, "count": count, "assignments": assignments}
         return rig.ask(37, 3, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False).results[0]
 
     assert grow(3).error_code == 0
     assert rig.produce("orders", [b"x"], partition=2).error_code == 0
     assert rig.fetch("orders", 0).high_watermark == 1
-    assert grow(3).error_code == ErrorCode.invalid_partitions
-    assert grow(1).error_code == ErrorCode.invalid_partitions
+    # the texts of Kafka's ReplicationControlManager.createPartitions, which its own tests expect
+    refused = [grow(3), grow(1), grow(2, "nowhere")]
+    refused += [grow(5, assignments=[{"broker_ids": [1]}]), grow(4, assignments=[{"broker_ids": [1, 1]}])]
+    assert [(each.error_code, each.error_message) for each in refused] == [
+        (ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
+        (ErrorCode.invalid_partitions, "The topic orders currently has 3 partition(s); 1 would not be an increase."),
+        (ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."),
+        (
+            ErrorCode.invalid_replica_assignment,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+    ]
 
 
 def test_topics_and_records_outlive_restarts(rig):
