@@ -41,14 +41,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
         answers = []
         for asked in topic.partitions:
             code = ErrorCode.none
+            exists = known is not None and 0 <= asked.partition_index < len(known.partitions)
+            has_offset = group.offsets.has(topic.name, asked.partition_index)
             if not may_read:
                 code = ErrorCode.topic_authorization_failed
+            elif not exists and not has_offset:
+                code = ErrorCode.unknown_topic_or_partition
             elif is_subscribed:
                 code = ErrorCode.group_subscribed_to_topic
-            elif group.offsets.has(topic.name, asked.partition_index):
+            elif has_offset:
                 places.append((topic.name, asked.partition_index))
-            elif known is None or not 0 <= asked.partition_index < len(known.partitions):
-                code = ErrorCode.unknown_topic_or_partition
             answers.append({"partition_index": asked.partition_index, "error_code": code})
         topics.append({"name": topic.name, "partitions": answers})
     fields: Fields = {"error_code": ErrorCode.none, "topics": topics}
@@ -65,6 +67,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
     def then(error_code: ErrorCode) -> None:
         waiting.complete(fields if error_code == ErrorCode.none else {"error_code": error_code, "topics": []})
 
-    records = [offset_record(group.group_id, topic, index, None) for topic, index in places]
+    records = (offset_record(group.group_id, topic, index, None) for topic, index in places)
     broker.group_coordinator.append(coordinated, group, records, replay, then)
     return Later(waiting)
