@@ -133,6 +133,19 @@ def test_an_unknown_topic_is_told(rig):
     assert rig.produce("orders", [b"a"], partition=9).error_code == ErrorCode.unknown_topic_or_partition
 
 
+def test_partitions_that_do_not_exist_come_last_in_the_answer_to_a_fetch(rig):
+    """As KafkaApis.handleFetchRequest."""
+    fields = fetch_fields("orders", 0)
+    (row,) = fields["topics"][0]["partitions"]
+    rows = [{**row, "partition": index} for index in (7, 0)]
+    fields["topics"] = [{"topic": name, "partitions": rows} for name in ("absent", "orders")]
+    answer = rig.ask(1, 12, **fields)
+    assert [(topic.topic, [each.partition_index for each in topic.partitions]) for topic in answer.responses] == [
+        ("orders", [0, 7]),
+        ("absent", [7, 0]),
+    ]
+
+
 def test_acks_0_gets_no_answer_and_is_stored(rig):
     silent = rig.begin(0, 9, **produce_fields("orders", record_batch([b"quiet"], rig.world.now_ms), acks=0))
     rig.run_for(100)
@@ -327,6 +340,7 @@ def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig, cod
     answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, *[0] * (count - 2), codec=codec))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_timestamp, -1)
     assert [each.batch_index for each in answer.record_errors] == [1]
+    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     words = answer.record_errors[0].batch_index_error_message
     assert f"timestamp {later_ms} is after" in words
     assert "(message.timestamp.after.max.ms)" in words
