@@ -228,13 +228,17 @@ def test_sequences_are_known_after_a_restart(how):
     [
         (lambda batch: None, ErrorCode.invalid_record),
         (lambda batch: b"", ErrorCode.invalid_record),
-        (lambda batch: batch[:30], ErrorCode.corrupt_message),
+        (lambda batch: batch[:11], ErrorCode.invalid_record),
+        (lambda batch: batch[:16], ErrorCode.invalid_record),
+        (lambda batch: batch[:30], ErrorCode.invalid_record),
         (lambda batch: batch + batch, ErrorCode.invalid_record),
         (lambda batch: patched(batch, 0, ">q", 7), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 8, ">i", 48), ErrorCode.corrupt_message),
-        (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.corrupt_message),
-        (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.unsupported_for_message_format),
-        (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.unsupported_for_message_format),
+        (lambda batch: patched(batch, 8, ">i", 13, fix_crc=False)[:16], ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 16, ">b", -1)[:30], ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 30, ">b", 1, fix_crc=False), ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 21, ">h", 0x20), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 21, ">h", 0x10), ErrorCode.invalid_record),
@@ -254,6 +258,20 @@ def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
     assert answer.base_offset == -1
     assert rig.fetch("orders", 0).high_watermark == 0
     assert rig.produce("orders", [b"healthy"]).error_code == 0
+
+
+def test_requests_that_kafka_refuses_before_it_looks_at_the_log_name_no_log_start(rig):
+    """KafkaApis.handleProduceRequest and ReplicaManager.appendToLocalLog."""
+    batch = record_batch([b"value"], rig.world.now_ms)
+    answer = rig.produce_raw("orders", batch, acks=2)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_required_acks, -1)
+    rig.create_topic("__consumer_offsets")
+    answer = rig.produce_raw("__consumer_offsets", batch)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_topic_exception, -1)
+    for records in (None, b"", batch[:20], batch[:-1], batch * 2, patched(batch, 16, ">b", 1)):
+        answer = rig.produce_raw("orders", records)
+        assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_record, -1)
+    assert rig.produce_raw("orders", patched(batch, 0, ">q", 7)).log_start_offset == 0
 
 
 def test_a_batch_over_max_message_bytes_is_refused():
