@@ -35,6 +35,8 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    assigned_twice: int | None = None
+    """A partition that the client assigned more than once."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,17 +77,12 @@ def plan_create_topic(
     if new.name in image.topics:
         raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
     refuse_collision(new.name, image.topics)
+    configs = _checked_configs(new.configs, validate_config)
     if new.assignments:
         assignments = _manual_assignments(image, new)
         refuse_full(assignments, full)
     else:
         assignments = _placed(image, new, defaults, full)
-    configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
-    for name, value in new.configs.items():
-        if value is None:
-            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
-        if validate_config is not None:
-            validate_config(name, value)
     head: dict[str, object] = {
         "name": new.name,
         "topic_id": str(topic_id),
@@ -231,6 +228,24 @@ def existing_topic(image: Image, name: str) -> TopicInfo:
 # ------------------------------------------------------------------------------------------------------- inside
 
 
+def _checked_configs(configs: Mapping[str, str | None], validate_config: ValidateConfig | None) -> dict[str, str]:
+    missing = [name for name, value in configs.items() if value is None]
+    if missing:
+        words = f"Null value not supported for topic configs: {','.join(missing)}"
+        raise PeerError(ErrorCode.invalid_config, words)
+    checked = {name: value for name, value in sorted(configs.items()) if value is not None}
+    if validate_config is not None:
+        for name, value in checked.items():
+            validate_config(name, value)
+    return checked
+
+
+def _check_replication_factor(replication_factor: int) -> None:
+    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
+        words = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise PeerError(ErrorCode.invalid_replication_factor, words)
+
+
 def _check_partition_count(count: int) -> None:
     if count < 1:
         words = "Number of partitions was set to an invalid non-positive value."
@@ -247,10 +262,7 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
     `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), and KAFKA_STORAGE_ERROR if only room is
     missing.
     """
-    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
-        raise PeerError(
-            ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0, or -1 for the default."
-        )
+    _check_replication_factor(replication_factor)
     registered = [image.brokers[node_id] for node_id in sorted(image.brokers)]
     brokers = [broker for broker in registered if broker.state is not BrokerState.STOPPING]
     if not any(broker.state is BrokerState.ACTIVE for broker in brokers):
@@ -288,6 +300,7 @@ def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId
 def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
     count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
     replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
+    _check_replication_factor(replication_factor)
     _check_partition_count(count)
     brokers = _usable_brokers(image, replication_factor, full)
     return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
@@ -301,12 +314,15 @@ def _start(image: Image, topic: TopicInfo) -> int:
 
 
 def _manual_assignments(image: Image, new: NewTopic) -> list[tuple[NodeId, ...]]:
-    if new.num_partitions != -1:
-        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
     if new.replication_factor != -1:
         words = "A manual partition assignment was specified, but replication factor was not set to -1."
         raise PeerError(ErrorCode.invalid_request, words)
+    if new.num_partitions != -1:
+        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, words)
+    if new.assigned_twice is not None:
+        words = f"Found multiple manual partition assignments for partition {new.assigned_twice}"
+        raise PeerError(ErrorCode.invalid_replica_assignment, words)
     if sorted(new.assignments) != list(range(len(new.assignments))):
         words = "partitions should be a consecutive 0-based integer sequence"
         raise PeerError(ErrorCode.invalid_replica_assignment, words)

@@ -96,7 +96,13 @@ def test_many_partitions_are_cut_into_slices():
         (NewTopic("new", assignments={0: []}), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", assignments={0: [1, 1]}), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", assignments={0: [7]}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", assignments={0: [1]}, assigned_twice=0), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("new", 0, 0), ErrorCode.invalid_replication_factor),
+        (NewTopic("new", 0, 0, configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("new", 1, assignments={0: []}, configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("old", 0, 0, configs={"x": None}), ErrorCode.topic_already_exists),
+        (NewTopic("old", assignments={0: [1]}, assigned_twice=0), ErrorCode.topic_already_exists),
     ],
 )
 def test_a_bad_topic_is_refused_with_kafkas_code(new, code):

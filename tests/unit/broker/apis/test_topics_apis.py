@@ -268,6 +268,35 @@ def test_create_topics_with_too_many_partitions_together_returns_policy_violatio
     assert ask(*[10_000] * 100, validate_only=False) == [ErrorCode.policy_violation] * 100
 
 
+def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_count(rig):
+    def ask(*topics):
+        rows = [
+            {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+            for name, count in topics
+        ]
+        answer = rig.ask(19, 7, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        return {topic.name: topic.error_code for topic in answer.topics}
+
+    twice = {"twice": ErrorCode.invalid_request}
+    assert ask(("twice", 10_000), ("one", 10_000), ("twice", 10_000)) == twice | {"one": ErrorCode.none}
+    assert ask(("twice", 1), ("one", 10_001), ("twice", 1)) == twice | {"one": ErrorCode.policy_violation}
+
+
+def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
+    create(rig, "orders")
+    rows = [{"partition_index": 0, "broker_ids": (1,)}] * 2
+    topics = [
+        {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": rows, "configs": []}
+        for name in ("orders", "other", "__cluster_metadata")
+    ]
+    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=False)
+    assert [(topic.error_code, topic.error_message) for topic in answer.topics] == [
+        (ErrorCode.topic_already_exists, "Topic 'orders' already exists."),
+        (ErrorCode.invalid_replica_assignment, "Found multiple manual partition assignments for partition 0"),
+        (ErrorCode.invalid_request, "Creation of internal topic __cluster_metadata is prohibited."),
+    ]
+
+
 def test_create_partitions_with_too_many_partitions_together_returns_policy_violation(rig):
     for name in ("grown-1", "grown-2"):
         rig.create_topic(name)
