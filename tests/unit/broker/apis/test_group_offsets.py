@@ -267,6 +267,15 @@ def test_offsets_of_a_topic_that_a_member_consumes_are_not_deleted(rig):
     assert rig.committed() == {("orders", 0): (1, "")}
 
 
+def test_partitions_that_do_not_exist_come_first_in_the_answer_to_a_deletion(rig):
+    """As KafkaApis.handleOffsetDeleteRequest."""
+    rig.create_topic("bills")
+    rig.commit({("orders", 0): 1, ("bills", 0): 1})
+    _, answered = rig.delete_offsets("g", {"bills": [0], "orders": [0, 9, 1], "absent": [0]})
+    assert list(answered) == [("orders", 9), ("orders", 0), ("orders", 1), ("absent", 0), ("bills", 0)]
+    assert list(answered.values()) == [UNKNOWN, NONE, NONE, UNKNOWN, NONE]
+
+
 def test_nothing_is_deleted_while_it_is_not_known_what_is_consumed(rig):
     """ClassicGroup.isSubscribedToTopic: a group of consumers whose words nobody understands may consume everything."""
     rig.commit({("orders", 0): 1})
