@@ -183,11 +183,12 @@ class RecordRules:
 def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
     """The batch of a client that set the timestamp type LogAppendTime, as one of CreateTime (LogValidator).
 
-    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime: only the broker sets it.
+    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime, which only the broker sets, or without a time.
     """
-    if config.message_timestamp_type == "LogAppendTime":
+    header = read_header(batch)
+    if config.message_timestamp_type == "LogAppendTime" or header.max_timestamp == NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, "a producer may not set the timestamp type LogAppendTime")
-    attributes = read_header(batch).attributes & ~TIMESTAMP_TYPE_BIT
+    attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     return with_records(batch, bytes(memoryview(batch)[HEADER_BYTES:]), attributes)
 
 

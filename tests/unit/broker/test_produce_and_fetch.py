@@ -246,6 +246,7 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: patched(batch, 23, ">i", 5), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 57, ">i", 0), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 57, ">i", -1), ErrorCode.invalid_record),
+        (lambda batch: patched(patched(batch, 21, ">h", 8), 35, ">q", -1), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 35, ">q", -2), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 35, ">q", 2**62), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 43, ">q", 3), ErrorCode.invalid_record),

@@ -75,6 +75,9 @@ def _create(broker: Broker, call: Call) -> Outcome:
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
+            if topic.name == METADATA_TOPIC:
+                words = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+                raise PeerError(ErrorCode.invalid_request, words)
             if refusal is not None:
                 raise refusal
             check_creation(broker, call, topic.name)
@@ -90,7 +93,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
 
 def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
-    """The error for all topics of a request that are not named `twice`, if any."""
+    """The error for all topics of a request that can be created, if any: those named `twice` cannot."""
     if len(asked) > TOPICS_PER_CREATE_MAX:
         words = f"{len(asked)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, words)
@@ -99,7 +102,7 @@ def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> Pe
         refuse_many_partitions(
             len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
             for topic in asked
-            if topic.name not in twice
+            if topic.name not in twice and topic.name != METADATA_TOPIC
         )
     except PeerError as error:
         return error
@@ -107,8 +110,6 @@ def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> Pe
 
 
 def _new_topic(asked: Any) -> NewTopic:
-    if asked.name == METADATA_TOPIC:
-        raise PeerError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     # If a config is given twice, the last value counts, as in Kafka.
     configs: dict[str, str | None] = {config.name: config.value for config in asked.configs}
     assignments: dict[int, tuple[int, ...]] = {}

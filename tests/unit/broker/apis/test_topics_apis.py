@@ -280,6 +280,22 @@ def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_cou
     twice = {"twice": ErrorCode.invalid_request}
     assert ask(("twice", 10_000), ("one", 10_000), ("twice", 10_000)) == twice | {"one": ErrorCode.none}
     assert ask(("twice", 1), ("one", 10_001), ("twice", 1)) == twice | {"one": ErrorCode.policy_violation}
+    prohibited = {"__cluster_metadata": ErrorCode.invalid_request}
+    assert ask(("__cluster_metadata", 9999), ("one", 2)) == prohibited | {"one": ErrorCode.none}
+    assert ask(("__cluster_metadata", 1), ("one", 10_001)) == prohibited | {"one": ErrorCode.policy_violation}
+
+
+def test_topics_named_twice_do_not_count_for_the_partitions_that_are_added_together(rig):
+    for name in ("grown", "twice"):
+        rig.create_topic(name)
+
+    def ask(*topics):
+        rows = [{"name": name, "count": count, "assignments": None} for name, count in topics]
+        answer = rig.ask(37, 3, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        return {topic.name: (topic.error_code, topic.error_message) for topic in answer.results}
+
+    refused = {"twice": (ErrorCode.invalid_request, "Duplicate topic name.")}
+    assert ask(("twice", 10_000), ("grown", 2), ("twice", 10_000)) == refused | {"grown": (ErrorCode.none, None)}
 
 
 def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
