@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from yak.coordination import group_coordinator
 from yak.groups.offsets import offset_record
 from yak.ids import TopicPartition
 from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.transactions.transaction import BY_LABEL
 
 NONE = ErrorCode.none
 LONG_ID = "g" * GROUP_STRING_BYTES_MAX
@@ -95,6 +97,27 @@ def test_transaction_and_partition_that_are_named_again_and_again_are_described_
     topics = [{"name": "orders", "partition_indexes": [1, 0, 1]}, {"name": "orders", "partition_indexes": [0, 2]}]
     (topic,) = rig.ask(61, 0, topics=topics).topics
     assert [each.partition_index for each in topic.partitions] == [1, 0, 2]
+
+
+def test_transaction_is_not_compared_with_each_producer_id_that_a_list_may_have(rig, monkeypatch):
+    compared: list[object] = []
+
+    class Compared(int):
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return int(self) == other
+
+        __hash__ = int.__hash__
+
+    listed = [
+        SimpleNamespace(transactional_id=f"t{number}", producer_id=Compared(number), state=BY_LABEL["Ongoing"])
+        for number in range(10)
+    ]
+    monkeypatch.setattr(rig.node.broker.transaction_coordinator, "transactions", lambda: listed)
+    wanted = list(range(5, COUNT))
+    found = rig.ask(66, 1, state_filters=[], producer_id_filters=wanted, duration_filter=-1).transaction_states
+    assert [each.transactional_id for each in found] == ["t5", "t6", "t7", "t8", "t9"]
+    assert len(compared) <= len(listed)
 
 
 def test_page_of_a_topic_describes_no_other_partitions_of_it(rig, monkeypatch):
