@@ -107,7 +107,9 @@ def plan_create_partitions(
 
     By `growth_id` the store knows a repeat of this request from another one to the same total.
     """
-    topic = existing_topic(image, name)
+    topic = image.topics.get(name)
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
     present = len(topic.partitions)
     if total == present:
         raise PeerError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
@@ -215,14 +217,6 @@ def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest,
     if broker is None:
         raise PeerError(ErrorCode.broker_id_not_registered, f"Broker {node_id} is not registered.")
     return (StoreRequest("unregister", {"target_id": node_id, "target_epoch": broker.broker_epoch}),)
-
-
-def existing_topic(image: Image, name: str) -> TopicInfo:
-    """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
-    topic = image.topics.get(name)
-    if topic is None:
-        raise PeerError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
-    return topic
 
 
 # ------------------------------------------------------------------------------------------------------- inside
@@ -375,8 +369,8 @@ def _slices(
 
 
 def _check_resource(image: Image, resource_type: str, resource_name: str) -> None:
-    if resource_type == "topic":
-        existing_topic(image, resource_name)
+    if resource_type == "topic" and resource_name not in image.topics:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource_name}' does not exist.")
 
 
 def _alter(resource_type: str, resource_name: str, changes: list[list[str | None]], *, replace: bool) -> StoreRequest:

@@ -189,6 +189,14 @@ def test_alter_configs_sets_and_removes_configs(replace):
     assert refused is ErrorCode.unknown_topic_or_partition
 
 
+def test_unknown_topic_is_named_where_its_configs_are_changed():
+    """QuorumController.ConfigResourceExistenceChecker, unlike CreatePartitions."""
+    with pytest.raises(PeerError, match="The topic 'none' does not exist"):
+        plan_alter_configs(ONE, "topic", "none", {}, {}, replace=False)
+    with pytest.raises(PeerError, match="This server does not host this topic-partition"):
+        plan_create_partitions(ONE, "none", 2, growth_id=ID)
+
+
 def test_only_a_known_broker_is_unregistered():
     assert plan_unregister_broker(ONE, 1)[0].arguments == {"target_id": 1, "target_epoch": 11}
     assert code_of(lambda: plan_unregister_broker(ONE, 2)) is ErrorCode.broker_id_not_registered
