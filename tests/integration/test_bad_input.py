@@ -312,16 +312,16 @@ BAD_BATCHES: dict[str, tuple[Callable[[], bytes | None], set[ErrorCode]]] = {
     **{
         f"magic {magic}": (
             lambda magic=magic: patched(batch(), 16, ">b", magic),
-            {ErrorCode.unsupported_for_message_format, ErrorCode.corrupt_message},
+            {ErrorCode.invalid_record if magic in (0, 1) else ErrorCode.corrupt_message},
         )
         for magic in (0, 1, 3, -1)
     },
     "base offset of its own": (lambda: patched(batch(), 0, ">q", 12345), {ErrorCode.invalid_record}),
     "length too small": (lambda: patched(batch(), 8, ">i", 48), {ErrorCode.corrupt_message}),
     "length negative": (lambda: patched(batch(), 8, ">i", -1), {ErrorCode.corrupt_message}),
-    "length past the end": (lambda: patched(batch(), 8, ">i", 10_000), {ErrorCode.corrupt_message}),
-    "cut in the header": (lambda: batch()[:40], {ErrorCode.corrupt_message}),
-    "cut in the records": (lambda: batch(b"x" * 100)[:-5], {ErrorCode.corrupt_message}),
+    "length past the end": (lambda: patched(batch(), 8, ">i", 10_000), {ErrorCode.invalid_record}),
+    "cut in the header": (lambda: batch()[:40], {ErrorCode.invalid_record}),
+    "cut in the records": (lambda: batch(b"x" * 100)[:-5], {ErrorCode.invalid_record}),
     "two batches": (lambda: batch() + batch(), {ErrorCode.invalid_record}),
     "trailing bytes": (lambda: batch() + b"more", {ErrorCode.invalid_record, ErrorCode.corrupt_message}),
     "count above the delta": (lambda: patched(batch(), 57, ">i", 2), {ErrorCode.invalid_record}),

@@ -298,11 +298,11 @@ class CsvPane(Vertical):
             self.form.choose(path)
 
     @on(CsvForm.FileChanged)
-    def look_anew(self) -> None:
+    def look_again(self) -> None:
         self.look_at_file(is_new=True)
 
     @on(CsvForm.MappingChanged)
-    def map_anew(self) -> None:
+    def map_again(self) -> None:
         self.look_at_file(is_new=False)
 
     @work(exclusive=True, group="look")

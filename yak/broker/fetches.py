@@ -74,6 +74,12 @@ NO_ROOM: Final = FetchPartitionAnswer(-1)
 READ_COMMITTED: Final = 1
 """Kafka's IsolationLevel."""
 _NONE = ErrorCode.none
+_ABSENT: Final = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.topic_authorization_failed,
+)
+"""The errors of partitions that do not exist for the client."""
 _READ_TOPIC: Final = Operation.READ, ResourceType.TOPIC
 _DISK_WAIT_MS = 30_000
 _SESSION_VERSION = 7
@@ -602,6 +608,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if self._session is not None and self._session.session_id:
             session_id = self._session.session_id
             answers = self._only_changes(self._session, answers)
+        if reading.has_error:
+            answers = sorted(answers, key=_is_absent)  # they come last (KafkaApis.handleFetchRequest)
         topics = _by_topic(answers)
         if not reading.has_error or self.call.version < _LEADER_VERSION:
             return session_id, topics, ()
@@ -860,6 +868,10 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         call, topics = self.call, _by_topic(reading.answers)
         session_id = self._session.session_id
         return Prebuilt(fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics))
+
+
+def _is_absent(entry: tuple[FetchItem, FetchPartitionAnswer]) -> bool:
+    return entry[1].error_code in _ABSENT
 
 
 def must_act(answer: FetchPartitionAnswer) -> bool:

@@ -8,6 +8,7 @@ are in the log.
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
@@ -34,6 +35,8 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Mapping[int, Sequence[NodeId]] = field(default_factory=dict)
     configs: Mapping[str, str | None] = field(default_factory=dict)
+    assigned_twice: int | None = None
+    """A partition that the client assigned more than once."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,17 +77,12 @@ def plan_create_topic(
     if new.name in image.topics:
         raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
     refuse_collision(new.name, image.topics)
+    configs = _checked_configs(new.configs, validate_config)
     if new.assignments:
         assignments = _manual_assignments(image, new)
         refuse_full(assignments, full)
     else:
         assignments = _placed(image, new, defaults, full)
-    configs = {name: value for name, value in sorted(new.configs.items()) if value is not None}
-    for name, value in new.configs.items():
-        if value is None:
-            raise PeerError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
-        if validate_config is not None:
-            validate_config(name, value)
     head: dict[str, object] = {
         "name": new.name,
         "topic_id": str(topic_id),
@@ -109,9 +107,13 @@ def plan_create_partitions(
 
     By `growth_id` the store knows a repeat of this request from another one to the same total.
     """
-    topic = existing_topic(image, name)
+    topic = image.topics.get(name)
+    if topic is None:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
     present = len(topic.partitions)
-    if total <= present:
+    if total == present:
+        raise PeerError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+    if total < present:
         words = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
         raise PeerError(ErrorCode.invalid_partitions, words)
     _check_partition_count(total)
@@ -119,7 +121,10 @@ def plan_create_partitions(
     if assignments is not None:
         new = [tuple(replicas) for replicas in assignments]
         if len(new) != total - present:
-            words = f"Increasing the number of partitions by {total - present} but {len(new)} assignments provided."
+            words = (
+                f"Attempted to add {total - present} additional partition(s), but only {len(new)} assignment(s) were "
+                "specified."
+            )
             raise PeerError(ErrorCode.invalid_replica_assignment, words)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
         refuse_full(new, full)
@@ -214,15 +219,25 @@ def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest,
     return (StoreRequest("unregister", {"target_id": node_id, "target_epoch": broker.broker_epoch}),)
 
 
-def existing_topic(image: Image, name: str) -> TopicInfo:
-    """The topic of that name. Raises PeerError(UNKNOWN_TOPIC_OR_PARTITION)."""
-    topic = image.topics.get(name)
-    if topic is None:
-        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist.")
-    return topic
-
-
 # ------------------------------------------------------------------------------------------------------- inside
+
+
+def _checked_configs(configs: Mapping[str, str | None], validate_config: ValidateConfig | None) -> dict[str, str]:
+    missing = [name for name, value in configs.items() if value is None]
+    if missing:
+        words = f"Null value not supported for topic configs: {','.join(missing)}"
+        raise PeerError(ErrorCode.invalid_config, words)
+    checked = {name: value for name, value in sorted(configs.items()) if value is not None}
+    if validate_config is not None:
+        for name, value in checked.items():
+            validate_config(name, value)
+    return checked
+
+
+def _check_replication_factor(replication_factor: int) -> None:
+    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
+        words = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise PeerError(ErrorCode.invalid_replication_factor, words)
 
 
 def _check_partition_count(count: int) -> None:
@@ -241,10 +256,7 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
     `BrokerHeartbeatManager.usableBrokers` and `StripedReplicaPlacer.place`), and KAFKA_STORAGE_ERROR if only room is
     missing.
     """
-    if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
-        raise PeerError(
-            ErrorCode.invalid_replication_factor, "Replication factor must be larger than 0, or -1 for the default."
-        )
+    _check_replication_factor(replication_factor)
     registered = [image.brokers[node_id] for node_id in sorted(image.brokers)]
     brokers = [broker for broker in registered if broker.state is not BrokerState.STOPPING]
     if not any(broker.state is BrokerState.ACTIVE for broker in brokers):
@@ -282,6 +294,7 @@ def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId
 def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
     count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
     replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
+    _check_replication_factor(replication_factor)
     _check_partition_count(count)
     brokers = _usable_brokers(image, replication_factor, full)
     return place(brokers, count, replication_factor, start=len(image.topics) % len(brokers))
@@ -295,12 +308,15 @@ def _start(image: Image, topic: TopicInfo) -> int:
 
 
 def _manual_assignments(image: Image, new: NewTopic) -> list[tuple[NodeId, ...]]:
-    if new.num_partitions != -1:
-        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
     if new.replication_factor != -1:
         words = "A manual partition assignment was specified, but replication factor was not set to -1."
         raise PeerError(ErrorCode.invalid_request, words)
+    if new.num_partitions != -1:
+        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, words)
+    if new.assigned_twice is not None:
+        words = f"Found multiple manual partition assignments for partition {new.assigned_twice}"
+        raise PeerError(ErrorCode.invalid_replica_assignment, words)
     if sorted(new.assignments) != list(range(len(new.assignments))):
         words = "partitions should be a consecutive 0-based integer sequence"
         raise PeerError(ErrorCode.invalid_replica_assignment, words)
@@ -313,9 +329,10 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
     active = {broker.node_id for broker in image.active_brokers()}
     for number, replicas in assignments.items():
         if not replicas:
-            words = f"The manual partition assignment includes an empty replica list for partition {number}."
+            words = "The manual partition assignment includes an empty replica list."
         elif len(set(replicas)) != len(replicas):
-            words = f"The manual partition assignment of partition {number} includes a broker more than once."
+            twice = next(one for one, other in pairwise(sorted(replicas)) if one == other)
+            words = f"The manual partition assignment includes the broker {twice} more than once."
         elif unknown := [node_id for node_id in replicas if node_id not in image.brokers]:
             words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
         elif len(replicas) != replication_factor:
@@ -352,8 +369,8 @@ def _slices(
 
 
 def _check_resource(image: Image, resource_type: str, resource_name: str) -> None:
-    if resource_type == "topic":
-        existing_topic(image, resource_name)
+    if resource_type == "topic" and resource_name not in image.topics:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource_name}' does not exist.")
 
 
 def _alter(resource_type: str, resource_name: str, changes: list[list[str | None]], *, replace: bool) -> StoreRequest:

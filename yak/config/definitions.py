@@ -146,10 +146,11 @@ def split_list(text: str) -> list[str]:
 def between(low: float, high: float) -> Check:
     """A check for a number from `low` to `high`, both included."""
 
-    def check(_name: str, value: Value) -> None:
+    def check(name: str, value: Value) -> None:
+        at_least(low)(name, value)
         assert isinstance(value, int | float)
-        if not low <= value <= high:
-            raise ValueError(f"{value} is not between {low} and {high}")
+        if value > high:
+            raise ValueError(f"Value must be no more than {high}")
 
     return check
 
@@ -160,7 +161,7 @@ def at_least(low: float) -> Check:
     def check(_name: str, value: Value) -> None:
         assert isinstance(value, int | float)
         if value < low:
-            raise ValueError(f"{value} is below {low}")
+            raise ValueError(f"Value must be at least {low}")
 
     return check
 
@@ -170,7 +171,7 @@ def one_of(*choices: str) -> Check:
 
     def check(_name: str, value: Value) -> None:
         if value not in choices:
-            raise ValueError(f"{value!r} is not one of {', '.join(choices)}")
+            raise ValueError(f"String must be one of: {', '.join(choices)}")
 
     return check
 
@@ -178,13 +179,12 @@ def one_of(*choices: str) -> Check:
 def subset_of(*choices: str, may_be_empty: bool = False) -> Check:
     """A check for a list of these strings."""
 
-    def check(_name: str, value: Value) -> None:
+    def check(name: str, value: Value) -> None:
         assert isinstance(value, list)
         if not value and not may_be_empty:
             raise ValueError(f"the list is empty; it takes {', '.join(choices)}")
         for item in value:
-            if item not in choices:
-                raise ValueError(f"{item!r} is not one of {', '.join(choices)}")
+            one_of(*choices)(name, item)
 
     return check
 

@@ -118,9 +118,7 @@ def check_group_configs(overrides: Mapping[str, str], static_broker: Mapping[str
             limit = int(static_broker.get(limit_name) or BROKER_CONFIGS[limit_name].default or 0)
             if is_outside(value, limit):
                 relation = "greater" if bound == "min" else "less"
-                raise PeerError(
-                    ErrorCode.invalid_config, f"{name} must be {relation} than or equal to {limit_name}, {limit}"
-                )
+                raise PeerError(ErrorCode.invalid_config, f"{name} must be {relation} than or equal to {limit_name}")
     session_ms, heartbeat_ms = (
         group_config_value(name, overrides, static_broker) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
     )

@@ -59,7 +59,7 @@ _WITH_EFFECT: Final = (
         _STRING,
         "producer",
         "The compression of stored batches: the producer's (`producer`), none, or one codec.",
-        one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         _from("compression.type"),
     ),
     ConfigDef(

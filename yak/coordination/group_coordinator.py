@@ -12,7 +12,15 @@ from typing import Final, TypeAlias
 
 from yak.coordination.consumer_groups import ConsumerGroups
 from yak.coordination.offset_expiry import OffsetExpiry
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, Producer, Then
+from yak.coordination.runtime import (
+    Coordinated,
+    CoordinatorRuntime,
+    LedPartitions,
+    Producer,
+    Then,
+    as_coordinator,
+    for_one_batch,
+)
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -158,7 +166,7 @@ class GroupCoordinator:
         self,
         coordinated: GroupsPartition,
         group: Group,
-        records: Sequence[Record],
+        records: Iterable[Record],
         replay: Callable[[], None],
         then: Then,
     ) -> None:
@@ -171,7 +179,22 @@ class GroupCoordinator:
             group.uncommitted_end = end_offset
             replay()
 
-        self.runtime.append(coordinated, records, appended, then)
+        self._append(coordinated, records, appended, then)
+
+    def _append(
+        self,
+        coordinated: GroupsPartition,
+        records: Iterable[Record],
+        appended: Callable[[Offset], None],
+        then: Then,
+        producer: Producer | None = None,
+    ) -> None:
+        try:
+            fitting = for_one_batch(records, coordinated.partition)
+        except PeerError as error:
+            then(as_coordinator(error.error_code))
+            return
+        self.runtime.append(coordinated, fitting, appended, then, producer)
 
     def commit(
         self,
@@ -190,8 +213,8 @@ class GroupCoordinator:
                 placed = committed._replace(record_offset=record_offset)
                 coordinated.shard.put_offset(group, topic, index, placed, producer_id)
 
-        records = [offset_record(group.group_id, *each) for each in offsets]
-        self.runtime.append(coordinated, records, appended, then, producer)
+        records = (offset_record(group.group_id, *each) for each in offsets)
+        self._append(coordinated, records, appended, then, producer)
         coordinated.shard.drop_if_void(group)
 
     def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:

@@ -53,9 +53,11 @@ class OffsetExpiry:
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics: they are meaningless for a new topic of the same name."""
         removed = frozenset(names)
+        if not removed:
+            return
         for coordinated in self._coordinator.runtime.loaded_partitions():
             for group in list(coordinated.shard.groups.values()):
-                places = [place for place in group.offsets.partitions() if place[0] in removed]
+                places = list(group.offsets.partitions(removed))
                 if places:
                     self._remove(coordinated, group, places)
 

@@ -179,14 +179,32 @@ class CoordinatorRuntime(Generic[S]):
         try:
             appended = self._partitions.append(partition, records, producer)
         except PeerError as error:
-            then(_as_coordinator(error.error_code))
+            then(as_coordinator(error.error_code))
             return
         replay(appended.end_offset)
-        self._partitions.when_acknowledged(partition, appended, lambda code: then(_as_coordinator(code)))
+        self._partitions.when_acknowledged(partition, appended, lambda code: then(as_coordinator(code)))
 
     def when_committed(self, coordinated: Coordinated[S], end_offset: Offset, then: Then) -> None:
         """Call `then` when all records below an offset are committed."""
-        self._partitions.when_committed(coordinated.partition, end_offset, lambda code: then(_as_coordinator(code)))
+        self._partitions.when_committed(coordinated.partition, end_offset, lambda code: then(as_coordinator(code)))
+
+
+def for_one_batch(records: Iterable[KeyedRecord], partition: Partition) -> list[KeyedRecord]:
+    """The records as a list, for one batch of the partition's log.
+
+    Raises PeerError as soon as they are too large for it. Each record of an offset has the group's id: those of a request
+    of 200 KB could take 300 MB.
+    """
+    if partition.log is None:
+        raise PeerError(ErrorCode.kafka_storage_error, "the log directory of this partition is offline")
+    max_bytes = partition.log.config.max_message_bytes
+    taken, size_bytes = list[KeyedRecord](), 0
+    for record in records:
+        size_bytes += len(record[0]) + len(record[1] or b"")
+        if size_bytes > max_bytes:
+            raise PeerError(ErrorCode.message_too_large, f"the records exceed max.message.bytes={max_bytes}")
+        taken.append(record)
+    return taken
 
 
 TOMBSTONES_AT_ONCE: Final = 1_000
@@ -225,7 +243,7 @@ _NOT_COORDINATOR: Final = (ErrorCode.not_leader_or_follower, ErrorCode.kafka_sto
 _UNKNOWN: Final = (ErrorCode.message_too_large, ErrorCode.record_list_too_large, ErrorCode.invalid_fetch_size)
 
 
-def _as_coordinator(error_code: ErrorCode) -> ErrorCode:
+def as_coordinator(error_code: ErrorCode) -> ErrorCode:
     """The error that a client gets for a failed write (CoordinatorOperationExceptionHelper.java)."""
     if error_code in _NOT_AVAILABLE:
         return ErrorCode.coordinator_not_available

@@ -6,7 +6,7 @@ OffsetCommitKey.json and OffsetCommitValue.json.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from yak.groups.fields import BadGroupRecord, Reader, Writer
@@ -83,11 +83,13 @@ class Offsets:
     replaces the committed offset, unless that has a later record (OffsetMetadataManager.java).
     """
 
-    __slots__ = ("pending", "topics")
+    __slots__ = ("_producers", "pending", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, Committed]] = {}
         self.pending: dict[ProducerId, dict[tuple[str, int], Committed]] = {}
+        self._producers: dict[tuple[str, int], dict[ProducerId, None]] = {}
+        """The producers with a pending offset of each partition."""
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.pending)
@@ -108,14 +110,19 @@ class Offsets:
     def put_pending(self, producer_id: ProducerId, topic: str, partition: int, committed: Committed) -> None:
         """Store an offset of the producer's open transaction."""
         self.pending.setdefault(producer_id, {})[topic, partition] = committed
+        self._producers.setdefault((topic, partition), {})[producer_id] = None
 
     def has_pending(self, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset of the partition."""
-        return any((topic, partition) in offsets for offsets in self.pending.values())
+        return (topic, partition) in self._producers
 
     def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
         """Commit or drop the pending offsets of a producer."""
         for (topic, partition), offset in self.pending.pop(producer_id, {}).items():
+            producers = self._producers[topic, partition]
+            del producers[producer_id]
+            if not producers:
+                del self._producers[topic, partition]
             committed = self.get(topic, partition)
             if is_commit and (committed is None or committed.record_offset < offset.record_offset):
                 self.put(topic, partition, offset)
@@ -125,15 +132,17 @@ class Offsets:
         partitions = self.topics.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.topics[topic]
-        for producer_id, offsets in list(self.pending.items()):
-            if offsets.pop((topic, partition), None) is not None and not offsets:
+        for producer_id in self._producers.pop((topic, partition), ()):
+            offsets = self.pending[producer_id]
+            del offsets[topic, partition]
+            if not offsets:
                 del self.pending[producer_id]
 
-    def partitions(self) -> dict[tuple[str, int], None]:
-        """The partitions with a committed or a pending offset."""
-        found: dict[tuple[str, int], None] = {(topic, partition): None for topic, partition, _ in self}
-        for offsets in self.pending.values():
-            found.update(dict.fromkeys(offsets))
+    def partitions(self, topics: Container[str] | None = None) -> dict[tuple[str, int], None]:
+        """The partitions with a committed or a pending offset, of these topics only if they are given."""
+        held = [topic for topic in self.topics if topics is None or topic in topics]
+        found: dict[tuple[str, int], None] = {(topic, index): None for topic in held for index in self.topics[topic]}
+        found.update((place, None) for place in self._producers if topics is None or place[0] in topics)
         return found
 
     def __iter__(self) -> Iterator[tuple[str, int, Committed]]:

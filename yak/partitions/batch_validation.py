@@ -43,6 +43,9 @@ RECORD_BYTES_MIN = 7
 ZSTD_CODEC = 4
 ZSTD_VERSION = 7
 _UNCOMPRESSED = "uncompressed"
+_LENGTH_AT, _MAGIC_AT = 8, 16
+_OLDEST_BATCH_LENGTH_MIN = 14
+"""The length of an empty message of format 0 (Kafka's LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
 class RecordValidationError(PeerError):
@@ -53,6 +56,10 @@ class RecordValidationError(PeerError):
         self.record_errors = record_errors
 
 
+class NoBatchError(PeerError):
+    """Bytes that are not one batch: Kafka refuses them before it looks for the log (ProduceRequest.validateRecords)."""
+
+
 def record_errors_of(error: PeerError) -> tuple[RecordError, ...]:
     """The invalid records of a refused batch; empty for any other error."""
     return error.record_errors if isinstance(error, RecordValidationError) else ()
@@ -61,31 +68,22 @@ def record_errors_of(error: PeerError) -> tuple[RecordError, ...]:
 def check_batch(records: Buffer | None, version: int, max_message_bytes: int) -> BatchHeader:
     """The header of `records`, which must be exactly one valid batch. Raises PeerError (Kafka's LogValidator.java)."""
     size = 0 if records is None else len(records)
-    if records is None or size == 0:
-        raise PeerError(ErrorCode.invalid_record, "a produce request must carry exactly one record batch per partition")
-    if size > 16 and records[16] != MAGIC_V2:
-        raise PeerError(
-            ErrorCode.unsupported_for_message_format,
-            f"message format {records[16]} is not supported; use format 2",
-        )
-    if size < HEADER_BYTES:
-        raise PeerError(ErrorCode.corrupt_message, f"{size} bytes are shorter than a record batch header")
+    if records is None or size < HEADER_BYTES or records[_MAGIC_AT] != MAGIC_V2:
+        raise _no_batch(records)
     header = read_header(records)
     # one unpacking costs as much as two look-ups of a field
     base_offset, batch_length, _, _, crc, attributes, _, _, _, _, _, _, count = header
     batch_size = LENGTH_OVERHEAD + batch_length
     if batch_length < BATCH_LENGTH_MIN or batch_size > size:
-        raise PeerError(
-            ErrorCode.corrupt_message, f"the batch length is {batch_length}, the request carries {size} bytes"
-        )
+        raise _no_batch(records)
     if batch_size < size:
-        raise PeerError(ErrorCode.invalid_record, "more than one record batch for a partition")
+        raise NoBatchError(ErrorCode.invalid_record, "more than one record batch for a partition")
+    if base_offset != 0:
+        raise PeerError(ErrorCode.invalid_record, f"the base offset is {base_offset}; a client must send 0")
     if size > max_message_bytes:
         raise PeerError(
             ErrorCode.message_too_large, f"the batch has {size} bytes, max.message.bytes={max_message_bytes}"
         )
-    if base_offset != 0:
-        raise PeerError(ErrorCode.invalid_record, f"the base offset is {base_offset}; a client must send 0")
     if crc != compute_crc(records):
         raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not match its bytes")
     _check_header(header, version, size)
@@ -95,6 +93,24 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
         except ProtocolViolation as error:
             raise PeerError(ErrorCode.invalid_record, str(error)) from error
     return header
+
+
+def _no_batch(records: Buffer | None) -> NoBatchError:
+    """Why these bytes are no whole batch of format 2, in Kafka's order (ByteBufferLogInputStream.nextBatch)."""
+    if records is None or len(records) < LENGTH_OVERHEAD:
+        return NoBatchError(ErrorCode.invalid_record, "a produce request must carry one record batch per partition")
+    size, batch_length = len(records), int.from_bytes(records[_LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
+    words = f"the batch length is {batch_length}, the request carries {size} bytes"
+    if batch_length < _OLDEST_BATCH_LENGTH_MIN:
+        return NoBatchError(ErrorCode.corrupt_message, words)
+    magic = records[_MAGIC_AT] if size > _MAGIC_AT else MAGIC_V2
+    if magic > MAGIC_V2:
+        return NoBatchError(ErrorCode.corrupt_message, f"there is no message format {magic}")
+    if size <= _MAGIC_AT or LENGTH_OVERHEAD + batch_length > size:
+        return NoBatchError(ErrorCode.invalid_record, words)
+    if magic != MAGIC_V2:
+        return NoBatchError(ErrorCode.invalid_record, f"message format {magic} is not supported; use format 2")
+    return NoBatchError(ErrorCode.corrupt_message, words)
 
 
 def _check_header(header: BatchHeader, version: int, size: int) -> None:
@@ -153,7 +169,12 @@ class RecordRules:
             if count <= RECORD_ERRORS_MAX:
                 refused.append(RecordError(index, reason))
         if count:
-            words = f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
+            if code == ErrorCode.invalid_timestamp:
+                words = "One or more records have been rejected due to invalid timestamp"
+            else:
+                words = (
+                    f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
+                )
             raise RecordValidationError(code, words, tuple(refused))
         if self.refusal:
             raise PeerError(ErrorCode.invalid_timestamp, self.refusal)
@@ -162,11 +183,12 @@ class RecordRules:
 def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
     """The batch of a client that set the timestamp type LogAppendTime, as one of CreateTime (LogValidator).
 
-    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime: only the broker sets it.
+    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime, which only the broker sets, or without a time.
     """
-    if config.message_timestamp_type == "LogAppendTime":
+    header = read_header(batch)
+    if config.message_timestamp_type == "LogAppendTime" or header.max_timestamp == NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, "a producer may not set the timestamp type LogAppendTime")
-    attributes = read_header(batch).attributes & ~TIMESTAMP_TYPE_BIT
+    attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     return with_records(batch, bytes(memoryview(batch)[HEADER_BYTES:]), attributes)
 
 

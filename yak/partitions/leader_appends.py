@@ -24,6 +24,7 @@ from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolat
 from yak.fail_stop import changes_state
 from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
 from yak.partitions.batch_validation import (
+    NoBatchError,
     RecordRules,
     check_batch,
     check_timestamps,
@@ -69,6 +70,8 @@ _SEQUENCE_ERRORS = (
 )
 _WITHOUT_LOG_START = (
     ErrorCode.corrupt_message,
+    ErrorCode.invalid_required_acks,
+    ErrorCode.invalid_topic_exception,
     ErrorCode.kafka_storage_error,
     ErrorCode.message_too_large,
     ErrorCode.not_leader_or_follower,
@@ -172,7 +175,9 @@ def log_start_offset_with(error: PeerError, partition: Partition | None) -> Offs
 
     A Java producer that gets UNKNOWN_PRODUCER_ID without it sends the batch again, without end.
     """
-    if partition is None or partition.log is None or error.error_code in _WITHOUT_LOG_START:
+    if partition is None or partition.log is None:
+        return -1
+    if error.error_code in _WITHOUT_LOG_START or isinstance(error, NoBatchError):
         return -1
     return partition.log.log_start_offset
 

@@ -140,9 +140,10 @@ class Maintenance:
         if not self._producers_round:
             self._producers_round.extend(self._partitions.values())
         for _ in range(min(SLICE_PARTITIONS, len(self._producers_round))):
-            log = self._producers_round.popleft().log
-            if log is not None:
-                log.producers.expire(now_ms, config.producer_id_expiration_ms)
+            partition = self._producers_round.popleft()
+            partition.deferred_sequences.expire(now_ms)
+            if partition.log is not None:
+                partition.log.producers.expire(now_ms, config.producer_id_expiration_ms)
         is_over = not self._producers_round
         self._arm_expiry(config.producer_id_expiration_check_interval_ms if is_over else SLICE_GAP_MS)
 

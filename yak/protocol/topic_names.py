@@ -1,8 +1,10 @@
 """Valid topic names: Kafka's rules (Topic.java), which also make a name safe as a directory's."""
 
+import itertools
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection
+from operator import add
 from typing import Final
 
 from yak import ids
@@ -15,6 +17,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 """Kafka's metadata log: no client may create a topic of this name (ControllerApis.createTopics)."""
 METADATA_TOPIC_ID: Final = uuid.UUID(int=1)
 """Its topic id (Kafka's Uuid.METADATA_TOPIC_ID)."""
+_SEPARATOR: Final = re.compile(r"[._]")
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
@@ -42,15 +45,23 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
-def find_collision(name: str, existing: Iterable[str]) -> str | None:
-    """Another existing topic that collides with `name`, or None."""
-    if "." not in name and "_" not in name:
+def find_collision(name: str, existing: Collection[str]) -> str | None:
+    """Another existing topic that collides with `name`, or None.
+
+    The names that would collide are looked up if they are fewer than the topics: a request may create a thousand topics.
+    """
+    separators = name.count(".") + name.count("_")
+    if not separators:
         return None
+    if 1 << separators <= len(existing):
+        first, *rest = _SEPARATOR.split(name)
+        spelled = (first + "".join(map(add, chosen, rest)) for chosen in itertools.product("._", repeat=separators))
+        return next((other for other in spelled if other != name and other in existing), None)
     key = collision_key(name)
     return next((other for other in existing if other != name and collision_key(other) == key), None)
 
 
-def refuse_collision(name: str, existing: Iterable[str]) -> None:
+def refuse_collision(name: str, existing: Collection[str]) -> None:
     """Raise PeerError(INVALID_TOPIC_EXCEPTION) when `name` collides with an existing topic."""
     other = find_collision(name, existing)
     if other is not None:

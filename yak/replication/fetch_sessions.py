@@ -210,9 +210,9 @@ class FetchSession(Generic[Item]):
         return 1 if self.epoch >= EPOCH_MAX else self.epoch + 1
 
 
-def _is_too_long(item: ConsumerItem) -> bool:
-    """Whether it has a longer name than any topic, which no session has room for."""
-    return item.name is not None and len(item.name) > TOPIC_NAME_LENGTH_MAX
+def _weight(item: ConsumerItem) -> int:
+    """As how many partitions it counts in a session: a client may fetch names that are longer than any topic's."""
+    return 1 + len(item.name or "") // (TOPIC_NAME_LENGTH_MAX + 1)
 
 
 class ConsumerSession(FetchSession[ConsumerItem]):
@@ -300,7 +300,7 @@ class ConsumerSessions:
         self._slots_max = context.config.max_incremental_fetch_session_cache_slots
         self._sessions: OrderedDict[int, ConsumerSession] = OrderedDict()
         self.partitions_count = 0
-        """Partitions of all sessions."""
+        """Partitions of all sessions, by weight."""
         self.delayed_count = 0
         """Partitions of all delayed fetches without a session."""
 
@@ -342,10 +342,10 @@ class ConsumerSessions:
         self, items: list[ConsumerItem], connection: FetchConnection, *, uses_topic_ids: bool
     ) -> ConsumerSession | None:
         """A new session over `items`; None when there is no room for them."""
-        if self._slots_max <= 0 or len(items) > FETCH_SESSION_PARTITIONS_MAX or any(map(_is_too_long, items)):
+        if self._slots_max <= 0 or len(items) > FETCH_SESSION_PARTITIONS_MAX:
             return None
         named = {(item.topic_key, item.index): item for item in items}
-        if not self._make_room(connection, 1, len(named)):
+        if not self._make_room(connection, 1, sum(map(_weight, named.values()))):
             return None
         session_id = 1 + self._rng.below(EPOCH_MAX - 1)
         while session_id in self._sessions:
@@ -413,7 +413,6 @@ class ConsumerSessions:
                 if (
                     len(session.items) >= FETCH_SESSION_PARTITIONS_MAX
                     or self.partitions_count >= FETCH_PARTITIONS_REMEMBERED_MAX
-                    or _is_too_long(item)
                 ):
                     self._close(session.session_id)
                     raise PeerError(ErrorCode.fetch_session_id_not_found, "the session is full")
@@ -427,7 +426,7 @@ class ConsumerSessions:
         for key in forgotten:
             item_gone = session.items.pop(key, None)
             if item_gone is not None:
-                self.partitions_count -= 1
+                self.partitions_count -= _weight(item_gone)
                 session.dirty.pop(item_gone, None)
                 session.marked_since_read.pop(item_gone, None)
                 self._detach(session, item_gone)
@@ -448,8 +447,8 @@ class ConsumerSessions:
         """Close a session, and answer its waiting fetch, which no partition notifies any more. An unknown id is ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self.partitions_count -= len(session.items)
             for item in session.items.values():
+                self.partitions_count -= _weight(item)
                 self._detach(session, item)
             if session.delayed_fetch is not None:
                 session.delayed_fetch.complete()
@@ -497,7 +496,7 @@ class ConsumerSessions:
             partition.sessions[session] = item
 
     def _add(self, session: ConsumerSession, item: ConsumerItem) -> None:
-        self.partitions_count += 1
+        self.partitions_count += _weight(item)
         session.items[item.topic_key, item.index] = item
         session.mark_dirty(item)
         self.attach(session, item)

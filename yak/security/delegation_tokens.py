@@ -41,9 +41,10 @@ class DelegationToken:
         """Whether a principal may renew and expire the token (DelegationTokenControlManager.allowedToRenew)."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principal: str) -> bool:
-        """Whether a principal may describe the token (TokenInformation.ownerOrRenewer)."""
-        return principal == self.requester or self.may_renew(principal)
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The principals that may describe the token (TokenInformation.ownerOrRenewer)."""
+        return self.owner, self.requester, *self.renewers
 
     def has_expired(self, now_ms: int) -> bool:
         """Whether the token is not valid any more."""

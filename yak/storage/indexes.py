@@ -10,6 +10,7 @@ id, i64 first offset, i64 offset of the marker, i64 last stable offset at that t
 """
 
 import struct
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 from yak.ids import FilePosition, Offset, ProducerId
@@ -181,13 +182,13 @@ class TransactionIndex(AbstractIndex):
         assert self.entries is not None
         self._truncate(_count_up_to(_ABORTED_ENTRY, self.entries, _MARKER_FIELD, offset - 1))
 
-    def since(self, offset: Offset) -> list[AbortedTxn]:
-        """The transactions whose marker is at or above `offset`."""
-        assert self.entries is not None
-        first = _count_up_to(_ABORTED_ENTRY, self.entries, _MARKER_FIELD, offset - 1)
-        return [
-            AbortedTxn(*entry[1:]) for entry in _ABORTED_ENTRY.iter_unpack(self.entries[first * self.ENTRY_BYTES :])
-        ]
+    def since(self, offset: Offset) -> Iterator[AbortedTxn]:
+        """The transactions whose marker is at or above `offset`; a fetch reads the first few of them."""
+        entries, unpack_from = self.entries, _ABORTED_ENTRY.unpack_from
+        assert entries is not None
+        first = _count_up_to(_ABORTED_ENTRY, entries, _MARKER_FIELD, offset - 1)
+        for position in range(first * self.ENTRY_BYTES, len(entries), self.ENTRY_BYTES):
+            yield AbortedTxn(*unpack_from(entries, position)[1:])
 
 
 _MARKER_FIELD = 3

@@ -63,5 +63,7 @@ class OffsetMap:
             yield
 
     def has_newest_in(self, offsets: range) -> bool:
-        """Whether one of these offsets is the newest of its key."""
+        """Whether one of these offsets is the newest of its key. A batch may have far more records than there are keys."""
+        if len(offsets) > len(self._newest):
+            return any(offset in offsets for offset in self._newest)
         return not self._newest.isdisjoint(offsets)

@@ -706,6 +706,12 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
             if len(self) > DEFERRED_PRODUCERS_MAX:
                 del self[next(iter(self))]
 
+    def expire(self, now_ms: int) -> None:
+        """Forget sequences for which no client can be waiting any more."""
+        old = [producer_id for producer_id, held in self.items() if now_ms - held.refused_ms >= DEFERRED_EXPIRY_MS]
+        for producer_id in old:
+            del self[producer_id]
+
     def check(self, header: BatchHeader, producers: ProducerState, now_ms: int) -> None:
         """Let a batch pass that is the deferred one, precedes it, or is of another epoch; the log decides about it.
 

@@ -78,6 +78,9 @@ class Verification:
         def answered(code: ErrorCode) -> None:
             then(_for_client(code, produce_version))
 
+        if not transactional_id:
+            answered(ErrorCode.invalid_request)
+            return
         topic = self._context.image.topics.get(TRANSACTION_TOPIC)
         if topic is None:
             answered(ErrorCode.coordinator_not_available)

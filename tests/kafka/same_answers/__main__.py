@@ -1,6 +1,6 @@
 """Start one broker of Apache Kafka and one of YAK, and print where their answers to the same requests differ.
 
-    python tests/kafka/same_answers/__main__.py [--table NAME] [--seeds N] [--first N]
+    python tests/kafka/same_answers/__main__.py [--table NAME] [--seeds N] [--first N] [--all]
 
 A table is a module beside this one, with `SCENARIOS`. It needs Java 17, and takes Kafka's jars as `make bench` does. Exits
 with 1 if answers differ. Kafka does some work after it has answered: try a seed again before you look into it.
@@ -32,6 +32,8 @@ CONFIGS: Final = (
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",
 )
+KAFKA_CONFIGS: Final = ("group.consumer.assignment.interval.ms=0",)
+"""YAK assigns partitions to members at once."""
 START_SECONDS: Final = 30.0
 
 
@@ -61,6 +63,9 @@ def main() -> int:
     parser.add_argument("--table", default="data", help="a module beside this one (data)")
     parser.add_argument("--seeds", type=int, default=10, help="how many (10)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
+    parser.add_argument(
+        "--all", action="store_true", help="print all differences; later ones may follow from the first"
+    )
     asked = parser.parse_args()
     table = importlib.import_module(f"tests.kafka.same_answers.{asked.table}")
     try:
@@ -70,7 +75,7 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     os.environ.setdefault("KAFKA_HEAP_OPTS", "-Xms100M -Xmx400M")
-    brokers.SERVER_PROPERTIES += "\n".join(CONFIGS[1:]) + "\n"
+    brokers.SERVER_PROPERTIES += "\n".join(CONFIGS[1:] + KAFKA_CONFIGS) + "\n"
     found = 0
     with tempfile.TemporaryDirectory() as name, running_yak(Path(name)) as port:
         kafka = brokers.KafkaBroker(jars, Path(name) / "kafka")
@@ -83,7 +88,7 @@ def main() -> int:
                 for seed in range(asked.first, asked.first + asked.seeds):
                     differing = differences(scenario, ports, seed)
                     found += len(differing)
-                    for each in differing[:1]:  # later ones may follow from the first
+                    for each in differing if asked.all else differing[:1]:
                         print(f"{scenario.__name__}, seed {seed}, the first of {len(differing)} differences:\n  {each}")
                 print(f"{scenario.__name__}: {asked.seeds} seeds tried", flush=True)
     return 1 if found else 0

@@ -133,6 +133,19 @@ def test_an_unknown_topic_is_told(rig):
     assert rig.produce("orders", [b"a"], partition=9).error_code == ErrorCode.unknown_topic_or_partition
 
 
+def test_partitions_that_do_not_exist_come_last_in_the_answer_to_a_fetch(rig):
+    """As KafkaApis.handleFetchRequest."""
+    fields = fetch_fields("orders", 0)
+    (row,) = fields["topics"][0]["partitions"]
+    rows = [{**row, "partition": index} for index in (7, 0)]
+    fields["topics"] = [{"topic": name, "partitions": rows} for name in ("absent", "orders")]
+    answer = rig.ask(1, 12, **fields)
+    assert [(topic.topic, [each.partition_index for each in topic.partitions]) for topic in answer.responses] == [
+        ("orders", [0, 7]),
+        ("absent", [7, 0]),
+    ]
+
+
 def test_acks_0_gets_no_answer_and_is_stored(rig):
     silent = rig.begin(0, 9, **produce_fields("orders", record_batch([b"quiet"], rig.world.now_ms), acks=0))
     rig.run_for(100)
@@ -215,13 +228,17 @@ def test_sequences_are_known_after_a_restart(how):
     [
         (lambda batch: None, ErrorCode.invalid_record),
         (lambda batch: b"", ErrorCode.invalid_record),
-        (lambda batch: batch[:30], ErrorCode.corrupt_message),
+        (lambda batch: batch[:11], ErrorCode.invalid_record),
+        (lambda batch: batch[:16], ErrorCode.invalid_record),
+        (lambda batch: batch[:30], ErrorCode.invalid_record),
         (lambda batch: batch + batch, ErrorCode.invalid_record),
         (lambda batch: patched(batch, 0, ">q", 7), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 8, ">i", 48), ErrorCode.corrupt_message),
-        (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.corrupt_message),
-        (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.unsupported_for_message_format),
-        (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.unsupported_for_message_format),
+        (lambda batch: patched(batch, 8, ">i", 13, fix_crc=False)[:16], ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 8, ">i", 10_000, fix_crc=False), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 16, ">b", 1), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 16, ">b", 3), ErrorCode.corrupt_message),
+        (lambda batch: patched(batch, 16, ">b", -1)[:30], ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 30, ">b", 1, fix_crc=False), ErrorCode.corrupt_message),
         (lambda batch: patched(batch, 21, ">h", 0x20), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 21, ">h", 0x10), ErrorCode.invalid_record),
@@ -229,6 +246,7 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: patched(batch, 23, ">i", 5), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 57, ">i", 0), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 57, ">i", -1), ErrorCode.invalid_record),
+        (lambda batch: patched(patched(batch, 21, ">h", 8), 35, ">q", -1), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 35, ">q", -2), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 35, ">q", 2**62), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 43, ">q", 3), ErrorCode.invalid_record),
@@ -241,6 +259,20 @@ def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
     assert answer.base_offset == -1
     assert rig.fetch("orders", 0).high_watermark == 0
     assert rig.produce("orders", [b"healthy"]).error_code == 0
+
+
+def test_requests_that_kafka_refuses_before_it_looks_at_the_log_name_no_log_start(rig):
+    """KafkaApis.handleProduceRequest and ReplicaManager.appendToLocalLog."""
+    batch = record_batch([b"value"], rig.world.now_ms)
+    answer = rig.produce_raw("orders", batch, acks=2)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_required_acks, -1)
+    rig.create_topic("__consumer_offsets")
+    answer = rig.produce_raw("__consumer_offsets", batch)
+    assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_topic_exception, -1)
+    for records in (None, b"", batch[:20], batch[:-1], batch * 2, patched(batch, 16, ">b", 1)):
+        answer = rig.produce_raw("orders", records)
+        assert (answer.error_code, answer.log_start_offset) == (ErrorCode.invalid_record, -1)
+    assert rig.produce_raw("orders", patched(batch, 0, ">q", 7)).log_start_offset == 0
 
 
 def test_a_batch_over_max_message_bytes_is_refused():
@@ -327,6 +359,7 @@ def test_records_with_a_timestamp_too_far_ahead_are_named_in_the_answer(rig, cod
     answer = rig.produce_raw("orders", batch_of_times(rig, 0, -7_200_000, *[0] * (count - 2), codec=codec))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_timestamp, -1)
     assert [each.batch_index for each in answer.record_errors] == [1]
+    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     words = answer.record_errors[0].batch_index_error_message
     assert f"timestamp {later_ms} is after" in words
     assert "(message.timestamp.after.max.ms)" in words

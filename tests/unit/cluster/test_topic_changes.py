@@ -96,7 +96,13 @@ def test_many_partitions_are_cut_into_slices():
         (NewTopic("new", assignments={0: []}), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", assignments={0: [1, 1]}), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", assignments={0: [7]}), ErrorCode.invalid_replica_assignment),
+        (NewTopic("new", assignments={0: [1]}, assigned_twice=0), ErrorCode.invalid_replica_assignment),
         (NewTopic("new", configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("new", 0, 0), ErrorCode.invalid_replication_factor),
+        (NewTopic("new", 0, 0, configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("new", 1, assignments={0: []}, configs={"x": None}), ErrorCode.invalid_config),
+        (NewTopic("old", 0, 0, configs={"x": None}), ErrorCode.topic_already_exists),
+        (NewTopic("old", assignments={0: [1]}, assigned_twice=0), ErrorCode.topic_already_exists),
     ],
 )
 def test_a_bad_topic_is_refused_with_kafkas_code(new, code):
@@ -181,6 +187,14 @@ def test_alter_configs_sets_and_removes_configs(replace):
     )
     refused = code_of(lambda: plan_alter_configs(ONE, "topic", "none", {}, {}, replace=replace))
     assert refused is ErrorCode.unknown_topic_or_partition
+
+
+def test_unknown_topic_is_named_where_its_configs_are_changed():
+    """QuorumController.ConfigResourceExistenceChecker, unlike CreatePartitions."""
+    with pytest.raises(PeerError, match="The topic 'none' does not exist"):
+        plan_alter_configs(ONE, "topic", "none", {}, {}, replace=False)
+    with pytest.raises(PeerError, match="This server does not host this topic-partition"):
+        plan_create_partitions(ONE, "none", 2, growth_id=ID)
 
 
 def test_only_a_known_broker_is_unregistered():

@@ -51,9 +51,11 @@ def test_what_does_not_parse_is_told_in_words(kind, text):
 
 
 def test_checks_say_what_is_allowed():
-    with pytest.raises(ValueError, match="between 1 and 9"):
+    with pytest.raises(ValueError, match="no more than 9"):
         make(ConfigType.INT, "1", between(1, 9)).parse("10")
-    with pytest.raises(ValueError, match="one of a, b"):
+    with pytest.raises(ValueError, match="at least 1"):
+        make(ConfigType.INT, "1", between(1, 9)).parse("0")
+    with pytest.raises(ValueError, match="one of: a, b"):
         make(ConfigType.STRING, "a", one_of("a", "b")).parse("c")
     with pytest.raises(ValueError, match="empty"):
         make(ConfigType.LIST, "a", subset_of("a")).parse("")

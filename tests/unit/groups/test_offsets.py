@@ -118,3 +118,37 @@ def test_tombstone_removes_pending_offsets_of_all_producers() -> None:
     offsets.end_transaction(7, is_commit=True)
     offsets.end_transaction(8, is_commit=True)
     assert list(offsets) == [("t", 1, at(3))]
+
+
+class Unread(dict):  # type: ignore[type-arg]
+    """A dict that can be asked for a key, and not gone through."""
+
+    def _refuse(self, *_: object) -> None:
+        raise AssertionError("it went through all of them")
+
+    __iter__ = values = items = keys = _refuse  # type: ignore[assignment]
+
+
+def test_pending_offset_is_looked_up_whatever_the_number_of_transactions() -> None:
+    offsets = Offsets()
+    for producer_id in range(3):
+        offsets.put_pending(producer_id, "t", 0, at(producer_id))
+        offsets.put_pending(producer_id, "t", 1 + producer_id, at(producer_id))
+    offsets.pending = Unread(offsets.pending)
+    assert [offsets.has_pending("t", index) for index in range(5)] == [True, True, True, True, False]
+    offsets.remove("t", 1)
+    assert not offsets.has_pending("t", 1)
+    offsets.end_transaction(1, is_commit=True)
+    assert [offsets.has_pending("t", index) for index in range(4)] == [True, False, False, True]
+    assert sorted(offsets) == [("t", 0, at(1)), ("t", 2, at(1))]
+
+
+def test_partitions_of_some_topics_are_found_without_reading_those_of_others() -> None:
+    offsets = Offsets()
+    offsets.put("t", 1, at(1))
+    offsets.put_pending(7, "t", 2, at(2))
+    offsets.put_pending(7, "v", 0, at(3))
+    offsets.put("u", 0, at(4))
+    offsets.topics["u"] = Unread(offsets.topics["u"])
+    assert list(offsets.partitions({"t", "w"})) == [("t", 1), ("t", 2)]
+    assert list(offsets.partitions({"v"})) == [("v", 0)]

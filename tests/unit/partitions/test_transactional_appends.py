@@ -187,6 +187,14 @@ def test_a_transactional_batch_needs_a_transactional_id(rig, coordinator):
     assert not coordinator.asked
 
 
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_an_empty_transactional_id_is_an_invalid_request(rig, version):
+    """TransactionCoordinator.handleAddPartitionsToTransaction."""
+    pending = produce(rig, 0, version=version, transactional_id="")
+    rig.run_for(20)
+    assert result(pending) == (ErrorCode.invalid_request, -1)
+
+
 @pytest.mark.parametrize(("version", "asks"), [(11, 0), (12, 1)])
 def test_verification_can_be_switched_off_for_protocol_1_only(version, asks):
     rig = Rig(settings={"transaction.partition.verification.enable": "false"})

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from yak.errors import ErrorCode, PeerError
@@ -30,6 +32,29 @@ def test_dots_and_underscores_collide():
     with pytest.raises(PeerError, match="a_b"):
         refuse_collision("a.b", ["a_b"])
     refuse_collision("a.c", ["a_b"])
+
+
+@pytest.mark.parametrize("count", [0, 100])
+@pytest.mark.parametrize("name", ["a.b_c", ".a__b.", "_"])
+def test_every_other_spelling_of_a_name_collides(name, count):
+    others = {f"x{number}" for number in range(count)}
+    spellings = {"".join(each) for each in itertools.product(*("._" if letter in "._" else letter for letter in name))}
+    assert len(spellings) > 1
+    for other in spellings - {name}:
+        assert find_collision(name, [*others, other, name]) == other
+    assert find_collision(name, [*others, name, f"{name}_"]) is None
+
+
+class Unread(dict[str, None]):
+    def __iter__(self):
+        pytest.fail("all topics are read")
+
+
+def test_names_that_collide_are_looked_up_among_many_topics():
+    topics = Unread.fromkeys([f"topic.{number}" for number in range(1000)])
+    assert find_collision("topic_7", topics) == "topic.7"
+    assert find_collision("other_7", topics) is None
+    assert find_collision("._" * 100, {"a": None}) is None
 
 
 def test_internal_topics_are_known():

@@ -100,12 +100,18 @@ def test_full_fetch_without_partitions_gets_a_session(rig: Rig) -> None:
     assert (answer.session_id, len(answer.responses)) == (session_id, 1)
 
 
-def test_topic_name_longer_than_a_topic_may_have_is_not_remembered(rig: Rig) -> None:
-    answer = rig.ask(1, 12, **fields_of(0, 0, [0], "x" * 250))
-    assert (answer.error_code, answer.session_id) == (ErrorCode.none, 0)
-    session_id = opened(rig, rig.client, [0])
-    answer = rig.ask(1, 12, **fields_of(session_id, 1, [0], "x" * 250))
-    assert (answer.error_code, answer.responses) == (ErrorCode.fetch_session_id_not_found, ())
+def test_topic_name_longer_than_a_topic_may_have_counts_as_several_partitions(rig: Rig) -> None:
+    long = "x" * 750
+    assert rig.ask(1, 12, client=rig.new_client(), **fields_of(0, 0, [0, 1, 2], long)).session_id == 0
+    session_id = rig.ask(1, 12, **fields_of(0, 0, [0], long)).session_id
+    assert (session_id > 0, held(rig).partitions_count) == (True, 4)
+    answer = rig.ask(1, 12, **fields_of(session_id, 1, [1], long))
+    assert [each.error_code for each in answer.responses[0].partitions] == [ErrorCode.unknown_topic_or_partition] * 2
+    assert held(rig).partitions_count == 8
+    forget = {"forgotten_topics_data": [{"topic": long, "partitions": [0]}]}
+    rig.ask(1, 12, **(fields_of(session_id, 2, []) | forget))
+    assert held(rig).partitions_count == 4
+    rig.ask(1, 12, **fields_of(session_id, -1, []))
     assert (len(held(rig)), held(rig).partitions_count) == (0, 0)
 
 

@@ -12,6 +12,7 @@ from tests.unit.storage.conftest import write_checkpoint
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
+from yak.storage import indexes
 from yak.storage.indexes import AbortedTxn, TransactionIndex
 from yak.storage.reader import aborted_transactions
 
@@ -314,10 +315,21 @@ def test_an_index_holds_what_kafka_writes():
     assert bytes(index.entries)[:34].hex() == "0000" + "".join(f"{number:016x}" for number in (1, 8, 12, 13))
     again = TransactionIndex.of_file(10, bytes(index.entries))
     assert again is not None
-    assert again.since(13) == [AbortedTxn(2, 11, 20, 15)]
+    assert list(again.since(13)) == [AbortedTxn(2, 11, 20, 15)]
     again.truncate_to(20)
-    assert again.since(0) == [AbortedTxn(1, 8, 12, 13)]
+    assert list(again.since(0)) == [AbortedTxn(1, 8, 12, 13)]
     assert TransactionIndex.of_file(13, bytes(index.entries)) is None
+
+
+def test_fetch_reads_no_more_of_an_index_than_the_aborted_transactions_that_it_names(make_bench, monkeypatch):
+    bench = make_bench()
+    for sequence in range(50):
+        write(bench, 1, sequence)
+        end(bench, 1, commit=False)
+    made = []
+    monkeypatch.setattr(indexes, "AbortedTxn", lambda *fields: made.append(fields) or AbortedTxn(*fields))
+    assert [each.first_offset for each in aborted_transactions(bench.log.segments, 20, 24)] == [20, 22]
+    assert len(made) <= 3
 
 
 def test_a_roll_after_the_aborted_transactions_were_truncated_removes_no_file(make_bench, monkeypatch):

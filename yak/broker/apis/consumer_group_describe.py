@@ -21,8 +21,8 @@ _NOT_ASKED = -(2**31)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe each group, with its own error code."""
-    return Now({"groups": [_describe(broker, call, group_id) for group_id in call.request.group_ids]})
+    """Describe each group once, with its own error code."""
+    return Now({"groups": [_describe(broker, call, group_id) for group_id in dict.fromkeys(call.request.group_ids)]})
 
 
 def _describe(broker: Broker, call: Call, group_id: str) -> Fields:

@@ -6,7 +6,7 @@ when this broker leads its share of the partitions, so that a client may produce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -70,13 +70,16 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked), broker.full_brokers()
+    refusal, full = _refusal(broker, asked, twice), broker.full_brokers()
     for topic in asked:
         try:
+            if topic.name in twice:
+                raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
+            if topic.name == METADATA_TOPIC:
+                words = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+                raise PeerError(ErrorCode.invalid_request, words)
             if refusal is not None:
                 raise refusal
-            if topic.name in twice:
-                raise PeerError(ErrorCode.invalid_request, f"topic {topic.name!r} is named more than once")
             check_creation(broker, call, topic.name)
             plan = broker.topic_creation.plan(_new_topic(topic), full)
             broker.throttling.mutates(call, len(plan.assignments), strict_since=_STRICT_QUOTA_VERSION)
@@ -89,8 +92,8 @@ def _create(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
-    """The error for the whole request, if any."""
+def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
+    """The error for all topics of a request that can be created, if any: those named `twice` cannot."""
     if len(asked) > TOPICS_PER_CREATE_MAX:
         words = f"{len(asked)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, words)
@@ -99,6 +102,7 @@ def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
         refuse_many_partitions(
             len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
             for topic in asked
+            if topic.name not in twice and topic.name != METADATA_TOPIC
         )
     except PeerError as error:
         return error
@@ -106,19 +110,15 @@ def _refusal(broker: Broker, asked: Sequence[Any]) -> PeerError | None:
 
 
 def _new_topic(asked: Any) -> NewTopic:
-    if asked.name == METADATA_TOPIC:
-        raise PeerError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     # If a config is given twice, the last value counts, as in Kafka.
     configs: dict[str, str | None] = {config.name: config.value for config in asked.configs}
     assignments: dict[int, tuple[int, ...]] = {}
+    assigned_twice: int | None = None
     for assignment in asked.assignments:
         if assignment.partition_index in assignments:
-            raise PeerError(
-                ErrorCode.invalid_replica_assignment,
-                f"partition {assignment.partition_index} is assigned more than once",
-            )
+            assigned_twice = assignment.partition_index
         assignments[assignment.partition_index] = tuple(assignment.broker_ids)
-    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs)
+    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs, assigned_twice)
 
 
 def _answer(

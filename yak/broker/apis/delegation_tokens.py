@@ -52,7 +52,7 @@ def _may_create_for(broker: Broker, call: Call, owner: str) -> bool:
 def _may_describe(broker: Broker, call: Call, token: DelegationToken) -> bool:
     """Whether the client may see a token: its own, or one that an ACL names, by its id or its owner (KIP-373)."""
     rights = broker.authorization
-    return token.concerns(call.connection.principal) or (
+    return call.connection.principal in token.principals or (
         rights.is_active
         and (
             rights.may_see(call, Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
@@ -257,7 +257,7 @@ def describe_delegation_token(broker: Broker, call: Call) -> Outcome:
     found = [
         _described(token, hmac)
         for token, hmac in tokens.all()
-        if (wanted is None or any(map(token.concerns, wanted))) and _may_describe(broker, call, token)
+        if (wanted is None or not wanted.isdisjoint(token.principals)) and _may_describe(broker, call, token)
     ]
     return Now({"error_code": ErrorCode.none, "tokens": found})
 

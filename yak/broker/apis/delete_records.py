@@ -110,8 +110,9 @@ class DelayedDeleteRecords(DelayedOperation):
                 self._broker.record_deletions.add(partition, self)
 
     def is_done(self) -> bool:
-        """Settle the partitions that are done; whether none is outstanding."""
-        self._held = [held for held in self._held if not _settle(self._broker, *held)]
+        """Whether every partition is done. It is called for each replica that moved, and stops at the first that is not."""
+        while self._held and _settle(self._broker, *self._held[-1]):
+            self._held.pop()
         return not self._held
 
     def answer(self) -> Outcome:
@@ -120,8 +121,9 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def on_expiration(self) -> Outcome:
         """Answer REQUEST_TIMED_OUT for late replicas; readers of the leader no longer see the records."""
-        for _partition, _offset, answer in self._held:
-            answer["error_code"] = ErrorCode.request_timed_out
+        for held in self._held:
+            if not _settle(self._broker, *held):
+                held[2]["error_code"] = ErrorCode.request_timed_out
         return Now(self._fields)
 
     def leave(self) -> None:

@@ -99,7 +99,7 @@ def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int)
         "resource_name": asked.resource_name,
         "configs": [],
     }
-    names = asked.configuration_keys or None
+    names = frozenset(asked.configuration_keys or ()) or None
     try:
         if times > 1:
             # A broker described 10,000 times would be an answer of 600 MB.

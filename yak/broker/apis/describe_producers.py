@@ -21,18 +21,14 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe each partition's producers."""
-    return Now(
-        {
-            "topics": [
-                {
-                    "name": topic.name,
-                    "partitions": [_producers(broker, call, topic.name, index) for index in topic.partition_indexes],
-                }
-                for topic in call.request.topics
-            ]
-        }
-    )
+    """Describe each partition's producers, once."""
+    topics: dict[str, dict[int, Fields]] = {}
+    for topic in call.request.topics:
+        partitions = topics.setdefault(topic.name, {})
+        for index in topic.partition_indexes:
+            if index not in partitions:
+                partitions[index] = _producers(broker, call, topic.name, index)
+    return Now({"topics": [{"name": name, "partitions": list(found.values())} for name, found in topics.items()]})
 
 
 def _producers(broker: Broker, call: Call, topic: str, index: int) -> Fields:

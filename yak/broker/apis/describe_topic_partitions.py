@@ -89,8 +89,9 @@ def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> F
             "partitions": [],
             "topic_authorized_operations": operations,
         }
-    partitions = describe_partitions(broker, call, topic)[start : start + room]
-    for answer, info in zip(partitions, topic.partitions[start : start + room], strict=True):
+    shown = topic.partitions[start : start + room]
+    partitions = describe_partitions(broker, call, name, shown)
+    for answer, info in zip(partitions, shown, strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []
         answer["error_code"] = ErrorCode.none  # also without a leader, unlike in Metadata (KRaftMetadataCache)

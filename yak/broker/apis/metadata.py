@@ -9,7 +9,7 @@ one that it may not create is not created (KafkaApis.handleTopicMetadataRequest)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,7 +23,7 @@ from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.cluster.image import BrokerInfo, Image, TopicInfo
+    from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 ABSENT: tuple[str, ...] = ()
@@ -266,13 +266,13 @@ def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
-        "partitions": describe_partitions(broker, call, topic),
+        "partitions": describe_partitions(broker, call, topic.name, topic.partitions),
         "topic_authorized_operations": topic_operations(broker, call, topic.name),
     }
 
 
-def describe_partitions(broker: Broker, call: Call, topic: TopicInfo) -> list[Fields]:
-    """Every partition of a topic: its leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
+def describe_partitions(broker: Broker, call: Call, topic: str, partitions: Sequence[PartitionInfo]) -> list[Fields]:
+    """These partitions of a topic: leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
 
     A broker without the client's listener counts as offline, and as leader it is LISTENER_NOT_FOUND
     (KRaftMetadataCache.partitionMetadata).
@@ -281,15 +281,15 @@ def describe_partitions(broker: Broker, call: Call, topic: TopicInfo) -> list[Fi
     alive = {info.node_id for info in serving if info.endpoint(listener) is not None}
     elsewhere = {info.node_id for info in serving} - alive
     answers = []
-    for info in topic.partitions:
+    for info in partitions:
         offline = [node for node in info.replicas if node not in alive]
-        if broker.node_id in info.replicas and broker.is_offline(topic.name, info.partition):
+        if broker.node_id in info.replicas and broker.is_offline(topic, info.partition):
             offline.append(broker.node_id)
         has_leader = (
             info.leader in alive
             and info.leader not in offline
             and not broker.suspected_brokers.has(info.leader)
-            and not broker.store_outage.is_isolated_leader(topic.name, info)
+            and not broker.store_outage.is_isolated_leader(topic, info)
         )
         without_leader = ErrorCode.listener_not_found if info.leader in elsewhere else ErrorCode.leader_not_available
         answers.append(

@@ -48,14 +48,16 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if call.version <= _LAST_RETENTION_VERSION:
         retention_ms = request.retention_time // _MS
         expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
-    answers = [check_topic(broker, call, topic, places, by_id=by_id, expire_ms=expire_ms) for topic in request.topics]
-    fields: Fields = {"topics": answers}
-    if not places:
+    fields = check_topics(broker, call, places, by_id=by_id, expire_ms=expire_ms)
+    if not has_existing(fields):
         return Now(fields)
     try:
         coordinated, group = _group_of(broker, call, places)
     except PeerError as refusal:
         return Now(with_error(fields, refusal.error_code))
+    if not places:
+        coordinated.shard.drop_if_void(group)
+        return Now(fields)
     waiting = DelayedAnswer(
         broker.purgatory,
         call,
@@ -99,10 +101,23 @@ def partitions_by_id(broker: Broker, places: list[Place]) -> Iterator[TopicIdPar
     return ((topics[name].topic_id, partition) for name, partition, _ in places if name in topics)
 
 
-def check_topic(
-    broker: Broker, call: Call, topic: Any, places: list[Place], *, by_id: bool = False, expire_ms: int = NO_EXPIRY
-) -> Fields:
-    """Add the offsets that can be stored to `places`; returns the topic's answer, with an error for each other."""
+def check_topics(broker: Broker, call: Call, places: list[Place], *, by_id: bool, expire_ms: int = NO_EXPIRY) -> Fields:
+    """Add the offsets that can be stored to `places`; returns the answer, with an error for each other.
+
+    Partitions that do not exist for the client come first (KafkaApis.handleOffsetCommitRequest).
+    """
+    answers = [_check_topic(broker, call, topic, places, by_id, expire_ms) for topic in call.request.topics]
+    for answer in answers:
+        answer["partitions"].sort(key=_exists)
+    answers.sort(key=lambda answer: all(map(_exists, answer["partitions"])))
+    return {"topics": answers}
+
+
+def _exists(answer: Fields) -> bool:
+    return answer["error_code"] in (ErrorCode.none, ErrorCode.offset_metadata_too_large)
+
+
+def _check_topic(broker: Broker, call: Call, topic: Any, places: list[Place], by_id: bool, expire_ms: int) -> Fields:
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
     may_read = name is None or broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, name)
@@ -136,11 +151,16 @@ def _topic(topic: Any, partitions: list[Fields]) -> Fields:
     return {**named, "partitions": partitions}
 
 
+def has_existing(fields: Fields) -> bool:
+    """Whether the answer has a partition that exists: the group decides about those (OffsetMetadataManager)."""
+    return any(_exists(answer) for topic in fields["topics"] for answer in topic["partitions"])
+
+
 def with_error(fields: Fields, error_code: ErrorCode) -> Fields:
-    """The same answer, with an error for the offsets that were to be written."""
+    """The same answer, with an error for the offsets that were to be written; with none those keep their own."""
     for topic in fields["topics"]:
         for answer in topic["partitions"]:
-            if answer["error_code"] == ErrorCode.none:
+            if error_code != ErrorCode.none and _exists(answer):
                 answer["error_code"] = error_code
     return fields
 

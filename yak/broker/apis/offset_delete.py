@@ -21,7 +21,10 @@ ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Delete the offset of each partition; a partition without one is no error."""
+    """Delete the offset of each partition; a partition without one is no error.
+
+    Partitions that do not exist for the client come first (KafkaApis.handleOffsetDeleteRequest).
+    """
     request = call.request
     try:
         broker.authorization.check(call, Operation.DELETE, ResourceType.GROUP, request.group_id)
@@ -33,24 +36,28 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "topics": []})
     places: list[tuple[str, int]] = []
-    topics = []
+    topics: list[Fields] = []
     for topic in request.topics:
         may_read = broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, topic.name)
         known = broker.image.topics.get(topic.name)
         is_subscribed = group.is_subscribed(topic.name)
-        answers = []
+        answers: list[Fields] = []
         for asked in topic.partitions:
             code = ErrorCode.none
+            exists = known is not None and 0 <= asked.partition_index < len(known.partitions)
+            has_offset = group.offsets.has(topic.name, asked.partition_index)
             if not may_read:
                 code = ErrorCode.topic_authorization_failed
+            elif not exists and not has_offset:
+                code = ErrorCode.unknown_topic_or_partition
             elif is_subscribed:
                 code = ErrorCode.group_subscribed_to_topic
-            elif group.offsets.has(topic.name, asked.partition_index):
+            elif has_offset:
                 places.append((topic.name, asked.partition_index))
-            elif known is None or not 0 <= asked.partition_index < len(known.partitions):
-                code = ErrorCode.unknown_topic_or_partition
             answers.append({"partition_index": asked.partition_index, "error_code": code})
+        answers.sort(key=_exists)
         topics.append({"name": topic.name, "partitions": answers})
+    topics.sort(key=lambda topic: all(map(_exists, topic["partitions"])))
     fields: Fields = {"error_code": ErrorCode.none, "topics": topics}
     if not places:
         return Now(fields)
@@ -65,6 +72,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
     def then(error_code: ErrorCode) -> None:
         waiting.complete(fields if error_code == ErrorCode.none else {"error_code": error_code, "topics": []})
 
-    records = [offset_record(group.group_id, topic, index, None) for topic, index in places]
+    records = (offset_record(group.group_id, topic, index, None) for topic, index in places)
     broker.group_coordinator.append(coordinated, group, records, replay, then)
     return Later(waiting)
+
+
+def _exists(answer: Fields) -> bool:
+    return answer["error_code"] in (ErrorCode.none, ErrorCode.group_subscribed_to_topic)

@@ -251,8 +251,8 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
 
 
 def describe_transactions(broker: Broker, call: Call) -> Outcome:
-    """The transactions of some transactional ids."""
-    names = call.request.transactional_ids
+    """The transactions of some transactional ids, each once."""
+    names = dict.fromkeys(call.request.transactional_ids)
     return Now({"transaction_states": [_described(broker, call, name) for name in names]})
 
 
@@ -291,13 +291,14 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
         return Now({"error_code": error.error_code, "unknown_state_filters": [], "transaction_states": []})
     names = None if expression is None else set(expression.matching([each.transactional_id for each in transactions]))
     states = {BY_LABEL[name] for name in request.state_filters if name in BY_LABEL}
+    producer_ids = frozenset(request.producer_id_filters)
     duration_ms = getattr(request, "duration_filter", -1)
     may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 
     def is_wanted(transaction: Transaction) -> bool:
         return (
             transaction.state is not DEAD
-            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
+            and (not producer_ids or transaction.producer_id in producer_ids)
             and (not request.state_filters or transaction.state in states)
             and (duration_ms < 0 or broker.wall_ms - transaction.started_ms > duration_ms)
             and (names is None or transaction.transactional_id in names)

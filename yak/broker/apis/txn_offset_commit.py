@@ -12,8 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis.offset_commit import Place, check_topic, partitions_by_id, with_error, with_error_for_all
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.apis.offset_commit import (
+    Place,
+    check_topics,
+    has_existing,
+    partitions_by_id,
+    with_error,
+    with_error_for_all,
+)
+from yak.broker.call import Call, Later, Now, Outcome
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 
@@ -43,9 +50,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
     places: list[Place] = []
-    by_id = call.version >= _BY_ID_VERSION
-    fields: Fields = {"topics": [check_topic(broker, call, topic, places, by_id=by_id) for topic in request.topics]}
-    if not places:
+    fields = check_topics(broker, call, places, by_id=call.version >= _BY_ID_VERSION)
+    if not has_existing(fields):
         return Now(fields)
     waiting = DelayedAnswer(
         broker.purgatory,
@@ -98,7 +104,11 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
         )
     else:
         group = coordinated.shard.ensure(request.group_id)
-    coordinator.commit(coordinated, group, places, then, producer)
+    if places:
+        coordinator.commit(coordinated, group, places, then, producer)
+    else:
+        coordinated.shard.drop_if_void(group)
+        then(ErrorCode.none)
 
 
 def _verified(broker: Broker, call: Call, places: list[Place], then: Then, code: ErrorCode) -> None:

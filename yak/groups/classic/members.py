@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from yak.groups.fields import BadGroupRecord, Reader
 from yak.ids import TopicPartition
@@ -17,6 +17,10 @@ from yak.limits import GROUP_PENDING_MEMBERS_MAX
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """A member's protocols (assignment strategies) in order of preference, each with its metadata (a subscription)."""
+
+
+_PROTOCOL_BYTES: Final = 150
+"""Memory of a protocol without a name and metadata: three objects."""
 
 
 class Ticket(Protocol):
@@ -219,8 +223,8 @@ class Roster:
 
 
 def bytes_of(protocols: Protocols) -> int:
-    """The size of a member's protocols with their metadata."""
-    return sum(len(name) + len(metadata) for name, metadata in protocols)
+    """The memory of a member's protocols with their metadata."""
+    return sum(_PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:

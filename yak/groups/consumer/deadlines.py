@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import heapq
 from enum import IntEnum
+from typing import Final
+
+_STALE_MAX: Final = 64
+"""Entries of moved or removed deadlines that the heap keeps beside as many as there are deadlines."""
 
 
 class Due(IntEnum):
@@ -41,6 +45,11 @@ class Deadlines:
         if queued is None or at_ms < queued:
             self._queued[key] = at_ms
             heapq.heappush(self._heap, (at_ms, what, member_id))
+            if len(self._heap) > 2 * len(self._due) + _STALE_MAX:
+                # members that left had deadlines of up to 24 days
+                self._heap = [(due[0], *known) for known, due in self._due.items()]
+                self._queued = {known: due[0] for known, due in self._due.items()}
+                heapq.heapify(self._heap)
 
     def set_once(self, what: Due, member_id: str, at_ms: int) -> None:
         """Set the deadline unless there is one."""

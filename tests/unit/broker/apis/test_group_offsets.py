@@ -68,7 +68,7 @@ def test_topic_ids_stand_for_names_from_version_10_on(rig):
         group_instance_id=None,
         topics=[{"topic_id": topic_id, "partitions": [partition]}, {"topic_id": other, "partitions": [partition]}],
     )
-    assert [t.partitions[0].error_code for t in answer.topics] == [NONE, ErrorCode.unknown_topic_id]
+    assert [t.partitions[0].error_code for t in answer.topics] == [ErrorCode.unknown_topic_id, NONE]
     asked = [{"topic_id": each, "partition_indexes": [1]} for each in (topic_id, other)]
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
     (found,) = rig.ask(FETCH, 10, groups=[group], require_stable=False).groups
@@ -114,6 +114,26 @@ def test_a_commit_for_what_is_not_there_fails_for_that_alone(rig):
     assert rig.committed() == {("orders", 0): (1, "")}
     assert rig.commit({("absent", 0): 1}, "other") == {("absent", 0): UNKNOWN}
     assert "other" not in rig.groups(), "a commit of nothing made a group"
+
+
+def test_offsets_with_an_error_come_first_in_the_answer_to_a_commit(rig):
+    """As KafkaApis.handleOffsetCommitRequest."""
+    rig.create_topic("bills")
+    places = [("bills", 0), ("orders", 0), ("orders", 9), ("orders", 1), ("absent", 0)]
+    answered = rig.commit(dict.fromkeys(places, 1))
+    assert list(answered) == [("orders", 9), ("orders", 0), ("orders", 1), ("absent", 0), ("bills", 0)]
+    assert list(answered.values()) == [UNKNOWN, NONE, NONE, UNKNOWN, NONE]
+
+
+@pytest.mark.parametrize("valid", [{}, {("orders", 1): 1}])
+def test_error_of_the_member_comes_before_that_of_metadata_over_the_limit(rig, valid):
+    """As GroupMetadataManager.commitOffset; a partition that does not exist has its own error still."""
+    rig.member()
+    refused = rig.commit({("orders", 0): (1, "x" * 4097), ("absent", 0): 1} | valid)
+    expected = {("absent", 0): UNKNOWN, ("orders", 0): ErrorCode.unknown_member_id}
+    assert refused == expected | dict.fromkeys(valid, ErrorCode.unknown_member_id)
+    assert rig.commit({("orders", 0): (1, "x" * 4097)}, "other") == {("orders", 0): ErrorCode.offset_metadata_too_large}
+    assert "other" not in rig.groups()
 
 
 def test_metadata_over_the_limit_is_refused(rig):
@@ -245,6 +265,15 @@ def test_offsets_of_a_topic_that_a_member_consumes_are_not_deleted(rig):
         {("orders", 0): ErrorCode.group_subscribed_to_topic, ("other", 0): NONE},
     )
     assert rig.committed() == {("orders", 0): (1, "")}
+
+
+def test_partitions_that_do_not_exist_come_first_in_the_answer_to_a_deletion(rig):
+    """As KafkaApis.handleOffsetDeleteRequest."""
+    rig.create_topic("bills")
+    rig.commit({("orders", 0): 1, ("bills", 0): 1})
+    _, answered = rig.delete_offsets("g", {"bills": [0], "orders": [0, 9, 1], "absent": [0]})
+    assert list(answered) == [("orders", 9), ("orders", 0), ("orders", 1), ("absent", 0), ("bills", 0)]
+    assert list(answered.values()) == [UNKNOWN, NONE, NONE, UNKNOWN, NONE]
 
 
 def test_nothing_is_deleted_while_it_is_not_known_what_is_consumed(rig):

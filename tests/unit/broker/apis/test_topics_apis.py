@@ -168,15 +168,29 @@ def test_a_topic_grows_and_never_shrinks(rig):
     rig.create_topic("orders")
     rig.produce("orders", [b"kept"])
 
-    def grow(count):
-        topic = {"name": "orders", "count": count, "assignments": None}
+    def grow(count, name="orders", assignments=None):
+        topic = {"name": name, "count": count, "assignments": assignments}
         return rig.ask(37, 3, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False).results[0]
 
     assert grow(3).error_code == 0
     assert rig.produce("orders", [b"x"], partition=2).error_code == 0
     assert rig.fetch("orders", 0).high_watermark == 1
-    assert grow(3).error_code == ErrorCode.invalid_partitions
-    assert grow(1).error_code == ErrorCode.invalid_partitions
+    # the texts of Kafka's ReplicationControlManager.createPartitions, which its own tests expect
+    refused = [grow(3), grow(1), grow(2, "nowhere")]
+    refused += [grow(5, assignments=[{"broker_ids": [1]}]), grow(4, assignments=[{"broker_ids": [1, 1]}])]
+    assert [(each.error_code, each.error_message) for each in refused] == [
+        (ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
+        (ErrorCode.invalid_partitions, "The topic orders currently has 3 partition(s); 1 would not be an increase."),
+        (ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."),
+        (
+            ErrorCode.invalid_replica_assignment,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        ),
+        (
+            ErrorCode.invalid_replica_assignment,
+            "The manual partition assignment includes the broker 1 more than once.",
+        ),
+    ]
 
 
 def test_topics_and_records_outlive_restarts(rig):
@@ -252,6 +266,51 @@ def test_create_topics_with_too_many_partitions_together_returns_policy_violatio
     assert ask(5000, 5000, 1) == [ErrorCode.policy_violation] * 3
     assert ask(9999, -1) == [ErrorCode.policy_violation] * 2
     assert ask(*[10_000] * 100, validate_only=False) == [ErrorCode.policy_violation] * 100
+
+
+def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_count(rig):
+    def ask(*topics):
+        rows = [
+            {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+            for name, count in topics
+        ]
+        answer = rig.ask(19, 7, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        return {topic.name: topic.error_code for topic in answer.topics}
+
+    twice = {"twice": ErrorCode.invalid_request}
+    assert ask(("twice", 10_000), ("one", 10_000), ("twice", 10_000)) == twice | {"one": ErrorCode.none}
+    assert ask(("twice", 1), ("one", 10_001), ("twice", 1)) == twice | {"one": ErrorCode.policy_violation}
+    prohibited = {"__cluster_metadata": ErrorCode.invalid_request}
+    assert ask(("__cluster_metadata", 9999), ("one", 2)) == prohibited | {"one": ErrorCode.none}
+    assert ask(("__cluster_metadata", 1), ("one", 10_001)) == prohibited | {"one": ErrorCode.policy_violation}
+
+
+def test_topics_named_twice_do_not_count_for_the_partitions_that_are_added_together(rig):
+    for name in ("grown", "twice"):
+        rig.create_topic(name)
+
+    def ask(*topics):
+        rows = [{"name": name, "count": count, "assignments": None} for name, count in topics]
+        answer = rig.ask(37, 3, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        return {topic.name: (topic.error_code, topic.error_message) for topic in answer.results}
+
+    refused = {"twice": (ErrorCode.invalid_request, "Duplicate topic name.")}
+    assert ask(("twice", 10_000), ("grown", 2), ("twice", 10_000)) == refused | {"grown": (ErrorCode.none, None)}
+
+
+def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
+    create(rig, "orders")
+    rows = [{"partition_index": 0, "broker_ids": (1,)}] * 2
+    topics = [
+        {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": rows, "configs": []}
+        for name in ("orders", "other", "__cluster_metadata")
+    ]
+    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=False)
+    assert [(topic.error_code, topic.error_message) for topic in answer.topics] == [
+        (ErrorCode.topic_already_exists, "Topic 'orders' already exists."),
+        (ErrorCode.invalid_replica_assignment, "Found multiple manual partition assignments for partition 0"),
+        (ErrorCode.invalid_request, "Creation of internal topic __cluster_metadata is prohibited."),
+    ]
 
 
 def test_create_partitions_with_too_many_partitions_together_returns_policy_violation(rig):

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.groups.classic.rig import NONE, Held, Rig
 from yak.errors import ErrorCode
 from yak.groups.classic.group import ClassicState
-from yak.groups.classic.members import Member
+from yak.groups.classic.members import Member, bytes_of
 from yak.limits import GROUP_METADATA_BYTES_MAX, GROUP_PENDING_MEMBERS_MAX
 
 MANY = 10_000
@@ -125,13 +125,22 @@ def test_a_full_group_is_not_held_up_by_whom_it_sends_away():
 def test_members_say_so_much_and_no_more(size):
     rig = Rig()
     rig.settings = rig.group.settings
-    piece = GROUP_METADATA_BYTES_MAX // size
+    piece = GROUP_METADATA_BYTES_MAX // size - bytes_of((("", b""),))
     held = [rig.join(protocols=(("r", b"x" * (piece - 1)),), instance=f"i{number}") for number in range(size)]
     assert all(each.fields is None or each.error == NONE for each in held)
     assert rig.group.said_bytes <= GROUP_METADATA_BYTES_MAX
-    assert rig.join(protocols=(("r", b"x" * piece),)).error == ErrorCode.group_max_size_reached
+    assert rig.join(protocols=(("r", b"x" * 10_000),)).error == ErrorCode.group_max_size_reached
     same = rig.join(protocols=(("r", b"y" * (piece - 1)),), instance="i0")
     assert same.error != ErrorCode.group_max_size_reached, "what it said before counts no more"
+
+
+def test_protocols_without_names_and_metadata_count_for_the_bound_of_a_group_too():
+    """12,000 of them are a request of 40 KB, and three objects each."""
+    rig = Rig()
+    protocols = (("r", b""), *((("", b""),) * 12_000))
+    refused = [rig.join(protocols=protocols).error for _ in range(50) if rig.group.said_bytes >= 0]
+    assert refused[-1] == ErrorCode.group_max_size_reached
+    assert len(rig.group.members) < 40
 
 
 def test_giving_back_an_id_that_was_not_used_troubles_nobody():

@@ -40,3 +40,14 @@ def test_a_deadline_that_moves_on_forever_takes_no_room() -> None:
         deadlines.cancel(Due.REBALANCE, "a")
         deadlines.next_ms()
     assert len(deadlines._heap) <= 3
+
+
+def test_members_that_left_leave_no_deadline_behind_one_that_stays() -> None:
+    """A classic member chooses the time for its SyncGroup, up to 24 days."""
+    deadlines = Deadlines()
+    deadlines.set(Due.SESSION, "stays", 45_000)
+    for number in range(1_000):
+        deadlines.set(Due.SYNC, f"m{number}", 2**31 + number)
+        deadlines.forget(f"m{number}")
+        assert deadlines.next_ms() == 45_000
+    assert len(deadlines._heap) == len(deadlines._queued) < 100
