@@ -18,6 +18,7 @@ from textual.color import Color, ColorParseError
 from textual.css.query import NoMatches
 from textual.dom import DOMNode, NoScreen
 from textual.filter import LineFilter
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
@@ -88,6 +89,8 @@ _KEY_IDS = (
 )
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
+KEY_WAITS_S = 1.0
+"""A key waits at most so long for what the one before does, in case that ends with its widget."""
 
 
 class _Harmless(LineFilter):
@@ -137,8 +140,10 @@ class YakApp(App[int]):
         self._context_name = self.settings.context
         self._last_mode = ""
         self._ended_prompt: Prompt | None = None
+        self._key_under_way: events.Key | None = None
+        """The last key, until the screen has dealt with it."""
         self._held_keys: list[events.Key] = []
-        """The keys behind the one that closes that prompt, until its answer was taken."""
+        """The keys behind that one, or behind the one that closes that prompt, until its answer was taken."""
         self._painted_version = -1
         self._painted_ms = 0
         self._is_away = False
@@ -465,7 +470,7 @@ class YakApp(App[int]):
 
         async def answered(text: str | None) -> None:
             then(text)
-            await self.take_held_keys(prompt)
+            await self.take_keys_behind(prompt)
 
         def closed(text: str | None) -> None:
             # later: the prompt must leave its own stack of screens before another screen is shown
@@ -474,21 +479,45 @@ class YakApp(App[int]):
         self.push_screen(prompt, closed)
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold the keys behind one that closes a prompt: they are for what its answer shows."""
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            if self._ended_prompt is not None:
-                self._held_keys.append(event)
-                return
-            if isinstance(self.screen, Prompt) and event.key in ("enter", "escape"):
-                self._ended_prompt = self.screen
-        await super().on_event(event)
+        """Take the keys one by one: the next one is for what the one before leads to, such as a field or a screen."""
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._ended_prompt is not None or self._key_under_way is not None:
+            if not self._held_keys and self._key_under_way is not None:
+                self.set_timer(KEY_WAITS_S, partial(self._take_keys_behind_key, self._key_under_way))
+            self._held_keys.append(event)
+        else:
+            prompt = self.screen
+            way = (self.focused or prompt).ancestors_with_self
+            await super().on_event(event)
+            if isinstance(prompt, Prompt) and event.key in ("enter", "escape"):
+                self._ended_prompt = prompt
+            elif event.is_forwarded:
+                self._key_under_way = event
+                self._follow(event, way)
 
-    async def take_held_keys(self, prompt: Prompt) -> None:
+    def _follow(self, key: events.Key, way: Sequence[MessagePump]) -> None:
+        """Go behind a key from the widget that had it up to the app, through the queue of each on this way."""
+        for index, pump in enumerate(way):
+            if pump.call_later(self._follow, key, way[index + 1 :]):
+                return
+        self.call_later(self._take_keys_behind_key, key)  # what its binding did may be in the queue: `focus` is
+
+    async def _take_keys_behind_key(self, key: events.Key) -> None:
+        if self._key_under_way is key:
+            self._key_under_way = None
+            await self._take_held_keys()
+
+    async def take_keys_behind(self, prompt: Prompt) -> None:
         """Take the keys that were held while this prompt closed."""
         if self._ended_prompt is prompt:
-            held, self._held_keys, self._ended_prompt = self._held_keys, [], None
-            for event in held:
-                await self.on_event(event)
+            self._ended_prompt = None
+            await self._take_held_keys()
+
+    async def _take_held_keys(self) -> None:
+        held, self._held_keys = self._held_keys, []
+        for event in held:
+            await self.on_event(event)
 
     def action_find(self) -> None:
         """Open the filter line (`/`); the filter applies as it is typed."""

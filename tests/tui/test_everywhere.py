@@ -6,7 +6,7 @@ import pytest
 from driving import until
 from pictures import recorded_app, recorded_source
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from yak.errors import UsageError
 from yak.tui.keys import KEYS, check_keymap, clashes
@@ -142,6 +142,24 @@ def test_keys_behind_a_pasted_command_are_for_its_screen():
             assert app.screen.filter_words() == "ord"
             paste(app, "/abc\x1b:groups\r")
             await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
+
+    run(scenario())
+
+
+def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
+    """The app took them before the screen had that key: `:` opened the command line, with the rest of the text in it."""
+
+    async def scenario():
+        app = recorded_app(start="producer")
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, 'e{"a": "b/K"}')
+            await until(
+                pilot, lambda: app.screen.query_one("#form-value", TextArea).text == '{"a": "b/K"}', "the value"
+            )
+            paste(app, "\x1b:topics\r/ord\r")
+            await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
+            await until(pilot, lambda: app.screen.filter_words() == "ord", "the filter")
 
     run(scenario())
 

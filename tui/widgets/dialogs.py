@@ -336,7 +336,12 @@ class Prompt(ModalScreen[str | None]):
             yield Label(self._sign, id="prompt-sign")
             suggester = _Completing(self._completion) if self._completion else None
             yield Input(
-                self._value, suggester=suggester, placeholder=self._placeholder, compact=True, id="prompt-input"
+                self._value,
+                suggester=suggester,
+                placeholder=self._placeholder,
+                select_on_focus=False,  # the focus comes after the first keys
+                compact=True,
+                id="prompt-input",
             )
             yield Static("", id="prompt-error", markup=False)
 
@@ -345,7 +350,7 @@ class Prompt(ModalScreen[str | None]):
 
     def on_unmount(self) -> None:
         """Let no key wait for a prompt that another screen has replaced."""
-        self.app.call_later(self.app.take_held_keys, self)
+        self.app.call_later(self.app.take_keys_behind, self)
 
     def _focus(self) -> None:
         if self.message_queue_size:  # keys that were typed while this was mounted: `on_key` passes them on first

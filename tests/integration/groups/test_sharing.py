@@ -100,12 +100,12 @@ def test_different_clients_share_one_group(group_broker, topic):
 @pytest.mark.parametrize("kind", PYTHON_KINDS)
 def test_a_static_member_that_restarts_troubles_nobody(group_broker, topic, kind):
     with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
-        stays, goes = (group.start(kind, instance=f"i{number}", session_ms=20_000) for number in range(2))
+        stays, goes = (group.start(kind, instance=f"i{number}", session_ms=60_000) for number in range(2))
         group.wait_shared(PARTITIONS, stays, goes)
         group.wait_progress(5, stays, goes)
         held, before, generation = goes.holds(), stays.rebalances(), generation_of(group_broker, group.name)
         goes.kill()
-        back = group.start(kind, instance="i1", session_ms=20_000)
+        back = group.start(kind, instance="i1", session_ms=60_000)
         wait_until(lambda: back.holds() == held, "it has its old partitions again", 30)
         group.wait_progress(5, stays, back)
         assert stays.rebalances() == before
