@@ -4,9 +4,9 @@ A task that waits for its own socket costs a wake-up, and two changes of Trio's 
 those that are readable in one pass are served in one turn, without a task (`io_wait`). So their replies leave together, and
 the clients wake up once for several.
 
-A connection that fills its slices takes its turns alone, and so does one that receives a large frame: of each such `Weight`
-one has a turn in a pass, in order of arrival, so that others run in between. A connection goes back to its own task when it
-must pause, or ends.
+A connection that fills its slices takes its turns alone, and so does one that receives a large frame (`Weight`): one of
+each kind has a turn in a pass, in order of arrival, so that others run in between. A connection goes back to its own task
+when it must pause, or ends.
 """
 
 import selectors
@@ -31,10 +31,12 @@ class Weight(Enum):
 
     LIGHT = 0
     """Together with others of the same pass."""
-    FURTHER = 1
-    """Alone: its last turn filled a slice, or left frames that were received."""
-    HEAVY = 2
-    """Alone, and behind all of its kind: it filled many slices, or receives a large frame."""
+    OWN = 1
+    """Alone, in each pass: a connection to another broker. Its responses may be large, and replies to clients leave first."""
+    FURTHER = 2
+    """Alone, one in a pass: its last turn filled a slice, or left frames that were received."""
+    HEAVY = 3
+    """Alone, one in a pass beside that: it filled many slices, or receives a large frame."""
 
 
 class Served(Protocol):
@@ -43,7 +45,7 @@ class Served(Protocol):
     sock: "socket.socket"
 
     @property
-    def weight(self) -> "Weight":
+    def weight(self) -> Weight:
         """How its next turn is taken."""
 
     @property
@@ -132,25 +134,29 @@ class ConnectionSelector:
     def _serve(self, ready: Ready) -> None:
         """One pass."""
         began_ns = time.perf_counter_ns()
-        queued = self._serve_light(ready)
+        others = self._serve_light(ready)
+        for connection in others:
+            if connection not in self._readers:
+                continue
+            if connection.weight is Weight.OWN:
+                self._serve_one(connection)
+            else:
+                self._enqueue(connection)
         for queue in (self._further, self._heavy):
             if queue:
                 connection = next(iter(queue))
                 del queue[connection]
                 self._serve_one(connection)
-        for connection in queued:
+        for connection in others:
             if connection in self._further or connection in self._heavy:
                 self._unwatch(connection)
         self._shell.counters.served_ns += time.perf_counter_ns() - began_ns
 
     def _serve_light(self, ready: Ready) -> list[Served]:
-        """Serve the light connections of one pass, in one turn, or several if it takes long. The others queue.
-
-        Returns those that queue since this pass. Their sockets are still watched.
-        """
+        """Serve the light connections of one pass, in one turn, or several if it takes long. Returns the other readable ones."""
         shell, readers = self._shell, self._readers
         steady_ns = shell.clock.steady_ns
-        queued: list[Served] = []
+        others: list[Served] = []
         slice_end_ns = 0
         for key, events in ready:
             connection = key.data
@@ -160,8 +166,7 @@ class ConnectionSelector:
             if not events & EVENT_READ or connection not in readers:
                 continue
             if connection.weight is not Weight.LIGHT:
-                self._enqueue(connection)
-                queued.append(connection)
+                others.append(connection)
                 continue
             now_ns = steady_ns()
             if now_ns > slice_end_ns:
@@ -173,7 +178,7 @@ class ConnectionSelector:
                 self._serve_one(connection)
         if slice_end_ns:
             shell.end_turn()
-        return queued
+        return others
 
     def _serve_one(self, connection: Served) -> None:
         readers = self._readers

@@ -1,12 +1,13 @@
 """Waits for the sockets of a selector in the place where Trio waits for its own, and serves them without a task.
 
 A task that waits in Trio for a socket costs a second `epoll_wait`, a change of the registration and a pass of the
-scheduler for each time that the socket is ready: 40 us of the 270 that the broker takes for a single request, when its
-caches are cold. Here the selector also has Trio's epoll, so one wait has both.
+scheduler for each time that the socket is ready: some 40 us of the 250 that the broker takes for a single request, when
+its caches are cold. Here the selector also has Trio's epoll, so one wait has both.
 
 Trio's public interface has such a wait only in `start_guest_run`, which takes a thread for it. `_TrioWithSelector`
-therefore takes the place of the `io_manager` of Trio's runner, which is not part of that interface. Where that is unlike the one known here
-(another system's, or another version's), or waits for a selector already, a task waits for the selector as for any file.
+therefore takes the place of the `io_manager` of Trio's runner, which is not part of that interface. Where the runner
+lacks a part that is used here (on another system, or in another version of Trio), or waits for a selector already, a task
+waits for the selector as for any file.
 """
 
 import selectors

@@ -39,7 +39,7 @@ class Outgoing(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Send queued parts as far as the socket takes them; a task sends the rest. Raises nothing."""
+        """Send queued parts as far as the socket takes them; the selector sends the rest. Raises nothing."""
 
     def queue(self, parts: list[Part]) -> None:
         """Append parts to the queue."""

@@ -75,7 +75,7 @@ class Peers:
 class PeerConnection(Outgoing):
     """One connection to another broker, from the attempt to the end."""
 
-    weight = Weight.LIGHT
+    weight = Weight.OWN
 
     def __init__(self, shell: "Shell", peers: Peers, effect: ConnectPeer) -> None:
         super().__init__(None)
@@ -137,7 +137,7 @@ class PeerConnection(Outgoing):
         return await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
 
     def serve_readable(self) -> bool:
-        """Step the responses of one read, in the current turn if there is one; False if the connection has ended."""
+        """Step the responses of one read in a turn; False if the connection has ended."""
         try:
             self._read_once()
         except OSError as error:
@@ -163,10 +163,7 @@ class PeerConnection(Outgoing):
             self.has_more = not self._low_water.mark(sock, answers.missing_bytes) and not answers.took_all
 
     def _step_answers(self) -> _End | None:
-        """Step all whole responses of the last read in one turn, their own unless one is under way.
-
-        Returns the end of the connection, or None.
-        """
+        """Step all whole responses of the last read in one turn. Returns the end of the connection, or None."""
         shell, next_frame = self._shell, self._input.next_frame
         try:
             frame = next_frame()
@@ -175,8 +172,7 @@ class PeerConnection(Outgoing):
         if frame is None:
             return None
         end: _End | None = None
-        has_own_turn = not shell.in_turn
-        now_ms = shell.begin_turn() if has_own_turn else shell.turn_ms
+        now_ms = shell.begin_turn()
         try:
             while frame is not None and not self._closed:
                 shell.counters.answers += 1
@@ -188,8 +184,7 @@ class PeerConnection(Outgoing):
             end = _End("unreachable", str(error))
         except Exception as error:  # noqa: BLE001 - a bug in cutting the answers of one connection
             end = self._failed(error)
-        if has_own_turn:
-            shell.end_turn()
+        shell.end_turn()
         return end
 
     def _failed(self, error: Exception) -> _End:

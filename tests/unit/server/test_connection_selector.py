@@ -6,8 +6,9 @@ import socket
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ScriptedCore, running
+from tests.unit.server.shell_rig import Running, ScriptedCore, running
 from yak.core.events import CloseConnection, Effect
+from yak.server.connection_selector import Weight
 
 
 class ClosingCore(ScriptedCore):
@@ -57,3 +58,45 @@ def test_connection_closed_earlier_in_the_pass_is_not_served() -> None:
 
 def test_connection_that_closes_itself_leaves_the_selector() -> None:
     assert serve(b"1       ") == [[b"1       "]]
+
+
+class Fake:
+    """A connection that notes whether it is served in the turn of others, and wants to end then."""
+
+    has_more = False
+
+    def __init__(self, name: str, weight: Weight, broker: Running, served: list[tuple[str, bool]]) -> None:
+        self.name, self.weight, self._broker, self._served = name, weight, broker, served
+        self.sock, self._other = socket.socketpair()
+        self._other.sendall(b"x")
+
+    def serve_readable(self) -> bool:
+        self._served.append((self.name, self._broker.shell.in_turn))
+        return False
+
+    def send_more(self) -> bool:
+        raise AssertionError("nothing is sent")
+
+    def close(self) -> None:
+        self.sock.close()
+        self._other.close()
+
+
+def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_connection_in_a_pass() -> None:
+    async def main() -> None:
+        served: list[tuple[str, bool]] = []
+        weights = {"heavy": Weight.HEAVY, "broker": Weight.OWN, "other": Weight.HEAVY, "client": Weight.LIGHT}
+        async with running() as broker:
+            fakes = [Fake(name, weight, broker, served) for name, weight in weights.items()]
+            with trio.fail_after(5):
+                async with trio.open_nursery() as nursery:
+                    for each in fakes:
+                        nursery.start_soon(broker.shell.selector.wait, each)
+            for each in fakes:
+                each.close()
+        first, *others = served
+        assert first == ("client", True)
+        assert others[0] == ("broker", False)
+        assert sorted(others[1:]) == [("heavy", False), ("other", False)]
+
+    trio.run(main)
