@@ -59,7 +59,7 @@ def test_emptying_redis_while_it_is_down_raises_unreachable(cluster):
 )
 def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cluster, monkeypatch, script, words):
     """Its process exists no more for the node, and has no code yet."""
-    monkeypatch.setattr("yak.local.chaos.node.ENDING_SECONDS", 60.0 if "exit" in script else 0.1)
+    monkeypatch.setattr("yak.local.chaos.nemesis.ENDING_SECONDS", 60.0 if "exit" in script else 0.1)
     node = cluster.nodes[1]
     node.is_wanted = True
     nemesis = Nemesis(cluster, SimpleNamespace(), SimpleNamespace(now=lambda: 1.0))
@@ -67,3 +67,21 @@ def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cl
         nemesis.look()
         node._child.kill()
     assert nemesis.ended_by_themselves[0].startswith(words)
+
+
+def test_exit_code_of_a_broker_that_runs_is_asked_for_without_a_wait(cluster):
+    """The start of a cluster asks each broker for it again and again; it waited a second for each."""
+    node = cluster.nodes[1]
+
+    class Child(subprocess.Popen[bytes]):
+        def wait(self, timeout: float | None = None) -> int:
+            assert timeout == 0 or self.returncode is not None
+            return super().wait(timeout)
+
+    child = Child(["/bin/sh", "-c", "sleep 60"])
+    try:
+        node._child = child
+        assert node.end_code() is None
+    finally:
+        child.kill()
+        subprocess.Popen.wait(child)

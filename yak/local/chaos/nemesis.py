@@ -55,6 +55,8 @@ class Operator:
             return  # the store does not answer now, or a broker offered meanwhile
 
 
+ENDING_SECONDS: Final = 1.0
+"""A process counts as ended before its last thread is, and has its exit code then."""
 _RESPAWN_SECONDS: Final = 1.0
 
 
@@ -148,7 +150,7 @@ class Nemesis:
     def _bring_back(self, node: Node) -> None:
         start_at = self._restarts.get(node.node_id)
         if start_at is None:
-            code = node.end_code()
+            code = node.end_code(ENDING_SECONDS)
             how = "is ending by itself" if code is None else f"ended by itself with code {code}"
             self.ended_by_themselves.append(f"{node.name} {how} at {self.recorder.now():.1f} s")
             node.proxy.refuse()

@@ -117,8 +117,6 @@ def can_limit() -> bool:
 
 
 STOP_SECONDS: Final = 45.0
-ENDING_SECONDS: Final = 1.0
-"""A process counts as ended before its last thread is, and has its exit code then."""
 
 
 class Node:
@@ -211,12 +209,12 @@ class Node:
         """Whether an orderly stop has exceeded its timeout."""
         return self.is_running and not self.is_wanted and time.monotonic() - self.stopping_since > STOP_SECONDS
 
-    def end_code(self) -> int | None:
-        """The exit code; None while the process runs. One whose last threads are ending gets a moment for it."""
+    def end_code(self, patience_seconds: float = 0.0) -> int | None:
+        """The exit code; None while the process still runs after so long."""
         if self._child is None:
             return None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(ENDING_SECONDS)
+            self._child.wait(patience_seconds)
         return self._child.returncode
 
     def close(self) -> None:
