@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from yak.config.log_config import NEVER, LogConfig
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
-from yak.ids import TopicPartition
+from yak.ids import ProducerId, TopicPartition
 from yak.limits import RECORD_ERRORS_MAX
 from yak.protocol.compression import compress
 from yak.protocol.produce_answer import RecordError
@@ -72,7 +72,7 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
         raise _no_batch(records)
     header = read_header(records)
     # one unpacking costs as much as two look-ups of a field
-    base_offset, batch_length, _, _, crc, attributes, _, _, _, _, _, _, count = header
+    base_offset, batch_length, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
     batch_size = LENGTH_OVERHEAD + batch_length
     if batch_length < BATCH_LENGTH_MIN or batch_size > size:
         raise _no_batch(records)
@@ -86,13 +86,36 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
         )
     if crc != compute_crc(records):
         raise PeerError(ErrorCode.corrupt_message, "the CRC-32C of the batch does not match its bytes")
-    _check_header(header, version, size)
-    if count <= WALKED_RECORDS_MAX and not attributes & COMPRESSION_MASK:
+    if attributes:
+        _check_attributes(attributes, producer_id, version)
+    if count <= 0 or count != last_delta + 1:
+        raise PeerError(ErrorCode.invalid_record, f"{count} records, but the last offset delta is {last_delta}")
+    is_plain = not attributes & COMPRESSION_MASK
+    if is_plain and count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+        raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
+    if producer_id >= 0:
+        if sequence < 0 or epoch < 0:
+            raise PeerError(
+                ErrorCode.invalid_record, "a batch with a producer id needs a producer epoch and a sequence"
+            )
+    elif producer_id != NO_PRODUCER_ID:
+        raise PeerError(ErrorCode.invalid_record, f"producer id {producer_id} is invalid")
+    if is_plain and count <= WALKED_RECORDS_MAX:
         try:
             check_records(header, records)
         except ProtocolViolation as error:
             raise PeerError(ErrorCode.invalid_record, str(error)) from error
     return header
+
+
+def _check_attributes(attributes: int, producer_id: ProducerId, version: int) -> None:
+    if attributes & CONTROL_BIT:
+        raise PeerError(ErrorCode.invalid_record, "clients may not write control batches")
+    if attributes & TRANSACTIONAL_BIT and producer_id < 0:
+        raise PeerError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
+    codec = attributes & COMPRESSION_MASK
+    if codec > ZSTD_CODEC or (codec == ZSTD_CODEC and version < ZSTD_VERSION):
+        raise PeerError(ErrorCode.unsupported_compression_type, f"Produce v{version} does not support codec {codec}")
 
 
 def _no_batch(records: Buffer | None) -> NoBatchError:
@@ -111,29 +134,6 @@ def _no_batch(records: Buffer | None) -> NoBatchError:
     if magic != MAGIC_V2:
         return NoBatchError(ErrorCode.invalid_record, f"message format {magic} is not supported; use format 2")
     return NoBatchError(ErrorCode.corrupt_message, words)
-
-
-def _check_header(header: BatchHeader, version: int, size: int) -> None:
-    _, _, _, _, _, attributes, last_offset_delta, _, _, producer_id, producer_epoch, base_sequence, count = header
-    if attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
-        if attributes & CONTROL_BIT:
-            raise PeerError(ErrorCode.invalid_record, "clients may not write control batches")
-        if producer_id < 0:
-            raise PeerError(ErrorCode.invalid_record, "a transactional batch needs a producer id")
-    if count <= 0 or count != last_offset_delta + 1:
-        raise PeerError(ErrorCode.invalid_record, f"{count} records, but the last offset delta is {last_offset_delta}")
-    codec = attributes & COMPRESSION_MASK
-    if codec > ZSTD_CODEC or (codec == ZSTD_CODEC and version < ZSTD_VERSION):
-        raise PeerError(ErrorCode.unsupported_compression_type, f"Produce v{version} does not support codec {codec}")
-    if not codec and count * RECORD_BYTES_MIN > size - HEADER_BYTES:
-        raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
-    if producer_id >= 0:
-        if base_sequence < 0 or producer_epoch < 0:
-            raise PeerError(
-                ErrorCode.invalid_record, "a batch with a producer id needs a producer epoch and a sequence"
-            )
-    elif producer_id != NO_PRODUCER_ID:
-        raise PeerError(ErrorCode.invalid_record, f"producer id {producer_id} is invalid")
 
 
 @dataclass(frozen=True, slots=True)
