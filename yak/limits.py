@@ -62,7 +62,7 @@ TURN_SLICE_NS: Final = 1_000_000
 """A turn steps no further request after this time: the read's other requests wait for the connection's next turn."""
 TURN_SLICE_ALONE_NS: Final = 4 * TURN_SLICE_NS
 ALONE_TURNS: Final = 16
-"""A connection gets the longer slice after this many turns between which nothing else had one: each turn costs 50 us."""
+"""A connection gets the longer slice after this many turns between which no other had one: each turn costs 50 us."""
 LONG_STEP_NS: Final = 8 * TURN_SLICE_NS
 """One request that exceeds a slice by this much counts as a full slice; a large fetch of a follower takes less."""
 HEAVY_SLICES: Final = 8

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
-from yak.broker.call import Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Handler, Later, Now, Outcome, Slices
 from yak.broker.connections import Connection, HeldAnswers
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.controller_requests import ControllerRequests
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
 API_VERSIONS_KEY = 18
 S = TypeVar("S", bound="memoryview | DelayedOperation")
 """A request for `Broker.serve`: its frame, or its delayed operation."""
+_make = tuple.__new__
 
 
 class Broker:
@@ -468,7 +469,7 @@ class Broker:
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
         self.faults = FaultInjection(self, parts.apis)
         self.large_requests = LargeRequests(
-            self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_kept_frame
+            self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_frame
         )
         self.logins = Logins(
             self.context,
@@ -509,7 +510,9 @@ class Broker:
         self.now_ms = self._clock.now_ms = now_ms
         try:
             if type(event) is events.FrameReceived:
-                self._on_frame(event)
+                connection = self.connections.get(event.connection_id)
+                if connection is not None:
+                    self.on_frame(connection, event.frame)
             else:
                 self._handlers[type(event)](event)
                 if type(event) is not events.TurnEnd:
@@ -670,17 +673,13 @@ class Broker:
 
     # ------------------------------------------------------------------------------------------------- events
 
-    def _on_frame(self, event: events.FrameReceived) -> None:
-        connection = self.connections.get(event.connection_id)
-        if connection is not None and connection.is_open:
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Serve one request; behind a large one of its connection it waits."""
+        if connection.is_open:
             if connection.frames_behind_large is None:
-                self.serve(connection, event.frame, self._handle)
+                self.serve(connection, frame, self._handle)
             else:
-                self.large_requests.keep(connection, event.frame)
-
-    def on_kept_frame(self, connection: Connection, frame: memoryview) -> None:
-        """Step a request that came behind a large one of its connection, after that one was served."""
-        self._on_frame(events.FrameReceived(connection.connection_id, frame))
+                self.large_requests.keep(connection, frame)
 
     def _handle(self, connection: Connection, frame: memoryview) -> None:
         if (login := connection.login) is not None and login.takes_bare_tokens:
@@ -761,13 +760,13 @@ class Broker:
         self._note_answer(call.api_key)
         if outcome is None:
             return
-        parts = self._encode(call, outcome)
+        parts = outcome if type(outcome) is list else self._encode(call, outcome)
         if connection.calls:
             connection.calls.append(call)
             connection.keep_answer(call, parts)
             self._hurry_fetches_before(call)
         else:
-            self._effects.append(events.Reply(connection.connection_id, parts))
+            self._effects.append(_make(events.Reply, (connection.connection_id, parts)))
 
     def settle_large(self, call: Call, outcome: Outcome) -> None:
         """Delay or release the answer of a large request that was served."""
@@ -800,9 +799,9 @@ class Broker:
             if earlier.delayed is not None and earlier.delayed.is_waiting_for_more:
                 self.purgatory.complete(earlier.delayed)
 
-    def _encode(self, call: Call, outcome: Now | Prebuilt) -> list[Part]:
-        if type(outcome) is Prebuilt:
-            return outcome.parts
+    def _encode(self, call: Call, outcome: Now | Encoded) -> list[Part]:
+        if type(outcome) is list:
+            return outcome
         assert type(outcome) is Now
         fields = self.answered_fields(call, outcome.fields)
         self.counters.note_errors(call.api_key, fields)

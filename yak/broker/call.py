@@ -1,7 +1,7 @@
 """One request in the broker, and the outcomes that its handler can return.
 
-A handler is `handle(broker, call) -> Outcome`: `Now` with the answer's fields (or `Prebuilt` bytes, for the two hot
-answers), `Later` with a delayed operation, or None when the request gets no answer (acks=0).
+A handler is `handle(broker, call) -> Outcome`: `Now` with the answer's fields, `Encoded` for the two hot answers, `Later`
+with a delayed operation, or None when the request gets no answer (acks=0).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from yak.broker.fault_injection import RequestFault
     from yak.quotas.client_quotas import MutationQuota
 
+Encoded: TypeAlias = list[Part]
+"""An encoded answer, with its length prefix and header."""
 Fields: TypeAlias = dict[str, Any]
 """An answer without a version: kio's field names to plain values; the codec drops what a version lacks."""
 
@@ -51,7 +53,7 @@ class Call:
     request_bytes: int = field(init=False)
     mutation_quota: MutationQuota = field(init=False)
     request: Any = None
-    parts: list[Part] | None = None
+    parts: Encoded | None = None
     """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
     delayed: DelayedOperation | None = None
     fault: RequestFault | None = None
@@ -69,14 +71,6 @@ class Now:
     """The answer, to be encoded for the call's version."""
 
     fields: Fields
-
-
-@final
-@dataclass(slots=True)
-class Prebuilt:
-    """The encoded answer, with its length prefix and header."""
-
-    parts: list[Part]
 
 
 class DelayedOperation:
@@ -126,7 +120,7 @@ class Later:
     operation: DelayedOperation
 
 
-Outcome: TypeAlias = Now | Prebuilt | Later | None
+Outcome: TypeAlias = Now | Encoded | Later | None
 Slices: TypeAlias = Generator[None, None, Outcome]
 """A handler that yields after every `SLICE_ELEMENTS` elements; any state may have changed when it resumes."""
 

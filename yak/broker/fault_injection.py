@@ -15,7 +15,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation
-from yak.broker.call import ApiTable, Call, DelayedOperation, Fields, Handler, Later, Now, Outcome, Prebuilt
+from yak.broker.call import ApiTable, Call, DelayedOperation, Encoded, Fields, Handler, Later, Now, Outcome
 from yak.broker.purgatory import Answer
 from yak.broker.quorum_node import SERVED_EARLY
 from yak.core.peers import CLIENT_ID
@@ -239,7 +239,7 @@ class RequestFault:
             call.request = others
         return others is None
 
-    def refuse_all(self) -> Prebuilt | None:
+    def refuse_all(self) -> Encoded | None:
         """The answer of a request of which nothing is done; none to a Produce with acks=0."""
         assert self._refused is not None
         if self._call.api_key == PRODUCE and self._call.request.acks == 0:
@@ -251,7 +251,7 @@ class RequestFault:
         """The answer that the client gets, and when. Called once, with the handler's answer."""
         call = self._call
         call.fault = None
-        is_silent = outcome is None or (type(outcome) is Prebuilt and not outcome.parts)
+        is_silent = not outcome
         if self._disconnects:
             _disconnect(self._broker, call)
             return None
@@ -264,23 +264,23 @@ class RequestFault:
             outcome = self._changed(outcome)
         return Later(HeldAnswer(call, self._delay_ms, outcome)) if self._delay_ms else outcome
 
-    def _changed(self, outcome: Now | Prebuilt) -> Prebuilt:
+    def _changed(self, outcome: Now | Encoded) -> Encoded:
         call = self._call
         if type(outcome) is Now:
             fields = _copied(self._broker.answered_fields(call, outcome.fields))
         else:
-            assert type(outcome) is Prebuilt
+            assert type(outcome) is list
             # parts of files are in answers to Fetch only, whose partitions got their errors before
-            frame = b"".join(bytes(part) for part in outcome.parts)
+            frame = b"".join(bytes(part) for part in outcome)
             fields = plain(decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:]))
         self._stamp(fields, self._stamps)
         if self._refused is not None:
             rows.merge(call.api_key, call.version, fields, self._refused)
         return self._encoded(fields)
 
-    def _encoded(self, fields: Fields) -> Prebuilt:
+    def _encoded(self, fields: Fields) -> Encoded:
         call = self._call
-        return Prebuilt([*encode_response(call.api_key, call.version, call.correlation_id, fields)])
+        return [*encode_response(call.api_key, call.version, call.correlation_id, fields)]
 
     def _stamp(self, fields: Fields, rules: list[FaultRule]) -> None:
         """Put errors into an answer; the oldest rule comes last, and so wins."""

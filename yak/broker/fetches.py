@@ -23,7 +23,7 @@ from typing import Final, Generic, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import Authorization
-from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Encoded, Later, Outcome, Slices
 from yak.broker.connections import Connection
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.broker.fetch_read import FetchRead, Item
@@ -122,7 +122,7 @@ class Fetches:
         self.follower_partitions_max = PARTITIONS_A_FETCH
         """Partitions in one answer to a follower."""
 
-    def of_consumer(self, call: Call, items: list[ConsumerItem], *, by_id: bool) -> ConsumerFetch | Prebuilt:
+    def of_consumer(self, call: Call, items: list[ConsumerItem], *, by_id: bool) -> ConsumerFetch | Encoded:
         """A consumer's fetch with its session, or the answer that refuses it."""
         request = call.request
         if request.replica_id >= 0:
@@ -140,11 +140,11 @@ class Fetches:
                 call.fault.mark_dirty(session)
         return ConsumerFetch(self, call, items, session, is_incremental)
 
-    def _refuse(self, call: Call, error_code: ErrorCode, items: list[ConsumerItem]) -> Prebuilt:
+    def _refuse(self, call: Call, error_code: ErrorCode, items: list[ConsumerItem]) -> Encoded:
         self.counters.failed(FETCH, error_code)
         answers = [(item, FetchPartitionAnswer(item.index, error_code, -1, -1, -1, b"")) for item in items]
         top = error_code if call.version >= _SESSION_VERSION else _NONE
-        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, top, 0, _by_topic(answers)))
+        return fetch_response(call.version, call.correlation_id, 0, top, 0, _by_topic(answers))
 
     def answer_follower(self, call: Call) -> Outcome:
         """Answer a follower's fetch, or delay it."""
@@ -156,7 +156,7 @@ class Fetches:
         except PeerError as error:
             session, error_code = None, error.error_code
         if session is None:
-            return Prebuilt(fetch_response(call.version, call.correlation_id, 0, error_code, 0, []))
+            return fetch_response(call.version, call.correlation_id, 0, error_code, 0, [])
         return FollowerFetch(self, session, call).start(must_answer=request.session_epoch == INITIAL_EPOCH)
 
     def answer_repeated(
@@ -186,7 +186,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         """Read the bytes available now."""
         raise NotImplementedError
 
-    def build(self, reading: FetchRead[Item]) -> Prebuilt:
+    def build(self, reading: FetchRead[Item]) -> Encoded:
         """Encode the answer."""
         raise NotImplementedError
 
@@ -568,9 +568,9 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         yield
         call = self.call
         parts = yield from fetch_response_in_slices(call.version, call.correlation_id, _NONE, session_id, topics, hints)
-        return Prebuilt(parts)
+        return parts
 
-    def build(self, reading: FetchRead[ConsumerItem]) -> Prebuilt:
+    def build(self, reading: FetchRead[ConsumerItem]) -> Encoded:
         """Encode the answer."""
         if self._fetches.throttling.is_active and (throttled := self._throttled(reading)):
             return throttled
@@ -578,16 +578,16 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             self._count(reading.to_count)
         session_id, topics, hints = self._whole(reading)
         call = self.call
-        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics, hints))
+        return fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics, hints)
 
-    def _throttled(self, reading: FetchRead[ConsumerItem]) -> Prebuilt | None:
+    def _throttled(self, reading: FetchRead[ConsumerItem]) -> Encoded | None:
         """The empty answer to a consumer that exceeds a quota (KafkaApis.handleFetchRequest)."""
         call, fetches = self.call, self._fetches
         throttle_ms = fetches.throttling.fetched(call, sum(len(answer.records) for _item, answer in reading.to_count))
         if not throttle_ms:
             return None
         session_id = fetches.sessions.throttled(self._session, keep=self._is_incremental)
-        return Prebuilt(fetch_response(call.version, call.correlation_id, throttle_ms, _NONE, session_id, []))
+        return fetch_response(call.version, call.correlation_id, throttle_ms, _NONE, session_id, [])
 
     def _count(self, answers: list[tuple[ConsumerItem, FetchPartitionAnswer]]) -> None:
         """Count bytes and records out, and errors."""
@@ -854,7 +854,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
 
     # ------------------------------------------------------------------------------------------------- the answer
 
-    def build(self, reading: FetchRead[FollowerItem]) -> Prebuilt:
+    def build(self, reading: FetchRead[FollowerItem]) -> Encoded:
         """Encode the answer."""
         counters, size_bytes = self._fetches.counters, 0
         for item, answer in reading.answers:
@@ -867,7 +867,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         counters.replicated.bytes_out += size_bytes
         call, topics = self.call, _by_topic(reading.answers)
         session_id = self._session.session_id
-        return Prebuilt(fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics))
+        return fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics)
 
 
 def _is_absent(entry: tuple[FetchItem, FetchPartitionAnswer]) -> bool:

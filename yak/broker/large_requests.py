@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
 from yak.broker.counters import Counters
 from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
@@ -48,11 +48,11 @@ class LargeRequests:
         answered: Callable[[Call, Fields], Fields],
         serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
         settle: Callable[[Call, Outcome], None],
-        on_kept_frame: Callable[[Connection, memoryview], None],
+        on_frame: Callable[[Connection, memoryview], None],
     ) -> None:
         self._context, self._counters = context, counters
-        self._answered, self._serve, self._settle, self._on_kept_frame = answered, serve, settle, on_kept_frame
-        """`answered` gives the fields that are sent; `settle` delays or sends an answer; `on_kept_frame` steps a request that waited for a large one."""
+        self._answered, self._serve, self._settle, self._on_frame = answered, serve, settle, on_frame
+        """`answered` gives the fields that are sent; `settle` delays or sends an answer; `on_frame` steps a request that waited for a large one."""
         self._queue: dict[LargeRequest, None] = {}
         self.held_bytes = 0
         """Bytes of large requests, and of the requests behind them."""
@@ -117,7 +117,7 @@ class LargeRequests:
         self._settle(large.call, outcome)
         for frame in behind:
             # A request is kept again when one of those before it is large too.
-            self._on_kept_frame(connection, memoryview(frame))
+            self._on_frame(connection, memoryview(frame))
 
     def _work(self, call: Call, served: Slices, frame: bytes, offset: int) -> Slices:
         """Returns the encoded answer, or a delayed operation."""
@@ -130,7 +130,7 @@ class LargeRequests:
             fields = self._answered(call, outcome.fields)
             yield from self._count_errors(key, fields)
             parts = yield from encode_in_slices(key, version, call.correlation_id, fields)
-            return Prebuilt([*parts])
+            return [*parts]
         return outcome
 
     def _count_errors(self, api_key: int, fields: Mapping[str, Any]) -> Generator[None, None, None]:

@@ -18,7 +18,7 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Prebuilt
+from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Later, Now, Outcome
 from yak.core.context import Context
 from yak.core.events import LoggedIn, Notice, OwnUsersChanged
 from yak.errors import ErrorCode, LoginRefused
@@ -389,9 +389,9 @@ _LOGGED_USER_MAX: Final = 100
 """Characters of a user's name in the log: a client sends any name."""
 
 
-def _answer(login: Login, token: bytes, *, lifetime_ms: int = 0) -> Now | Prebuilt:
+def _answer(login: Login, token: bytes, *, lifetime_ms: int = 0) -> Now | Encoded:
     if login.is_bare:
-        return Prebuilt([_LENGTH.pack(len(token)) + token])
+        return [_LENGTH.pack(len(token)) + token]
     fields = {"error_code": ErrorCode.none, "error_message": None, "auth_bytes": token}
     return Now(fields | {"session_lifetime": lifetime_ms})
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Prebuilt
+from yak.broker.call import Call, DelayedOperation, Encoded, Later, Now, Outcome
 from yak.core.context import Context
 from yak.replication.partition import Partition
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Callable[["Connection", DelayedOperation], None]
 Serve: TypeAlias = Callable[["Connection", DelayedOperation, Action], None]
-Answer: TypeAlias = Now | Prebuilt | None
+Answer: TypeAlias = Now | Encoded | None
 
 
 class Purgatory:

@@ -8,7 +8,7 @@ A *turn* is all frames of one read of one socket; `TurnEnd` follows it and compl
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
@@ -35,9 +35,11 @@ class ConnectionOpened:
     """The listener that accepted the connection. A request in this process has that of the other brokers."""
 
 
-@dataclass(slots=True)
-class FrameReceived:
-    """One whole request without its length prefix: a read-only view, valid only during the step."""
+class FrameReceived(NamedTuple):
+    """One whole request without its length prefix: a read-only view, valid only during the step.
+
+    Like `Reply` it is a tuple, which takes a third of the time to build: each request has one of both.
+    """
 
     connection_id: ConnectionId
     frame: memoryview
@@ -171,8 +173,7 @@ Event: TypeAlias = (
 # -------------------------------------------------------------------------------------------------------- effects
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(NamedTuple):
     """Bytes for a connection, length prefix included; sent after all earlier replies of the connection."""
 
     connection_id: ConnectionId

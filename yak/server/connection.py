@@ -36,6 +36,7 @@ _NEW: Final = 2**63
 hold the loop for 200 slices."""
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
+_make = tuple.__new__
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 """States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
@@ -50,7 +51,6 @@ class Connection(Outgoing):
         "_draining",
         "_heavy_until_ms",
         "_held_bytes",
-        "_last_turn",
         "_low_water",
         "_peer_has_ended",
         "_scope",
@@ -115,7 +115,7 @@ class Connection(Outgoing):
         self._slices = 0
         """Full slices in succession."""
         self._heavy_until_ms: int = _NEW
-        self._alone_turns = self._last_turn = 0
+        self._alone_turns = 0
 
     # ------------------------------------------------------------------------------------------------- the task
 
@@ -227,6 +227,7 @@ class Connection(Outgoing):
         steady_ns = shell.clock.steady_ns
         passed_ns = steady_ns()
         slice_end_ns = passed_ns + (self._slice_ns() if has_own_turn else TURN_SLICE_NS)
+        shell.last_served = self
         step = shell.step
         carry_out = shell.carry_out
         unpack_length = FRAME_LENGTH.unpack_from
@@ -246,7 +247,7 @@ class Connection(Outgoing):
                     break
                 if self.trial is not None and not self.trial.admits(self, view[start + 4 : stop]):
                     break
-                effects = step(FrameReceived(connection_id, view[start + 4 : stop]), now_ms)
+                effects = step(_make(FrameReceived, (connection_id, view[start + 4 : stop])), now_ms)
                 start = stop
                 frames += 1
                 if effects:
@@ -272,10 +273,8 @@ class Connection(Outgoing):
         return end if self.closing else start
 
     def _slice_ns(self) -> int:
-        """How long a turn of its own may take: longer while nothing else has had a turn for some time."""
-        turns = self._shell.counters.turns
-        self._alone_turns = self._alone_turns + 1 if turns == self._last_turn + 1 else 0
-        self._last_turn = turns
+        """How long a turn of its own may take: longer while no other client or broker has had one for some time."""
+        self._alone_turns = self._alone_turns + 1 if self._shell.last_served is self else 0
         return TURN_SLICE_ALONE_NS if self._alone_turns > ALONE_TURNS else TURN_SLICE_NS
 
     def _note_slice(self, is_full: bool) -> None:

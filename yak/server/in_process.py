@@ -76,6 +76,7 @@ class InProcess:
         self._questions[connection_id] = question
         busy_ns = shell.counters.busy_ns
         now_ms = shell.begin_turn()
+        shell.last_served = None
         events: tuple[Event, ...] = (
             ConnectionOpened(connection_id, peer, is_in_process=True, principal=principal),
             FrameReceived(connection_id, memoryview(frame)),

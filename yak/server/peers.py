@@ -173,6 +173,7 @@ class PeerConnection(Outgoing):
             return None
         end: _End | None = None
         now_ms = shell.begin_turn()
+        shell.last_served = self
         try:
             while frame is not None and not self._closed:
                 shell.counters.answers += 1

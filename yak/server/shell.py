@@ -196,6 +196,8 @@ class Shell:
         """Called with the configs of single listeners when they change."""
         self._end_process = end_process
         self.in_turn = False
+        self.last_served: Outgoing | None = None
+        """The connection whose frames were stepped last; None for a request of this process."""
         self._turn_started_ns = 0
         self._posted: deque[Event] = deque()
         self._turn_end = TurnEnd()
@@ -307,9 +309,9 @@ class Shell:
         try:
             for effect in effects:
                 if type(effect) is Reply:
-                    connection = self.connections.get(effect.connection_id)
+                    connection_id, parts = effect
+                    connection = self.connections.get(connection_id)
                     if connection is not None:
-                        parts = effect.parts
                         if len(parts) == 1:  # most often; a slice never comes alone
                             connection.outgoing += parts
                             connection.unsent_bytes += len(parts[0])
@@ -319,7 +321,7 @@ class Shell:
                         if connection.relief is not None:
                             connection.relief.set()
                     else:
-                        self.in_process.answered(effect.connection_id, effect.parts)
+                        self.in_process.answered(connection_id, parts)
                 else:
                     self._on_effect[type(effect)](effect)
         except Exception as error:  # noqa: BLE001 - the core counts on what was not done

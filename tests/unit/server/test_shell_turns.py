@@ -6,6 +6,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ask, receive, running
+from yak.core.events import TimerDue
 from yak.limits import ALONE_TURNS, LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_ALONE_NS, TURN_SLICE_NS
 from yak.server.clock import Clock
 from yak.server.connection_selector import Weight
@@ -42,7 +43,7 @@ def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
     trio.run(main)
 
 
-def test_slices_of_a_connection_are_longer_only_while_nothing_else_has_a_turn() -> None:
+def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> None:
     async def main() -> None:
         async with running() as broker:
             time_frames(broker)
@@ -52,6 +53,10 @@ def test_slices_of_a_connection_are_longer_only_while_nothing_else_has_a_turn() 
             await greedy.send_all(data)
             longer = FRAMES_PER_SLICE * TURN_SLICE_ALONE_NS // TURN_SLICE_NS
             await broker.until(lambda: max(map(len, broker.core.turns)) == longer)
+            broker.shell.post(TimerDue())
+            before = len(broker.core.turns)
+            await broker.until(lambda: len(broker.core.turns) > before + 2)
+            assert next(len(turn) for turn in broker.core.turns[before:] if turn) == longer, "a timer is no client"
             assert await ask(other, b"another 1") == b"another 1"
             turns = [turn for turn in broker.core.turns if turn]
             at = turns.index([b"another 1"])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, Outcome, Slices
 from yak.broker.quorum_node import is_metadata_fetch, serve_fetch
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
         items += [ConsumerItem(key, name, data) for data in topic.partitions]
     fetch = broker.fetches.of_consumer(call, items, by_id=by_id)
-    return fetch if isinstance(fetch, Prebuilt) else fetch.start()
+    return fetch if isinstance(fetch, list) else fetch.start()
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -62,7 +62,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             passed = len(items)
             yield
     fetch = broker.fetches.of_consumer(call, items, by_id=by_id)
-    if isinstance(fetch, Prebuilt):
+    if isinstance(fetch, list):
         return fetch
     yield
     return (yield from fetch.start_in_slices())

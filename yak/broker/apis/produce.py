@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
-from yak.broker.call import Call, DelayedOperation, Later, Outcome, Prebuilt, Slices
+from yak.broker.call import Call, DelayedOperation, Encoded, Later, Outcome, Slices
 from yak.broker.internal_topics import may_not_write
 from yak.broker.leader_hints import add_hints
 from yak.errors import ErrorCode, PeerError
@@ -100,7 +100,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     yield
     throttle_ms = _throttle_ms(broker, call)
     encoding = produce_response_in_slices(call.version, call.correlation_id, topics, endpoints, throttle_ms)
-    return Prebuilt([(yield from encoding)])
+    return [(yield from encoding)]
 
 
 def _throttle_ms(broker: Broker, call: Call) -> int:
@@ -195,15 +195,15 @@ def _count(broker: Broker, answers: list[ProducePartitionAnswer]) -> None:
             broker.counters.failed(KEY, answer.error_code)
 
 
-def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> Prebuilt:
+def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> Encoded:
     if has_error:
         for _topic, answers in topics:
             _count(broker, answers)
     throttle_ms = broker.throttling.produced(call) if broker.throttling.is_active else 0
     if has_error and call.version >= _LEADER_VERSION:
         endpoints = _hints(broker, call, topics)
-        return Prebuilt(produce_response(call.version, call.correlation_id, topics, endpoints, throttle_ms))
-    return Prebuilt(produce_response(call.version, call.correlation_id, topics, (), throttle_ms))
+        return produce_response(call.version, call.correlation_id, topics, endpoints, throttle_ms)
+    return produce_response(call.version, call.correlation_id, topics, (), throttle_ms)
 
 
 def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, ...]:
@@ -268,7 +268,7 @@ class DelayedProduce(DelayedOperation):
         if self._acks == 0:
             _close_on_error(self._broker, self.call, self._topics)
             _throttle_ms(self._broker, self.call)
-            return Prebuilt([])
+            return []
         for _info, answer in self._held:
             if answer.error_code != _NONE:
                 self.has_error = True
@@ -280,4 +280,4 @@ class DelayedProduce(DelayedOperation):
             if answer.error_code == _NONE and not info.may_acknowledge():
                 answer.error_code = ErrorCode.request_timed_out
                 answer.base_offset = -1
-        return Prebuilt([]) if self._acks == 0 else self.answer()
+        return [] if self._acks == 0 else self.answer()
