@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -605,14 +607,8 @@ class TimestampSearch:
         Raises LogDirectoryFailure, and ProtocolViolation when the batch cannot be decompressed, or one before it is damaged.
         """
         for segment, size in self.segments:
-            try:
-                found = _find_in_segment(segment, size, self.timestamp_ms, self.log_start_offset)
-            except FileNotFoundError:
-                continue
-            except DamagedBatch as damaged:
-                raise ProtocolViolation(str(damaged)) from damaged
-            except OSError as error:
-                raise LogDirectoryFailure(self.directory, error) from error
+            find = partial(_find_in_segment, segment, size, self.timestamp_ms, self.log_start_offset)
+            found = _found(self.directory, find)
             if found is not None:
                 return found
         return None
@@ -633,15 +629,22 @@ class MaxTimestampSearch:
         for segment, size in sorted(self.segments, key=lambda item: (-item[0].max_timestamp, item[0].base_offset)):
             if best is not None and segment.max_timestamp <= best.timestamp:
                 break
-            try:
-                found = _find_max_in_segment(segment, size, self.log_start_offset)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise LogDirectoryFailure(self.directory, error) from error
+            found = _found(self.directory, partial(_find_max_in_segment, segment, size, self.log_start_offset))
             if found is not None and (best is None or found.timestamp > best.timestamp):
                 best = found
         return best
+
+
+def _found(directory: str, find: Callable[[], TimestampOffset | None]) -> TimestampOffset | None:
+    """What a search of one segment finds; None when its file is gone. Raises as `TimestampSearch.run`."""
+    try:
+        return find()
+    except FileNotFoundError:
+        return None
+    except DamagedBatch as damaged:
+        raise ProtocolViolation(str(damaged)) from damaged
+    except OSError as error:
+        raise LogDirectoryFailure(directory, error) from error
 
 
 def _find_in_segment(
@@ -677,19 +680,20 @@ def _find_from(
 
 def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset: Offset) -> TimestampOffset | None:
     file = segment.open()
-    position = 0
+    best = None
     if segment.max_timestamp_offset >= log_start_offset:
         position = _index_floor(segment, segment.max_timestamp_offset, cached=False)[1]
-    best = _largest_timestamp(segment, position, size, log_start_offset)
-    if position and (best is None or best[1].max_timestamp < segment.max_timestamp):
-        # the batch with the largest timestamp lost its records in a compaction
+        with suppress(DamagedBatch):  # the index may be wrong
+            best = _largest_timestamp(segment, position, size, log_start_offset)
+    if best is None or best[1].max_timestamp < segment.max_timestamp:
+        # the batch with the largest timestamp is below the log start, or lost its records in a compaction
         best = _largest_timestamp(segment, 0, size, log_start_offset)
     if best is None:
         return None
     at, header = best
     batch = file.read(header.size_bytes, at)
     if len(batch) < header.size_bytes:
-        return None
+        raise DamagedBatch(file.path, at, "an incomplete batch")
     for record in walk_records(batch):
         if record.timestamp == header.max_timestamp and record.offset >= log_start_offset:
             return TimestampOffset(record.offset, record.timestamp, header.partition_leader_epoch)
@@ -699,15 +703,22 @@ def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset:
 def _largest_timestamp(
     segment: Segment, position: FilePosition, size: FilePosition, log_start_offset: Offset
 ) -> tuple[FilePosition, BatchHeader] | None:
-    """The first batch from `position` on with the largest timestamp, among those with records from the log start on."""
+    """The first batch from `position` on with the largest timestamp, among those with records from the log start on.
+
+    Raises DamagedBatch where the headers end before the segment does.
+    """
     best: tuple[FilePosition, BatchHeader] | None = None
-    for at, header in scan_headers(segment.open(), position, size):
+    file = segment.open()
+    for at, header in scan_headers(file, position, size):
+        position = at + header.size_bytes
         if header.last_offset < log_start_offset or not header.records_count:
             continue
         if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best[1].max_timestamp):
             best = (at, header)
             if header.max_timestamp == segment.max_timestamp:
-                break
+                return best
+    if position != size:
+        raise DamagedBatch(file.path, position, "not a valid batch for this position")
     return best
 
 

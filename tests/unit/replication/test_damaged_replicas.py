@@ -5,6 +5,7 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.broker.apis.list_offsets import MAX_TIMESTAMP
 from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
@@ -94,10 +95,11 @@ def test_search_by_time_that_cannot_pass_a_damaged_batch_returns_corrupt_message
     def search(timestamp: int) -> tuple[int, int]:
         asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
         topics = [{"name": "orders", "partitions": [asked]}]
-        found = alone.ask(2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+        found = alone.ask(2, 7, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
         return found.error_code, found.offset
 
     assert search(0) == (ErrorCode.none, 0)
+    assert search(MAX_TIMESTAMP) == (ErrorCode.corrupt_message, -1), "the record behind the damage has the largest"
     assert search(alone.world.now_ms + 4_000) == (ErrorCode.corrupt_message, -1)
 
 
