@@ -5,7 +5,9 @@ The log remains the authority.
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
+from typing import TypeAlias
 
 from yak.cluster.store_session import StoreSession
 from yak.ids import LeaderEpoch, NodeId, Offset
@@ -16,6 +18,8 @@ MAX_PER_CALL = 500
 CALLS_AN_INTERVAL = 4
 """Calls within one interval while more values changed than a call takes."""
 
+_Values: TypeAlias = dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset, dict[str, Offset]]]
+
 
 class HighWatermarkSender:
     """The newest values not reported yet; one call is under way at a time."""
@@ -23,7 +27,7 @@ class HighWatermarkSender:
     def __init__(self, session: StoreSession, interval_ms: int) -> None:
         self._session = session
         self._interval_ms = interval_ms
-        self._changed: dict[tuple[uuid.UUID, int], tuple[LeaderEpoch, Offset, dict[str, Offset]]] = {}
+        self._changed: _Values = {}
         self._due_ms = 0
         self._in_flight = False
 
@@ -47,15 +51,17 @@ class HighWatermarkSender:
 
     def report(self, now_ms: int) -> None:
         """Report the changed values, or as many as one call takes."""
-        keys = list(islice(self._changed, MAX_PER_CALL))
-        partitions = [[str(key[0]), key[1], *self._changed.pop(key)] for key in keys]
+        reported = {key: self._changed.pop(key) for key in list(islice(self._changed, MAX_PER_CALL))}
+        partitions = [[str(topic_id), partition, *values] for (topic_id, partition), values in reported.items()]
         self._due_ms = now_ms + self._interval_ms // (CALLS_AN_INTERVAL if self._changed else 1)
         self._in_flight = True
-        self._session.send("report_hw", {"partitions": partitions}, self._on_reply)
+        self._session.send("report_hw", {"partitions": partitions}, partial(self._on_reply, reported))
 
     def pause(self) -> None:
         """Abandon the call under way; its values are sent again when they change."""
         self._in_flight = False
 
-    def _on_reply(self, outcome: StoreOutcome, now_ms: int) -> None:  # noqa: ARG002
+    def _on_reply(self, reported: _Values, outcome: StoreOutcome, now_ms: int) -> None:  # noqa: ARG002
         self._in_flight = False
+        if outcome.code == "STORE_ERROR":
+            self._changed = reported | self._changed

@@ -18,7 +18,7 @@ class Session:
     def send(self, script, arguments, on_reply):
         assert script == "report_hw"
         self.sent.append(arguments["partitions"])
-        self.reply = lambda now_ms: on_reply(StoreOutcome("OK", 0, "", {}), now_ms)
+        self.reply = lambda now_ms, code="OK": on_reply(StoreOutcome(code, 0, "", {}), now_ms)
 
 
 def test_report_of_many_partitions_is_sent_in_several_bounded_calls_within_an_interval():
@@ -37,3 +37,17 @@ def test_report_of_many_partitions_is_sent_in_several_bounded_calls_within_an_in
     assert sent_ms[2] - sent_ms[0] == 2 * INTERVAL_MS // CALLS_AN_INTERVAL
     reports.note(TOPIC, 0, 3, 5, {1: 9})
     assert reports.due_ms() == sent_ms[2] + INTERVAL_MS
+
+
+def test_values_that_a_store_without_memory_refused_are_reported_again_unless_newer_ones_are_known():
+    session = Session()
+    reports = HighWatermarkSender(session, INTERVAL_MS)
+    for partition in (0, 1):
+        reports.note(TOPIC, partition, 3, 5, {1: 9})
+    reports.report(0)
+    reports.note(TOPIC, 1, 3, 6, {1: 9})
+    session.reply(10, "STORE_ERROR")
+    reports.report(reports.due_ms())
+    assert sorted(entry[1:3] + [entry[3]] for entry in session.sent[-1]) == [[0, 3, 5], [1, 3, 6]]
+    session.reply(300)
+    assert reports.due_ms() is None
