@@ -338,7 +338,7 @@ class Broker:
             *replicated,
         )
         led = (self.isr_changes.epoch_began, log_cleaner.consider)
-        gone = (log_cleaner.forget, *role, self.counters.replica_removed)
+        gone = (log_cleaner.forget, self.offline_replicas.exits.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added, self.damaged_replicas.added),
             PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),

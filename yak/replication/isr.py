@@ -429,6 +429,10 @@ class IsrExits:
         """Whether the store refused the last request, since no other replica was in sync."""
         return partition in self._last
 
+    def forget(self, partition: Partition) -> None:
+        """Forget a partition that left this broker."""
+        self._last.discard(partition)
+
     def leave(self, partition: Partition, *, is_lost: bool) -> None:
         """Leave the ISR of a partition whose log is offline."""
         self._last.discard(partition)

@@ -341,7 +341,14 @@ def test_the_last_member_in_sync_is_never_given_up():
     rig.nodes[leader - 1].disk.remove_tree("/data/orders-0")
     rig.nodes[leader - 1].start()
     rig.run_until(lambda: "last-replica-offline" in rig.events(leader))
-    assert rig.replica(leader, "orders").log is None
+    replica, exits = rig.replica(leader, "orders"), rig.nodes[leader - 1].broker.offline_replicas.exits
+    assert replica.log is None
+    assert exits.was_last(replica)
+    rig.run_until(lambda: rig.nodes[leader - 1].is_ready)
+    answer = rig.ask(leader, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    assert answer.responses[0].error_code == 0
+    rig.run_until(lambda: ("orders", 0) not in rig.nodes[leader - 1].broker.partitions)
+    assert not exits.was_last(replica), "a deleted partition is not kept"
 
 
 def test_a_failed_directory_moves_the_leadership(rig):
