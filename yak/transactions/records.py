@@ -47,7 +47,10 @@ def transaction_value(transaction: Transaction) -> bytes:
     if transaction.state is EMPTY:
         out.append(0)  # null
     else:
-        out += _partitions(transaction.partitions)
+        of_topics = (
+            _partitions if len(transaction.partitions) <= _REMEMBERED_PARTITIONS_MAX else _partitions.__wrapped__
+        )
+        out += of_topics(transaction.partitions)
     out += _TIMES.pack(transaction.updated_ms, transaction.started_ms)
     count, tagged = 0, b""
     if transaction.previous_producer_id != NO_PRODUCER_ID:
@@ -59,6 +62,10 @@ def transaction_value(transaction: Transaction) -> bytes:
     out.append(count)
     out += tagged
     return bytes(out)
+
+
+_REMEMBERED_PARTITIONS_MAX: Final = 100
+"""So what is remembered takes a few megabytes at most."""
 
 
 @lru_cache(maxsize=128)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from yak.ids import TopicPartition
 from yak.transactions.records import (
     UnreadableTransactionError,
+    _partitions,
     read_transaction,
     transaction_key,
     transaction_value,
@@ -52,6 +53,15 @@ def test_value_is_kafkas_version_1():
 def test_value_of_an_empty_transaction_has_no_partitions_and_no_tags_with_defaults():
     value = transaction_value(Transaction("tx", 1, 0, timeout_ms=9, state=EMPTY, updated_ms=8))
     assert value == b"\0\1" + struct.pack(">qhib", 1, 0, 9, 0) + b"\0" + struct.pack(">qq", 8, -1) + b"\0"
+
+
+def test_the_partitions_of_a_large_transaction_are_not_remembered():
+    """128 of 100,000 partitions each took 150 MB for as long as the broker ran."""
+    many = frozenset(TopicPartition("a", number) for number in range(5_000))
+    before = _partitions.cache_info().currsize
+    assert len(transaction_value(ONE._replace(partitions=many))) > 20_000
+    assert _partitions.cache_info().currsize == before
+    assert read_transaction(transaction_key("tx"), transaction_value(ONE._replace(partitions=many))).partitions == many
 
 
 def test_version_0_of_older_clusters_is_read():
