@@ -9,8 +9,7 @@ the partition, and no group while it has one at all (OffsetMetadataManager.clean
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from yak.coordination.runtime import tombstone_batches
@@ -18,6 +17,7 @@ from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.groups.group import Group
 from yak.groups.offsets import Committed, offset_record
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupCoordinator, GroupsPartition
@@ -26,29 +26,40 @@ _SLICE_GAP_MS: Final = 10
 
 
 class OffsetExpiry:
-    """Expires offsets partition by partition, in rounds that are `offsets.retention.check.interval.ms` apart."""
+    """Expires offsets some groups at a time, in rounds that are `offsets.retention.check.interval.ms` apart."""
 
     def __init__(self, context: Context, coordinator: GroupCoordinator) -> None:
         self._context = context
         self._coordinator = coordinator
         self._interval_ms = context.config.offsets_retention_check_interval_ms
         self._retention_ms = context.config.offsets_retention_minutes * 60_000
-        self._round: deque[int] = deque()
+        self._round = self._look()
         self._run_after(self._interval_ms)
 
     def _run_after(self, wait_ms: int) -> None:
         self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.run)
 
     def run(self) -> None:
-        """Expire the offsets of the round's next partition."""
+        """Expire the offsets of the round's next groups."""
+        seen = 0
+        for offsets in self._round:
+            seen += 1 + offsets
+            if seen >= SLICE_ELEMENTS:
+                self._run_after(_SLICE_GAP_MS)
+                return
+        self._round = self._look()
+        self._run_after(self._interval_ms)
+
+    def _look(self) -> Iterator[int]:
+        """One round: expires the offsets of one group a step, and yields how many the group has."""
         runtime = self._coordinator.runtime
-        if not self._round:
-            self._round.extend(runtime.coordinated)
-        coordinated = runtime.coordinated.get(self._round.popleft()) if self._round else None
-        if coordinated is not None and not coordinated.is_loading:
-            for group in list(coordinated.shard.groups.values()):
-                self._expire(coordinated, group)
-        self._run_after(_SLICE_GAP_MS if self._round else self._interval_ms)
+        for index, coordinated in list(runtime.coordinated.items()):
+            groups = {} if coordinated.is_loading else coordinated.shard.groups
+            for group in list(groups.values()):
+                if runtime.coordinated.get(index) is coordinated and groups.get(group.group_id) is group:
+                    offsets = sum(map(len, group.offsets.topics.values()))
+                    self._expire(coordinated, group)
+                    yield offsets
 
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics: they are meaningless for a new topic of the same name."""

@@ -1,12 +1,15 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, through their own APIs, with Kafka's error codes."""
 
 import datetime as dt
+from collections import Counter
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
 from yak.broker.coordinator_partitions import CoordinatorPartitions
+from yak.coordination import offset_expiry
+from yak.coordination.offset_expiry import OffsetExpiry
 from yak.errors import PeerError
 from yak.limits import GROUP_STRING_BYTES_MAX
 
@@ -333,6 +336,26 @@ def test_offsets_of_a_long_group_id_expire_in_batches_that_the_log_takes(forgetf
     forgetful.run_for(minutes(3))
     assert set(forgetful.committed(group)) == (set() if is_group_over else {("orders", 0)})
     assert (group in forgetful.groups()) is not is_group_over
+
+
+def test_groups_of_one_partition_expire_a_few_in_a_step(forgetful, monkeypatch):
+    """100,000 groups of a partition were looked at in one step."""
+    monkeypatch.setattr(offset_expiry, "SLICE_ELEMENTS", 4)
+    rig, seen, expire = forgetful, [], OffsetExpiry._expire
+    names = [f"group-{number}" for number in range(7)]
+    for name in names:
+        rig.commit({("orders", 0): 1}, name)
+
+    def noted(self, coordinated, group):
+        seen.append((self._context.clock.now_ms, group.group_id))
+        expire(self, coordinated, group)
+
+    monkeypatch.setattr(OffsetExpiry, "_expire", noted)
+    rig.world.run(lambda: len(seen) >= len(names), events_max=10_000)
+    assert sorted(group for _ms, group in seen) == names, "each once a round"
+    assert max(Counter(now_ms for now_ms, _group in seen).values()) == 2
+    rig.run_for(180_000)
+    assert rig.groups() == {}
 
 
 def test_a_clients_own_retention_counts_instead(forgetful):
