@@ -25,8 +25,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from versus.brokers import running
 from versus.yak_broker import YakBroker
-from yak.client.bench.cpu import process_cpu_seconds
 
+from yak.local.bench.fleet import process_cpu_seconds
 from yak.sim.rig import build
 from yak.sim.wire import read_answer, request_class, request_frame
 
