@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 from versus.brokers import Watched, free_port, stop_process, tail
 
+from yak.attempts import attempts
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
 from yak.local.redis_server import EmbeddedRedis
@@ -70,9 +70,10 @@ class YakBroker(Watched):
             kill(self.broker.process)
         if self.redis is not None:
             self.redis.stop()
-        deadline = time.monotonic() + 1
-        while self.folder.exists() and time.monotonic() < deadline:
+        for _ in attempts(1.0, 0.0):
             shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.folder.exists():
+                break
 
 
 @contextmanager
@@ -84,11 +85,11 @@ def serving(folder: Path, *words: str) -> Iterator[tuple[str, psutil.Process]]:
     with (folder / "log").open("wb") as log:
         child = subprocess.Popen(yak_argv("serve", *own, *words), stderr=log)
     try:
-        until = time.monotonic() + START_SECONDS
-        while not ready.exists():
-            if child.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the broker does not start:\n{tail(folder / 'log')}")
-            time.sleep(0.05)
+        for _ in attempts(START_SECONDS, 0.05):
+            if ready.exists() or child.poll() is not None:
+                break
+        if not ready.exists():
+            raise RuntimeError(f"the broker does not start:\n{tail(folder / 'log')}")
         yield json.loads(ready.read_text())["address"], psutil.Process(child.pid)
     finally:
         stop_process(child)
