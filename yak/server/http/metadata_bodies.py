@@ -8,7 +8,7 @@ from yak.broker.broker import Broker
 from yak.cluster.records import BrokerState
 from yak.server.http.problems import Problem
 from yak.server.http.route import Schema
-from yak.server.http.schemas import BOOLEAN, NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
+from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
 _HOST_CHARACTERS_MAX: Final = 255
 

@@ -64,7 +64,7 @@ def awaited(
     """A method of a blocking client as a coroutine of the asynchronous one, whose `_call` runs it in a thread."""
 
     @wraps(method)
-    async def call(self: Any, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+    async def call(self: Any, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
         result: _Result = await self._call(lambda blocking: method(blocking, *arguments, **options))
         return result
 

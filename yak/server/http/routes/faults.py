@@ -44,9 +44,7 @@ _RULE: Final[dict[str, Schema]] = {
     "on_call": _COUNT,
     "after": BOOLEAN,
 }
-_BODY: Final = closed(
-    {name: schema if name == "fault" else or_null(schema) for name, schema in _RULE.items()}, "fault"
-)
+_BODY: Final = closed({name: schema if name == "fault" else or_null(schema) for name, schema in _RULE.items()}, "fault")
 _LISTED: Final = record(
     {"node_id": NODE_ID, "id": TEXT, "fault": _RULE["fault"]},
     optional={**{name: _RULE[name] for name in _RULE if name != "fault"}, "calls": OFFSET, "hits": OFFSET},

@@ -26,7 +26,12 @@ _UNREGISTER_BROKER: Final = 64
 _TAG: Final = "Metadata service: brokers"
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
-_PLACE_FIELDS: Final = {"brokerHost": "host", "brokerPort": "port", "securityProtocol": "security_protocol", "rackId": "rack"}
+_PLACE_FIELDS: Final = {
+    "brokerHost": "host",
+    "brokerPort": "port",
+    "securityProtocol": "security_protocol",
+    "rackId": "rack",
+}
 """The fields of an address, and their names in the registry."""
 _ONLY_EXTERNAL: Final = "a YAK broker registers itself when it starts: yak serve --advertise, --rack"
 
@@ -135,7 +140,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
     raise kafka_problem(code, f"broker {node_id}")
 
 
-async def get_active_brokers(context: Context, request: Request) -> Response:
+async def get_active_brokers(context: Context, _request: Request) -> Response:
     """The brokers that are ALIVE."""
     broker = context.broker
     external = await context.part(ExternalBrokers).read()
