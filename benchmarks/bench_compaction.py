@@ -30,6 +30,7 @@ from versus.brokers import start_and_wait
 from versus.loads import ack_latency
 from versus.yak_broker import YakBroker
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
 from yak.config.log_config import LogConfig
@@ -151,14 +152,10 @@ class BesideCompaction:
             self._take(steady, size_bytes, COMPACTING)
             if self._bytes_per_ms(dirty) is not None:
                 raise RuntimeError("the topic was compacted before the end of the load: raise DIRTY_BYTES")
-            deadline = time.monotonic() + COMPACTED_SECONDS
-            while (speed := self._bytes_per_ms(dirty)) is None:
-                if time.monotonic() > deadline:
-                    raise RuntimeError(
-                        f"{dirty} is not compacted after {COMPACTED_SECONDS} s:\n{self.broker.log_tail()}"
-                    )
-                time.sleep(0.1)
-        return f", {speed / 1e3:.1f} MB/s by the clock"
+            for _ in attempts(COMPACTED_SECONDS, 0.1):
+                if (speed := self._bytes_per_ms(dirty)) is not None:
+                    return f", {speed / 1e3:.1f} MB/s by the clock"
+        raise RuntimeError(f"{dirty} is not compacted after {COMPACTED_SECONDS} s:\n{self.broker.log_tail()}")
 
     def latest_p99(self, size_bytes: int) -> str:
         """The p99 of the last round."""

@@ -11,36 +11,30 @@ section of that page.
 """
 
 import argparse
-import json
 import multiprocessing
 import os
 import re
-import signal
 import socket
 import statistics
 import struct
-import subprocess
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 from versus.table import short
+from versus.yak_broker import serving
 
 from yak.client.admin import Admin
 from yak.client.bench.result import machine, machine_line, usable_cores
 from yak.local.bench.fleet import process_cpu_seconds
-from yak.local.spawn import yak_argv
 from yak.sim.wire import record_batch
 
 TOPIC = b"bench"
 PARTITIONS_A_BROKER = 4
 WARM_UP_S = 0.5
-START_S = 60.0
 BATCH_BYTES, RECORD_BYTES = 1_000_000, 1_000
 _ERROR_AT = 4 + 4 + 2 + len(TOPIC) + 4 + 4
 """In an answer of one topic and one partition: behind the correlation id and the counts."""
@@ -193,37 +187,6 @@ class Machine:
         return led
 
 
-@contextmanager
-def serving(cores: int, folder: Path) -> Iterator[Machine]:
-    """`yak serve --cores`, with its metadata in a quorum of its own."""
-    folder.mkdir()
-    ready = folder / "ready"
-    options = [
-        "--cores",
-        str(cores),
-        "--port",
-        "0",
-        "--no-http",
-        "--metadata",
-        "raft",
-        "--data-dir",
-        str(folder / "data"),
-    ]
-    with open(folder / "log", "wb") as log:
-        process = subprocess.Popen(yak_argv("serve", *options, "--ready-file", str(ready)), stderr=log)
-    try:
-        until = time.monotonic() + START_S
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the brokers do not start:\n{(folder / 'log').read_text()}")
-            time.sleep(0.05)
-        own = psutil.Process(process.pid)
-        yield Machine(own.children() if cores > 1 else [own], json.loads(ready.read_text())["address"])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(START_S)
-
-
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One load on one side: units a second, and processor seconds of brokers and of clients for one."""
@@ -299,8 +262,9 @@ def compare(brokers: int, rounds: int, seconds: float) -> dict[tuple[str, int], 
         for count in (1, brokers) if number % 2 == 0 else (brokers, 1):
             with (
                 tempfile.TemporaryDirectory(prefix="yak-bench-") as folder,
-                serving(count, Path(folder) / "m") as found,
+                serving(Path(folder) / "m", "--cores", str(count), "--port", "0") as (address, process),
             ):
+                found = Machine(process.children() if count > 1 else [process], address)
                 if first_core is not None:
                     found.pin()
                 admin = Admin(found.bootstrap, timeout_ms=30_000)

@@ -25,10 +25,11 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from versus.brokers import running
 from versus.yak_broker import YakBroker
-from yak.client.bench.cpu import process_cpu_seconds
 
+from yak.client.raw_connection import RawConnection
+from yak.local.bench.fleet import process_cpu_seconds
 from yak.sim.rig import build
-from yak.sim.wire import read_answer, request_class, request_frame
+from yak.sim.wire import request_class, request_frame
 
 TOPIC = "shared"
 OFFSET_COMMIT, FIND_COORDINATOR, OFFSET_FETCH = 8, 10, 9
@@ -147,8 +148,13 @@ def bench_death(bootstrap: str, figures: Figures, total: int = 100) -> None:
 # ------------------------------------------------------------------------------------------------------- plain sockets
 
 
-def commit_frame(group: str, offset: int, partitions: int = 1) -> bytes:
-    """A commit of a simple consumer, with its length prefix."""
+def request(api_key: int, version: int, fields: dict[str, Any]) -> Any:
+    """A request of kio's."""
+    return build(request_class(api_key, version), fields)
+
+
+def commit(group: str, offset: int, partitions: int = 1) -> Any:
+    """A commit of a simple consumer."""
     fields = {
         "group_id": group,
         "generation_id_or_member_epoch": -1,
@@ -169,49 +175,31 @@ def commit_frame(group: str, offset: int, partitions: int = 1) -> bytes:
             }
         ],
     }
-    frame = request_frame(OFFSET_COMMIT, 8, 1, build(request_class(OFFSET_COMMIT, 8), fields))
+    return request(OFFSET_COMMIT, 8, fields)
+
+
+def commit_frame(group: str, offset: int) -> bytes:
+    """A commit with its length prefix."""
+    frame = request_frame(OFFSET_COMMIT, 8, 1, commit(group, offset))
     return struct.pack(">i", len(frame)) + frame
 
 
-def ask(sock: socket.socket, frame: bytes) -> bytes:
-    """Send a whole request and give its answer, with its length prefix."""
-    sock.sendall(frame)
-    head = receive(sock, 4)
-    return head + receive(sock, struct.unpack(">i", head)[0])
-
-
-def receive(sock: socket.socket, size: int) -> bytes:
-    """That many bytes."""
-    data = b""
-    while len(data) < size:
-        part = sock.recv(size - len(data))
-        assert part, "the broker closed the connection"
-        data += part
-    return data
-
-
-def connect(broker: YakBroker) -> socket.socket:
-    """A connection to the broker."""
-    sock = socket.create_connection(("127.0.0.1", broker.port))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
-
-
-def make_offsets_topic(broker: YakBroker) -> None:
-    """Have the topic of committed offsets made."""
-    fields = {"key": "x", "key_type": 0}
-    frame = request_frame(FIND_COORDINATOR, 2, 1, build(request_class(FIND_COORDINATOR, 2), fields))
-    with connect(broker) as sock:
-        ask(sock, struct.pack(">i", len(frame)) + frame)
+def connect(broker: YakBroker) -> RawConnection:
+    """A connection to the broker, which has made the topic of committed offsets then."""
+    connection = RawConnection(broker.bootstrap, timeout_s=30)
+    connection.call(request(FIND_COORDINATOR, 2, {"key": "x", "key_type": 0}))
+    return connection
 
 
 def bench_commits(broker: YakBroker, figures: Figures, groups: int = 1_000, seconds: int = 15) -> None:
     """Each group commits once a second on a connection of its own."""
-    make_offsets_topic(broker)
-    socks = [connect(broker) for _ in range(groups)]
+    connect(broker).close()
+    socks = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(groups)]
     selector = selectors.DefaultSelector()
     for number, sock in enumerate(socks):
-        ask(sock, commit_frame(f"g-{number}", 0))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(commit_frame(f"g-{number}", 0))
+        assert sock.recv(4096), "the broker closed the connection"
         selector.register(sock, selectors.EVENT_READ)
     frames = [commit_frame(f"g-{number}", 7) for number in range(groups)]
     before, started = process_cpu_seconds(broker.pids()[0]), time.monotonic()
@@ -243,38 +231,29 @@ def bench_commits(broker: YakBroker, figures: Figures, groups: int = 1_000, seco
 
 def bench_load(broker: YakBroker, figures: Figures, groups: int = 10_000) -> None:
     """Ten thousand groups of three partitions each are read by a coordinator that starts after kill -9."""
-    make_offsets_topic(broker)
-    with connect(broker) as sock:
+    with connect(broker) as connection:
         for number in range(groups):
-            answer = ask(sock, commit_frame(f"load-{number}", number, partitions=3))
-        body: Any = read_answer(OFFSET_COMMIT, 8, answer)[1]
+            body = connection.call(commit(f"load-{number}", number, partitions=3))
         assert all(not each.error_code for topic in body.topics for each in topic.partitions)
     broker.kill()
     broker.start()
     assert broker.broker is not None
     broker.broker.wait_ready()
     ready = time.monotonic()
-    with connect(broker) as sock:
+    with RawConnection(broker.bootstrap, timeout_s=30) as connection:
         for number in (0, groups - 1):
-            fields = {"group_id": f"load-{number}", "topics": [{"name": TOPIC, "partition_indexes": [0, 2]}]}
-            frame = request_frame(OFFSET_FETCH, 5, 1, build(request_class(OFFSET_FETCH, 5), fields))
-            while True:
-                body = read_answer(OFFSET_FETCH, 5, ask(sock, struct.pack(">i", len(frame)) + frame))[1]
-                if not body.error_code:
-                    break
+            while (body := committed(connection, number, [0, 2])).error_code:
                 time.sleep(0.01)
             assert [each.committed_offset for each in body.topics[0].partitions] == [number, number]
-        while any(is_loading(sock, number) for number in range(0, groups, 97)):
+        while any(committed(connection, number, []).error_code for number in range(0, groups, 97)):
             time.sleep(0.01)
     figures.say(f"{groups} groups are read after kill -9", time.monotonic() - ready, "s", LOAD_S_GOAL)
 
 
-def is_loading(sock: socket.socket, number: int) -> bool:
-    """Whether this group cannot be asked yet."""
-    fields = {"group_id": f"load-{number}", "topics": []}
-    frame = request_frame(OFFSET_FETCH, 5, 1, build(request_class(OFFSET_FETCH, 5), fields))
-    body = read_answer(OFFSET_FETCH, 5, ask(sock, struct.pack(">i", len(frame)) + frame))[1]
-    return bool(body.error_code)
+def committed(connection: RawConnection, number: int, partitions: list[int]) -> Any:
+    """The committed offsets of a group, or an error while it is loaded."""
+    topics = [{"name": TOPIC, "partition_indexes": partitions}] if partitions else []
+    return connection.call(request(OFFSET_FETCH, 5, {"group_id": f"load-{number}", "topics": topics}))
 
 
 def main() -> int:

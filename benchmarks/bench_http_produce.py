@@ -13,7 +13,8 @@ import statistics
 import time
 
 import psutil
-from versus.yak_cluster import local_cluster
+
+from yak.local.bench.fleet import own_fleet
 
 TOPIC = "bench"
 WARM_UP_SECONDS = 1.0
@@ -65,7 +66,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
-    with local_cluster(brokers=1) as cluster:
+    with own_fleet(1) as cluster:
         (broker,) = cluster.status().brokers
         assert broker.http_address is not None
         assert broker.pid is not None

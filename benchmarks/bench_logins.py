@@ -30,9 +30,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench_tls import broker
 from confluent_kafka import Producer
 from versus.brokers import free_port
+from versus.yak_broker import serving
 
 from yak.client.login import ClientLogin, use_login
 from yak.client.raw_connection import RawConnection
@@ -62,7 +62,8 @@ def broker_with_logins(folder: Path) -> Iterator[dict[str, str]]:
         f"listener.name.tls.ssl.keystore.location={certs}/broker.pem",
         "max.connections=20000",
     )
-    with broker(folder / "broker", *configs, flags=("--users-file", str(users))):
+    words = [word for config in configs for word in ("-c", config)]
+    with serving(folder / "broker", "--users-file", str(users), *words):
         yield addresses
 
 

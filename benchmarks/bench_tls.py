@@ -8,9 +8,7 @@ with TLS takes its turns too; that needs Java and Maven. Needs no Redis.
 
 import argparse
 import contextlib
-import json
 import statistics
-import subprocess
 import tempfile
 import time
 import uuid
@@ -24,34 +22,12 @@ import psutil
 from confluent_kafka import Consumer, Producer
 from versus.brokers import KafkaBroker, free_port, start_and_wait
 from versus.kafka_jars import compared_jars
+from versus.yak_broker import serving
 
-from yak.local.spawn import yak_argv
 from yak.security.certificates import create_certificates
 
 MIB = 1024 * 1024
 PATIENCE_S = 30.0
-
-
-@contextlib.contextmanager
-def broker(folder: Path, *configs: str, flags: tuple[str, ...] = ()) -> Iterator[tuple[str, psutil.Process]]:
-    folder.mkdir()
-    ready = folder / "ready.json"
-    argv = ["serve", "--metadata", "raft", "--no-http"]
-    argv += ["--data-dir", str(folder / "data"), "--ready-file", str(ready), *flags]
-    for config in ("num.partitions=1", *configs):
-        argv += ["-c", config]
-    with (folder / "log").open("w") as log:
-        child = subprocess.Popen(yak_argv(*argv), stderr=log)
-    try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not ready.exists():
-            assert child.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, "the broker is not ready"
-            time.sleep(0.05)
-        yield json.loads(ready.read_text())["address"], psutil.Process(child.pid)
-    finally:
-        child.kill()
-        child.wait()
 
 
 @contextlib.contextmanager
@@ -105,11 +81,12 @@ def main() -> None:
         folder = Path(name)
         certs = folder / "certs"
         create_certificates(str(certs), ["127.0.0.1"], 90, [], force=False, now=datetime.now(UTC))
-        tls = ("listeners=SSL://127.0.0.1:0", f"ssl.keystore.location={certs}/broker.pem")
+        one = ("-c", "num.partitions=1", "-c")
+        tls = ("listeners=SSL://127.0.0.1:0", "-c", f"ssl.keystore.location={certs}/broker.pem")
         security = {"security.protocol": "SSL", "ssl.ca.location": f"{certs}/ca.pem"}
         sides: dict[str, tuple[str, psutil.Process, dict[str, str]]] = {
-            "plain": (*stack.enter_context(broker(folder / "plain", "listeners=PLAINTEXT://127.0.0.1:0")), {}),
-            "TLS": (*stack.enter_context(broker(folder / "tls", *tls)), security),
+            "plain": (*stack.enter_context(serving(folder / "plain", *one, "listeners=PLAINTEXT://127.0.0.1:0")), {}),
+            "TLS": (*stack.enter_context(serving(folder / "tls", *one, *tls)), security),
         }
         if options.kafka:
             sides["Kafka's TLS"] = (*stack.enter_context(kafka(folder / "kafka", certs)), security)

@@ -18,10 +18,9 @@ import sys
 import termios
 import time
 
-from versus.yak_cluster import local_cluster
-from yak.client.bench.cpu import process_cpu_seconds
-
 from yak.client.admin import Admin
+from yak.local.bench.fleet import own_fleet, process_cpu_seconds
+from yak.local.cluster import UpSettings
 
 YAK = (sys.executable, "-m", "yak.commands")
 TOPIC = "load"
@@ -30,9 +29,9 @@ TOPIC = "load"
 class Terminal:
     """A program in a terminal of its own."""
 
-    def __init__(self, *command: str, rows: int = 40, columns: int = 140) -> None:
+    def __init__(self, *command: str) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.began = time.perf_counter()
         self.process = subprocess.Popen(
@@ -115,7 +114,7 @@ def main() -> None:
     parser.add_argument("--fps", default="4")
     parser.add_argument("--keys", type=int, default=20)
     options = parser.parse_args()
-    with local_cluster(brokers=3, http_port=0) as cluster:
+    with own_fleet(3, UpSettings(http_port=0)) as cluster:
         bootstrap = cluster.status().bootstrap
         Admin(bootstrap).create_topic(TOPIC, partitions=3, replication_factor=3)
         pictures = first_pictures(bootstrap, options.screen)

@@ -15,11 +15,12 @@ import time
 from collections.abc import Awaitable, Callable
 
 from textual.pilot import Pilot
-from versus.yak_cluster import local_cluster
 
 from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.offset_spec import START
+from yak.local.bench.fleet import own_fleet
+from yak.local.cluster import UpSettings
 from yak.tui.app import YakApp
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.screens.messages import MessagesScreen
@@ -203,7 +204,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--rows", type=int, default=100_000, help="must fit the bounds, which are 100,000 and 64 MiB")
     given = parser.parse_args()
-    with local_cluster(brokers=3, http_port=0) as cluster:
+    with own_fleet(3, UpSettings(http_port=0)) as cluster:
         brokers = cluster.status().brokers
         servers = ",".join(broker.address for broker in brokers)
         admin = Admin(servers)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias, cast
 
+from yak.attempts import attempts
 from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, WHAT, Bundle, command
 from yak.commands.completing import complete_topic
@@ -498,12 +499,10 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
     except YakError as error:
         if error.code != "topic-exists":  # another client created it first
             raise
-    deadline = time.monotonic() + g.timeout_ms / 1000
-    while time.monotonic() < deadline:
+    for _ in attempts(g.timeout_ms / 1000, 0.05):
         found = admin.metadata().topics.get(topic)
         if found is not None and found.partitions and all(each.leader >= 0 for each in found.partitions):
             return
-        time.sleep(0.05)
 
 
 def _open_producer(g: "Globals", request: Request) -> Any:

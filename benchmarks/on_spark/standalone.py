@@ -4,12 +4,13 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 from versus.brokers import free_port, stop_process
+
+from yak.attempts import attempts
 
 START_S = 300
 
@@ -49,11 +50,9 @@ def standalone(folder: Path, workers: int, cores: int = 1, memory: str = "1g") -
 
 
 def _wait_for_workers(web_port: int, workers: int) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
+    for _ in attempts(START_S, 0.3):
         with contextlib.suppress(OSError):
             page = urllib.request.urlopen(f"http://127.0.0.1:{web_port}/json/", timeout=2).read().decode()
             if page.count('"state" : "ALIVE"') + page.count('"state":"ALIVE"') >= workers:
                 return
-        time.sleep(0.3)
     raise TimeoutError(f"the standalone cluster has no {workers} workers after {START_S} s")

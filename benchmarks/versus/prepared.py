@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.metadata import ClusterMetadata
 from yak.errors import YakError
@@ -156,15 +157,12 @@ def run_prepared(
 
 def _metadata_with(admin: Admin, topic: str) -> ClusterMetadata:
     """The metadata when every partition of a new topic has a leader; a broker may be a moment behind another."""
-    deadline_s = time.monotonic() + 10.0
-    while True:
+    for _ in attempts(10.0, 0.05):
         metadata = admin.metadata()
         found = metadata.topics.get(topic)
         if found is not None and all(each.leader >= 0 for each in found.partitions):
             return metadata
-        if time.monotonic() > deadline_s:
-            raise YakError("bench-topic", f"topic {topic} has no leaders")
-        time.sleep(0.05)
+    raise YakError("bench-topic", f"topic {topic} has no leaders")
 
 
 def _send(leaders: list[_Leader], batches: int, *, is_new: bool) -> None:

@@ -1,17 +1,23 @@
-"""YAK as one broker with its embedded Redis, both fresh, as `yak up` starts them."""
+"""YAK as one broker: with its embedded Redis, both fresh, as `yak up` starts them, or as a quorum of its own."""
 
+import json
 import shutil
-import time
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from versus.brokers import Watched, free_port, tail
+import psutil
+from versus.brokers import Watched, free_port, stop_process, tail
 
+from yak.attempts import attempts
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.processes import kill, stop
 from yak.local.redis_server import EmbeddedRedis
+from yak.local.spawn import yak_argv
 
-STOP_SECONDS = 30.0
+START_SECONDS, STOP_SECONDS = 60.0, 30.0
 
 
 @dataclass(slots=True)
@@ -64,6 +70,26 @@ class YakBroker(Watched):
             kill(self.broker.process)
         if self.redis is not None:
             self.redis.stop()
-        deadline = time.monotonic() + 1
-        while self.folder.exists() and time.monotonic() < deadline:
+        for _ in attempts(1.0, 0.0):
             shutil.rmtree(self.folder, ignore_errors=True)
+            if not self.folder.exists():
+                break
+
+
+@contextmanager
+def serving(folder: Path, *words: str) -> Iterator[tuple[str, psutil.Process]]:
+    """The address and the process of a `yak serve` without Redis and HTTP. Raises RuntimeError when it does not start."""
+    folder.mkdir()
+    ready = folder / "ready"
+    own = ("--metadata", "raft", "--no-http", "--data-dir", str(folder / "data"), "--ready-file", str(ready))
+    with (folder / "log").open("wb") as log:
+        child = subprocess.Popen(yak_argv("serve", *own, *words), stderr=log)
+    try:
+        for _ in attempts(START_SECONDS, 0.05):
+            if ready.exists() or child.poll() is not None:
+                break
+        if not ready.exists():
+            raise RuntimeError(f"the broker does not start:\n{tail(folder / 'log')}")
+        yield json.loads(ready.read_text())["address"], psutil.Process(child.pid)
+    finally:
+        stop_process(child)

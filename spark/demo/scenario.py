@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import psutil
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.connection import IMPATIENT
 from yak.client.consume import PartitionReader, Window
@@ -146,12 +147,11 @@ class SparkProcess:
         """Stop Spark gracefully. If it does not end in time, kill it and raise NothingInTime."""
         assert self._child is not None, "it runs"
         psutil.Process(self._child.pid).terminate()
-        deadline = time.monotonic() + timeout_seconds
-        while self._child.code is None:
-            if time.monotonic() > deadline:
-                self.kill()
-                raise NothingInTime("demo-spark", f"Spark did not end within {timeout_seconds:.0f} s")
-            time.sleep(0.1)
+        for _ in attempts(timeout_seconds, 0.1):
+            if self._child.code is not None:
+                return
+        self.kill()
+        raise NothingInTime("demo-spark", f"Spark did not end within {timeout_seconds:.0f} s")
 
     def abandon(self) -> None:
         """Kill Spark if it runs."""

@@ -6,13 +6,13 @@ Waiting for a master that does not answer, or for an executor, is bounded.
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from yak.attempts import attempts
 from yak.errors import UsageError, YakError
 from yak.spark.driver.errors import needs_pyspark, translate
 from yak.spark.driver.java import use_java
@@ -148,12 +148,11 @@ def wait_for_executor(spark: Any, settings: SessionSettings) -> None:
     if settings.is_connect or settings.conf.get("spark.dynamicAllocation.enabled") == "true":
         return
     scala_context = spark.sparkContext._jsc.sc()  # noqa: SLF001  (PySpark has no public way to ask)
-    deadline = time.monotonic() + settings.answer_s
-    while scala_context.getExecutorMemoryStatus().size() < 2:  # the status includes the driver
-        if time.monotonic() > deadline:
-            spark.stop()
-            raise no_executor(settings.where, settings.answer_s)
-        time.sleep(0.1)
+    for _ in attempts(settings.answer_s, 0.1):
+        if scala_context.getExecutorMemoryStatus().size() > 1:  # the status includes the driver
+            return
+    spark.stop()
+    raise no_executor(settings.where, settings.answer_s)
 
 
 def quiet_python(log: Path) -> None:

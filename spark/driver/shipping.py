@@ -60,7 +60,7 @@ def package_zip(cache: Path | None = None) -> Path:
     return _zipped("yak", files, cache)
 
 
-def environment_zip(cache: Path | None = None) -> Path:
+def environment_zip() -> Path:
     """The package's dependencies from this environment, for executors with the same Python and platform."""
     files = []
     for name in _NEEDED:
@@ -72,7 +72,7 @@ def environment_zip(cache: Path | None = None) -> Path:
             path = Path(str(dist.locate_file(file)))
             if ".." not in file.parts and "__pycache__" not in file.parts and "tests" not in file.parts:
                 files.append((path, str(file)))
-    return _zipped(ENVIRONMENT, sorted((path, name) for path, name in files if path.is_file()), cache)
+    return _zipped(ENVIRONMENT, sorted((path, name) for path, name in files if path.is_file()))
 
 
 def _sources(root: Path) -> Iterator[Path]:
@@ -82,7 +82,7 @@ def _sources(root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if not name.endswith(".pyc"))
 
 
-def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None) -> Path:
+def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None = None) -> Path:
     folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "yak" / "spark"
     key = hashlib.sha256()
     for path, inside in files:

@@ -14,8 +14,6 @@ _RENAMED = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "metadata.max.age.ms": "metadata.max.age.ms",
     "ssl.keystore.password": "ssl.key.password",
 }
 _JAVA_ONLY = (

@@ -5,7 +5,6 @@ from typing import Any
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -17,11 +16,11 @@ from pyspark.sql.types import (
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
 
-def kafka_schema(include_headers: bool, value: DataType | None = None) -> StructType:
-    """The fixed columns; `value` replaces the type binary if values are decoded."""
+def kafka_schema(include_headers: bool) -> StructType:
+    """The fixed columns."""
     fields: list[Any] = [
         StructField("key", BinaryType()),
-        StructField("value", value or BinaryType()),
+        StructField("value", BinaryType()),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),

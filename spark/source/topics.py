@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from yak.attempts import attempts
 from yak.client.admin import EARLIEST as ADMIN_EARLIEST
 from yak.client.admin import LATEST as ADMIN_LATEST
 from yak.client.admin import Admin
@@ -68,15 +69,12 @@ class Topics:
         A new leader learns the high watermark with a delay, so its end offset may briefly be below what was read.
         `fetchLatestOffsets` of Spark's `KafkaOffsetReader` retries for the same reason.
         """
-        deadline = time.monotonic() + SETTLE_S
-        while True:
+        for _ in attempts(SETTLE_S, SETTLE_PAUSE_S):
             found = self.latest(self.there())
             is_settled = all(offset >= known.get(each, 0) for each, offset in found.items())
             if is_settled and not any(each not in found for each in known):
-                return found
-            if time.monotonic() >= deadline:
-                return found
-            time.sleep(SETTLE_PAUSE_S)
+                break
+        return found
 
     def at_times(self, times: Mapping[TopicPartition, int]) -> Offsets:
         """The first offset with a time at or after the given one (ms); -1 if there is none."""

@@ -9,7 +9,6 @@ With `transactional`, a stream's delivery is exactly once for read_committed rea
 
 import contextlib
 import itertools
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampNTZType, TimestampType
 
+from yak.attempts import attempts
 from yak.client.connection import base_config
 from yak.client.consumer import ConsumerHandle, consumer_config
 from yak.client.errors import from_exception, kafka_exceptions, reason
@@ -208,14 +208,10 @@ def require_topic(options: WriteOptions) -> None:
             check_reachable(options.bootstrap, 10_000)
     try:
         producer = Producer(base_config(options.bootstrap) | settings)
-        deadline = time.monotonic() + _TOPIC_WAIT_S
-        while True:
+        for _ in attempts(_TOPIC_WAIT_S, 0.1):
             found = producer.list_topics(options.topic, timeout=10.0).topics[options.topic].error
             if found is None:
                 return
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.1)
     except kafka_exceptions() as error:
         raise SourceError(WRITE, f"topic {options.topic} could not be looked up", why=str(error)) from None
     code = "unknown-topic" if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else WRITE

@@ -30,6 +30,7 @@ CORE = (
     "config",
 )
 SHELL = {
+    "attempts",
     "private_files",
     "http_fetch",
     "aio",

@@ -351,10 +351,10 @@ def send(servers: str, run: Run) -> Account:
 class MadeFeed(Feed):
     """Records from a template. A failed record does not end the run: the next one may succeed."""
 
-    def __init__(self, plan: Plan, template: RecordTemplate, *, seed: int | None = None) -> None:
+    def __init__(self, plan: Plan, template: RecordTemplate) -> None:
         self._count = plan.count
         partition = -1 if plan.partition is None else plan.partition
-        self._records = template.records(now_ms, seed=seed, partition=partition)
+        self._records = template.records(now_ms, partition=partition)
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Generate the records. Other feeds use the sender to settle records themselves."""

@@ -149,8 +149,8 @@ SLICE: Final = 500
 class SlicedRows:
     """Caches a row for each key; `update` refreshes some. Rows that were never made are `bare`."""
 
-    def __init__(self, make: Callable[[str], Row], bare: Callable[[str], Row], *, slice_size: int = SLICE) -> None:
-        self._make, self._bare, self._slice = make, bare, slice_size
+    def __init__(self, make: Callable[[str], Row], bare: Callable[[str], Row]) -> None:
+        self._make, self._bare = make, bare
         self._rows: dict[str, Row] = {}
         self._next = 0
 
@@ -166,8 +166,8 @@ class SlicedRows:
             self._rows = rows = {key: rows[key] for key in keys if key in rows}
         if self._next >= len(keys):
             self._next = 0
-        turn = keys[self._next : self._next + self._slice]
-        self._next += self._slice
+        turn = keys[self._next : self._next + SLICE]
+        self._next += SLICE
         made = dict.fromkeys(turn)
         for key in turn:
             rows[key] = self._make(key)

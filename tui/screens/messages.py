@@ -67,8 +67,8 @@ from yak.tui.widgets.record_pane import RecordPane
 class MessageGrid(Grid):
     """A Grid of records. `follows`: new records are appended, and a cursor on the last row stays on the last row."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self.records = RecordRows()
         self.follows = False
 

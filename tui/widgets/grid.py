@@ -199,8 +199,8 @@ class Grid(WithCursor):
     class Moved(_OfRow):
         """The cursor moved to another row."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self.columns: Sequence[Column] = ()
         self.marked: set[str] = set()
         self._has_cursor = has_cursor

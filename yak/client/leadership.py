@@ -1,12 +1,12 @@
 """Moves leaders and replicas: ElectLeaders (key 43, KIP-460), AlterPartitionReassignments and ListPartitionReassignments (keys 45 and 46, KIP-455). `yak.cluster.leadership_moves` plans the moves."""
 
 import datetime as dt
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from yak.attempts import attempts
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import call_once
 from yak.client.replica_offsets import read_metadata
@@ -171,16 +171,13 @@ def wait_until_led(
     servers: str, leaders: Mapping[TopicPartition, NodeId], *, timeout_s: float
 ) -> dict[TopicPartition, str]:
     """Wait until each partition is led by its broker; on a timeout return the others, with their present leaders."""
-    deadline = time.monotonic() + timeout_s
-    while True:
+    for _ in attempts(timeout_s, POLL_SECONDS):
         found = read_metadata(servers, timeout_s=timeout_s)
         now = {TopicPartition(each.topic, each.partition): each.leader for each in found.partitions}
         late = {key: now.get(key, NO_LEADER) for key, node in leaders.items() if now.get(key) != node}
         if not late:
-            return {}
-        if time.monotonic() > deadline:
-            return {key: f"{leader} still leads it after {timeout_s:.0f} s" for key, leader in late.items()}
-        time.sleep(POLL_SECONDS)
+            break
+    return {key: f"{leader} still leads it after {timeout_s:.0f} s" for key, leader in late.items()}
 
 
 __all__ = ["Move", "Plan", "carry_out", "plan_moves", "wait_until_led"]

@@ -4,11 +4,11 @@ Each broker reports its stores in read-only configs. `yak.metadata.store.target`
 metadata shall be; librdkafka has no call that sets a config of all brokers.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from yak.attempts import attempts
 from yak.client.members import own_configs
 from yak.client.metadata import Broker
 from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
@@ -67,9 +67,8 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
     config = AlterableConfig(name=METADATA_STORE_TARGET, config_operation=i8(_SET), value=to)
     resource = AlterConfigsResource(resource_type=i8(_BROKER_RESOURCE), resource_name="", configs=(config,))
     request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-    deadline = time.monotonic() + timeout_s
     why = ""
-    while time.monotonic() < deadline:
+    for _ in attempts(timeout_s, _POLL_S):
         for address in addresses.values():
             try:
                 with RawConnection(address, timeout_s=min(10.0, timeout_s)) as connection:
@@ -84,7 +83,6 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
                 raise YakError(
                     "migrate-refused", "the brokers refuse to move the metadata", why=why, try_=("yak cluster",)
                 )
-        time.sleep(_POLL_S)
     raise NothingInTime(
         "migrate-refused",
         f"the brokers did not take the order to move the metadata in {timeout_s:g} s",
@@ -95,14 +93,10 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
 
 def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) -> None:
     """Wait until every broker uses the store `to`. Raises NothingInTime (`migrate-waits`)."""
-    deadline = time.monotonic() + timeout_s
-    while True:
+    for _ in attempts(timeout_s, _POLL_S):
         missing = [each for each in read_stores(addresses) if not each.uses(to)]
         if not missing:
             return
-        if time.monotonic() >= deadline:
-            break
-        time.sleep(_POLL_S)
     where = "the quorum" if to == "raft" else "Redis"
     raise NothingInTime(
         "migrate-waits",
@@ -115,9 +109,8 @@ def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float
 
 def wait_for_quorum(addresses: Mapping[NodeId, str], *, timeout_s: float) -> QuorumState:
     """Wait until the quorum has a leader, and every voter runs and has caught up. Raises NothingInTime (`migrate-quorum`)."""
-    deadline = time.monotonic() + timeout_s
     why = ""
-    while True:
+    for _ in attempts(timeout_s, _POLL_S):
         for address in addresses.values():
             try:
                 state = describe_quorum(address, timeout_s=min(_ANSWER_S, timeout_s))
@@ -129,9 +122,6 @@ def wait_for_quorum(addresses: Mapping[NodeId, str], *, timeout_s: float) -> Quo
                 return state
             why = f"of its voters {', '.join(map(str, behind))} did not catch up"
             break
-        if time.monotonic() >= deadline:
-            break
-        time.sleep(_POLL_S)
     raise NothingInTime(
         "migrate-quorum",
         f"the metadata quorum was not complete after {timeout_s:g} s",

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
@@ -58,14 +59,11 @@ class WriteProbe(LibrdkafkaLoad):
 
     def wait_ack_after(self, moment: float, timeout_s: float) -> float | None:
         """When the first write that was sent after `moment` was acknowledged; None when none is in time."""
-        deadline = time.monotonic() + timeout_s
-        while True:
+        for _ in attempts(timeout_s, EVERY_SECONDS / 2):
             later = [acked for sent, acked in list(self._sent_and_acked) if sent >= moment]
             if later:
                 return min(later)
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(EVERY_SECONDS / 2)
+        return None
 
     def longest_pause_ms(self, moment: float) -> float | None:
         """The longest wait for an acknowledgement that ended after `moment`, once some more have come."""
@@ -433,8 +431,7 @@ def _stop(result: Measured, probe: WriteProbe) -> None:
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
     partitions = {(watch.topic_ids[each.topic], each.partition) for each in result.led if each.topic in watch.topic_ids}
-    deadline = time.monotonic() + WATCH_SECONDS
-    while True:
+    for _ in attempts(WATCH_SECONDS, _POLL_SECONDS):
         timeline = Timeline()
         add_records(
             timeline,
@@ -445,10 +442,8 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
             offset_ms=watch.offset_ms,
         )
         result.timeline = timeline
-        done = is_complete(timeline, was_controller=result.was_controller, led=bool(partitions))
-        if done or time.monotonic() > deadline:
+        if is_complete(timeline, was_controller=result.was_controller, led=bool(partitions)):
             return
-        time.sleep(_POLL_SECONDS)
 
 
 def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None:

@@ -9,11 +9,11 @@
 Each step looks at what is done already, so the command can be repeated after it was killed anywhere.
 """
 
-import time
 from collections.abc import Callable
 from shlex import quote
 from typing import Final
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quorum, wait_for_store
 from yak.errors import NothingInTime, UsageError, YakError
@@ -144,14 +144,10 @@ class Migration:
 
     def _wait_in_sync(self) -> None:
         """Wait until every replica of the running brokers is in its ISR. Raises NothingInTime (`migrate-not-in-sync`)."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        for _ in attempts(PATIENCE_SECONDS, _POLL_SECONDS):
             why = self._lagging()
             if not why:
                 return
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(_POLL_SECONDS)
         raise NothingInTime(
             "migrate-not-in-sync",
             f"replicas did not join their ISR in {PATIENCE_SECONDS:g} s; no further broker was restarted",

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from yak.attempts import attempts
+
 if TYPE_CHECKING:
     import psutil
 
@@ -79,7 +81,6 @@ def send_signal(process: ProcessId, signal_number: int) -> bool:
 
 def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
     """Wait until this process has ended; False if it still runs after the timeout."""
-    deadline = time.monotonic() + timeout_seconds
     if _LINUX and hasattr(os, "pidfd_open"):
         try:
             handle = os.pidfd_open(process.pid)
@@ -96,12 +97,11 @@ def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
             os.close(handle)
         reap(process.pid)
         return bool(ready)
-    while is_running(process):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    reap(process.pid)
-    return True
+    for _ in attempts(timeout_seconds, _POLL_SECONDS):
+        if not is_running(process):
+            reap(process.pid)
+            return True
+    return False
 
 
 def stop(process: ProcessId, *, patience_seconds: float) -> bool:
@@ -138,11 +138,11 @@ def resume(process: ProcessId) -> bool:
 
 
 def _signal_until(process: ProcessId, signal_number: int, *, paused: bool) -> bool:
-    deadline = time.monotonic() + _SIGNAL_SECONDS
     if not send_signal(process, signal_number):
         return False
-    while is_running(process) and is_paused(process) is not paused and time.monotonic() < deadline:
-        time.sleep(_POLL_SECONDS)
+    for _ in attempts(_SIGNAL_SECONDS, _POLL_SECONDS):
+        if not is_running(process) or is_paused(process) is paused:
+            break
     return is_running(process)
 
 

@@ -227,10 +227,10 @@ def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
         os.replace(fresh, path)
 
 
-def progress_of(run: Run, limit: int = PROGRESS_LINES_KEPT) -> list[dict[str, Any]]:
+def progress_of(run: Run) -> list[dict[str, Any]]:
     """The latest batches, oldest first; an incomplete line is left out."""
     try:
-        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-limit:]
+        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_KEPT:]
     except OSError:
         return []
     found = []

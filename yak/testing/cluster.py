@@ -3,11 +3,11 @@
 import os
 import shutil
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from yak.attempts import attempts
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.errors import CheckFailed, NothingInTime, Unreachable, UsageError, YakError
 from yak.local import ports, processes
@@ -81,9 +81,8 @@ def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], tim
 
     Raises NothingInTime (`test-cluster`) with the last reason; `what` completes "… in 30 s".
     """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        reason: str
+    reason = ""
+    for _ in attempts(timeout_s, _POLL_SECONDS):
         try:
             answer = found({each: read_metadata(each, timeout_s=_ANSWER_SECONDS) for each in addresses})
         except YakError as error:
@@ -92,9 +91,7 @@ def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], tim
             if not isinstance(answer, str):
                 return answer
             reason = answer
-        if time.monotonic() >= deadline:
-            raise NothingInTime("test-cluster", f"{what} in {timeout_s:g} s: {reason}", why=reason)
-        time.sleep(_POLL_SECONDS)
+    raise NothingInTime("test-cluster", f"{what} in {timeout_s:g} s: {reason}", why=reason)
 
 
 def partition_in(view: ClusterReplicas, topic: str, partition: int) -> PartitionReplicas | str:

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.bench.load import Slice
 from yak.errors import UsageError, YakError
@@ -136,8 +137,7 @@ def is_topic_whole(admin: Admin, topic: str, partitions: int) -> bool:
 
 def wait_whole(admin: Admin, topic: str, partitions: int, *, seconds: float, poll_s: float = 0.02) -> None:
     """Wait until `is_topic_whole`. Raises YakError (`bench-topic`) after `seconds`."""
-    deadline_s = time.monotonic() + seconds
-    while not is_topic_whole(admin, topic, partitions):
-        if time.monotonic() > deadline_s:
-            raise YakError("bench-topic", f"the replicas of {topic} are not in sync after {seconds:.0f} s")
-        time.sleep(poll_s)
+    for _ in attempts(seconds, poll_s):
+        if is_topic_whole(admin, topic, partitions):
+            return
+    raise YakError("bench-topic", f"the replicas of {topic} are not in sync after {seconds:.0f} s")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from yak.attempts import attempts
 from yak.client.connection import base_config
 from yak.client.consume import BATCH, POLL_S, Window, offsets_behind
 from yak.client.consumer import (
@@ -362,21 +363,18 @@ class GroupReader:
         """Commit the uncommitted rest, with retries until the timeout. Raises YakError (`not-committed`)."""
         if not self._may_commit:
             return
-        deadline = time.monotonic() + self._timeout_s
-        while True:
+        for _ in attempts(self._timeout_s, POLL_S):
             why = self._commit()
             left = self._uncommitted()
             if not left:
                 self._may_commit = False
                 return
-            if time.monotonic() >= deadline:
-                raise YakError(
-                    "not-committed",
-                    f'what was read last was not committed for group "{self.group}"',
-                    why=f"{why}; {', '.join(map(str, sorted(left)[:3]))} will give some records again",
-                    try_=(f"yak groups describe {self.group}",),
-                )
-            time.sleep(POLL_S)
+        raise YakError(
+            "not-committed",
+            f'what was read last was not committed for group "{self.group}"',
+            why=f"{why}; {', '.join(map(str, sorted(left)[:3]))} will give some records again",
+            try_=(f"yak groups describe {self.group}",),
+        )
 
     def close(self) -> None:
         """Leave the group without another commit."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.bench.histogram import Histogram
 from yak.client.leadership import elect_preferred_leaders
@@ -333,8 +334,7 @@ class _Drill:
 
     def prefer_leaders(self) -> None:
         """Elect every partition's preferred leader; after a timeout, go on without."""
-        deadline_s = time.monotonic() + ELECTION_SECONDS
-        while time.monotonic() < deadline_s:
+        for _ in attempts(ELECTION_SECONDS, POLL_SECONDS):
             away = [each for each in self._partitions() if each.leader != each.replicas[0]]
             if not away:
                 return
@@ -343,7 +343,6 @@ class _Drill:
                 elect_preferred_leaders(self._admin.metadata(), names, timeout_s=ELECTION_SECONDS)
             except YakError:
                 time.sleep(0.2)
-            time.sleep(POLL_SECONDS)
 
     def wait_for_acks_after(self, moment_s: float, *, leaders_not: int | None = None) -> None:
         """Wait until every partition has an acknowledgement after the moment, and none is led by that node.
@@ -389,9 +388,8 @@ class _Drill:
         return len(partitions) == self._load.partitions and all(map(is_whole, partitions))
 
     def _wait(self, what: str, done: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + RECOVERY_SECONDS
-        while not done():
-            if time.monotonic() > deadline_s:
-                seen = "; ".join(f"{each.number}: leader {each.leader}, ISR {each.isr}" for each in self._partitions())
-                raise YakError("bench-failover-stuck", f"{what} after {RECOVERY_SECONDS:.0f} s", why=seen)
-            time.sleep(POLL_SECONDS)
+        for _ in attempts(RECOVERY_SECONDS, POLL_SECONDS):
+            if done():
+                return
+        seen = "; ".join(f"{each.number}: leader {each.leader}, ISR {each.isr}" for each in self._partitions())
+        raise YakError("bench-failover-stuck", f"{what} after {RECOVERY_SECONDS:.0f} s", why=seen)

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import psutil
@@ -86,12 +87,12 @@ class LocalFleet(LocalCluster):
 
 
 @contextmanager
-def own_fleet(brokers: int) -> Iterator[LocalFleet]:
-    """Brokers in a temporary directory, which is always deleted. Raises YakError."""
+def own_fleet(brokers: int, settings: UpSettings | None = None) -> Iterator[LocalFleet]:
+    """Brokers in a temporary directory, which is always deleted; any of them may lead. Raises YakError."""
     with tempfile.TemporaryDirectory(prefix="yak-bench-", ignore_cleanup_errors=True) as folder:
         fleet = LocalFleet(os.path.join(folder, "cluster"))
         try:
-            fleet.up(UpSettings(port=0, brokers=brokers, leaders=brokers))
+            fleet.up(replace(settings or UpSettings(), port=0, brokers=brokers, leaders=brokers))
             yield fleet
         finally:
             fleet.discard()

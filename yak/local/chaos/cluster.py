@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from yak.attempts import attempts
 from yak.client.store_moves import set_target
 from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
 from yak.local import processes, redis_child
@@ -117,21 +118,20 @@ class ChaosCluster:
     def _start_brokers(self) -> None:
         for node in self.nodes.values():
             node.spawn()
-        deadline = time.monotonic() + START_SECONDS
-        while not all(node.is_ready for node in self.nodes.values()):
+        for _ in attempts(START_SECONDS, _POLL_SECONDS):
+            if all(node.is_ready for node in self.nodes.values()):
+                return
             for node in self.nodes.values():
                 code = node.end_code()
                 if code is not None:
                     raise parse_error(node.log(), code) or YakError(
                         "broker-ended", f"{node.name} ended with code {code}", why=str(node.log_path)
                     )
-            if time.monotonic() > deadline:
-                raise NothingInTime(
-                    "broker-not-ready",
-                    f"the brokers were not ready after {START_SECONDS:.0f} s",
-                    why=f"their logs are in {self.folder}",
-                )
-            time.sleep(_POLL_SECONDS)
+        raise NothingInTime(
+            "broker-not-ready",
+            f"the brokers were not ready after {START_SECONDS:.0f} s",
+            why=f"their logs are in {self.folder}",
+        )
 
     def stop(self) -> list[str]:
         """Stop all brokers in order, one after the other; return the names of those that had to be killed."""

@@ -102,9 +102,9 @@ class DeliveryStatistics:
         else:
             known.waiting[number] = (offset, now_ms)
 
-    def note_failed(self, count: int = 1) -> None:
-        """Records failed with an unknown outcome."""
-        self._counts.failed += count
+    def note_failed(self) -> None:
+        """A record failed with an unknown outcome."""
+        self._counts.failed += 1
 
     def note_strange(self) -> None:
         """A record was read that this load did not write."""

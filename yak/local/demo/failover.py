@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from yak.attempts import attempts
 from yak.client.admin import LATEST, Admin
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.quorum import QuorumState, describe_quorum
@@ -63,19 +64,16 @@ class TopicsScenario(Scenario):
         """
         admin = Admin(self.bootstrap)
         partitions = {TopicPartition(load.topic, 0): LATEST for load in self.loads}
-        deadline = time.monotonic() + BEGIN_SECONDS
-        while True:
+        for _ in attempts(BEGIN_SECONDS, 0.05):
             ends = {partition.topic: found.offset for partition, found in admin.offsets(partitions).items()}
             silent = [topic for topic, end in ends.items() if end == 0]
             if not silent:
                 return sum(ends.values())
-            if time.monotonic() > deadline:
-                raise NothingInTime(
-                    "demo-client",
-                    f"nothing was stored in {', '.join(silent)} in {BEGIN_SECONDS:.0f} s",
-                    why="the client that sends there did not begin",
-                )
-            time.sleep(0.05)
+        raise NothingInTime(
+            "demo-client",
+            f"nothing was stored in {', '.join(silent)} in {BEGIN_SECONDS:.0f} s",
+            why="the client that sends there did not begin",
+        )
 
     def finish_clients(self) -> None:
         """Let the clients end."""

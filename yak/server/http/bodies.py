@@ -281,12 +281,12 @@ def fault_words(fault: fastjsonschema.JsonSchemaValueException) -> str:
     return f"{field_of(fault)[:_FAULT_CHARS_MAX] or 'the body'} {how[:_FAULT_CHARS_MAX]}"
 
 
-def checked(body: Any, schema: Schema, *, hint: str) -> Mapping[str, Any]:
+def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] = _NAMED_BY_KAFKA) -> Mapping[str, Any]:
     """An object that its schema allows. Raises Problem 400 `bad-body`.
 
-    A name that no topic can have is allowed: Kafka refuses it with an error of its own.
+    A name that no topic can have is allowed by default: Kafka refuses it with an error of its own.
     """
-    fault = fault_of(body, schema, except_for=_NAMED_BY_KAFKA)
+    fault = fault_of(body, schema, except_for=except_for)
     if fault is not None:
         raise Problem(400, "bad-body", fault_words(fault), hint)
     fields: Mapping[str, Any] = body

@@ -41,6 +41,11 @@ def record(fields: Mapping[str, Schema], *, optional: Mapping[str, Schema] | Non
     return {"type": "object", "required": list(fields), "properties": {**fields, **(optional or {})}}
 
 
+def closed(fields: Mapping[str, Schema], *required: str) -> dict[str, Any]:
+    """An object with no other fields than these, some of them required."""
+    return {"type": "object", "properties": fields, "required": list(required), "additionalProperties": False}
+
+
 def flag(name: str, summary: str) -> Parameter:
     """A query parameter that is true or false."""
     return Parameter(name, {"type": "boolean", "default": False}, summary)

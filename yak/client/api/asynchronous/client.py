@@ -5,11 +5,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from yak.client.api.asynchronous.consumer import AsyncConsumer
 from yak.client.api.asynchronous.producer import AsyncProducer, not_begun
-from yak.client.api.asynchronous.worker import Loop, in_thread
+from yak.client.api.asynchronous.worker import Loop, awaited, in_thread
 from yak.client.api.client import Client, ConsumerOptions, ProducerOptions
 from yak.client.api.settings import Bootstrap
-from yak.client.metadata import Topic
-from yak.ids import Offset, TopicPartition
 
 _P = TypeVar("_P", bound=AsyncProducer)
 _C = TypeVar("_C", bound=AsyncConsumer)
@@ -45,49 +43,14 @@ class AsyncClient(Generic[_P, _C]):
         client = self._begun
         return await self._loop.wait(in_thread(lambda: work(client)))
 
-    async def create_topic(
-        self,
-        name: str,
-        num_partitions: int | None = 3,
-        replication_factor: int | None = None,
-        *,
-        configs: Mapping[str, object] | None = None,
-        if_not_exists: bool = False,
-    ) -> None:
-        """Create a topic; it is usable when this returns. None: the broker's default. Raises YakError."""
-        await self._call(
-            lambda client: client.create_topic(
-                name, num_partitions, replication_factor, configs=configs, if_not_exists=if_not_exists
-            )
-        )
-
-    async def delete_topic(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a topic with all its records. Raises YakError (`unknown-topic`)."""
-        await self._call(lambda client: client.delete_topic(name, if_exists=if_exists))
-
-    async def topics(self, *, internal: bool = False) -> dict[str, Topic]:
-        """The topics by name. Raises YakError."""
-        return await self._call(lambda client: client.topics(internal=internal))
-
-    async def topic(self, name: str) -> Topic:
-        """One topic. Raises YakError (`unknown-topic`)."""
-        return await self._call(lambda client: client.topic(name))
-
-    async def add_partitions(self, name: str, total: int) -> None:
-        """Increase a topic's partitions to `total`. Raises YakError."""
-        await self._call(lambda client: client.add_partitions(name, total))
-
-    async def topic_configs(self, name: str) -> dict[str, str | None]:
-        """All configs of a topic, with the defaults. Raises YakError."""
-        return await self._call(lambda client: client.topic_configs(name))
-
-    async def set_topic_configs(self, name: str, configs: Mapping[str, object]) -> None:
-        """Change single configs of a topic; None restores the default. Raises YakError."""
-        await self._call(lambda client: client.set_topic_configs(name, configs))
-
-    async def offsets(self, topic: str) -> dict[TopicPartition, tuple[Offset, Offset]]:
-        """The log start offset and the end of each partition of a topic. Raises YakError."""
-        return await self._call(lambda client: client.offsets(topic))
+    create_topic = awaited(Client.create_topic)
+    delete_topic = awaited(Client.delete_topic)
+    topics = awaited(Client.topics)
+    topic = awaited(Client.topic)
+    add_partitions = awaited(Client.add_partitions)
+    topic_configs = awaited(Client.topic_configs)
+    set_topic_configs = awaited(Client.set_topic_configs)
+    offsets = awaited(Client.offsets)
 
     def producer(self, **options: Unpack[ProducerOptions]) -> _P:
         """A producer for this cluster, with its own `async with` block; the options are those of `Producer`."""

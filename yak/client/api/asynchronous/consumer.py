@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import ClassVar, Self, TypeAlias, TypeVar, Unpack
 
 from yak.client.api.asynchronous.producer import not_begun
-from yak.client.api.asynchronous.worker import Loop, Worker
+from yak.client.api.asynchronous.worker import Loop, Worker, awaited
 from yak.client.api.client import ConsumerOptions
 from yak.client.api.consumer import BATCH, POLL_S, SLICE_S, Consumer, Where
 from yak.client.api.message import Message
 from yak.client.api.settings import Bootstrap
 from yak.client.consumer import OnRebalance
-from yak.ids import Offset, TopicPartition
+from yak.ids import TopicPartition
 
 AsyncOnRebalance: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]
 _T = TypeVar("_T")
@@ -79,22 +79,15 @@ class AsyncConsumer:
             return None
         return lambda partitions: self._worker.ask(lambda: function(partitions))
 
-    async def unsubscribe(self) -> None:
-        """Leave the group, at the next `poll` or at the end; after `assign`, drop the partitions now."""
-        await self._call(Consumer.unsubscribe)
+    unsubscribe = awaited(Consumer.unsubscribe)
 
     async def assign(self, partitions: Mapping[TopicPartition, Where] | Iterable[TopicPartition]) -> Self:
         """Read these partitions outside of group management; a mapping gives the start offsets. Raises YakError."""
         await self._call(lambda consumer: consumer.assign(partitions))
         return self
 
-    async def assignment(self) -> list[TopicPartition]:
-        """The assigned partitions."""
-        return await self._call(Consumer.assignment)
-
-    async def partitions(self, topic: str) -> list[TopicPartition]:
-        """A topic's partitions, by number. Raises YakError (`unknown-topic`)."""
-        return await self._call(lambda consumer: consumer.partitions(topic))
+    assignment = awaited(Consumer.assignment)
+    partitions = awaited(Consumer.partitions)
 
     async def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:  # noqa: ASYNC109
         """Records, as soon as there are some; an empty list after `timeout` seconds without any. Raises YakError.
@@ -133,39 +126,14 @@ class AsyncConsumer:
                 return taken[0]
             await self._fetch(SLICE_S, BATCH)
 
-    async def commit(
-        self, up_to: Message | Mapping[TopicPartition, Offset] | None = None
-    ) -> dict[TopicPartition, Offset]:
-        """Commit the position, or up to a record, or these offsets. Raises YakError."""
-        return await self._call(lambda consumer: consumer.commit(up_to))
-
-    async def committed(self, partition: TopicPartition) -> Offset | None:
-        """The group's committed offset; None without one. Raises YakError."""
-        return await self._call(lambda consumer: consumer.committed(partition))
-
-    async def position(self, partition: TopicPartition) -> Offset:
-        """The offset of the next record that the caller gets. Raises YakError."""
-        return await self._call(lambda consumer: consumer.position(partition))
-
-    async def seek(self, partition: TopicPartition, to: Where) -> None:
-        """Continue at this offset. Raises UsageError (`not-assigned`)."""
-        await self._call(lambda consumer: consumer.seek(partition, to))
-
-    async def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Return no records of these partitions (default: all assigned ones) until `resume`."""
-        await self._call(lambda consumer: consumer.pause(partitions))
-
-    async def resume(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Resume these partitions (default: all paused ones)."""
-        await self._call(lambda consumer: consumer.resume(partitions))
-
-    async def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
-        """The log start offset, and the end: the offset of the next record. Raises YakError."""
-        return await self._call(lambda consumer: consumer.watermarks(partition))
-
-    async def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
-        """The first offset at or after a time; the end when all records are older. Raises YakError."""
-        return await self._call(lambda consumer: consumer.offset_for_time(partition, timestamp_ms))
+    commit = awaited(Consumer.commit)
+    committed = awaited(Consumer.committed)
+    position = awaited(Consumer.position)
+    seek = awaited(Consumer.seek)
+    pause = awaited(Consumer.pause)
+    resume = awaited(Consumer.resume)
+    watermarks = awaited(Consumer.watermarks)
+    offset_for_time = awaited(Consumer.offset_for_time)
 
     async def __aenter__(self) -> Self:
         self._consumer = await self._worker.run(

@@ -8,15 +8,17 @@ complete before the rebalance goes on.
 
 import queue
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 _Result = TypeVar("_Result")
+_Blocking = TypeVar("_Blocking")
+_Parameters = ParamSpec("_Parameters")
 
 
 class Loop(Protocol):
@@ -54,6 +56,19 @@ def settle(future: Future[_Result], work: Callable[[], _Result]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+
+
+def awaited(
+    method: Callable[Concatenate[_Blocking, _Parameters], _Result],
+) -> Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, _Result]]:
+    """A method of a blocking client as a coroutine of the asynchronous one, whose `_call` runs it in a thread."""
+
+    @wraps(method)
+    async def call(self: Any, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        result: _Result = await self._call(lambda blocking: method(blocking, *arguments, **options))
+        return result
+
+    return call
 
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from yak.server.http.bodies import INT64_MAX, fault_of, fault_words, field_of
 from yak.server.http.consumers.failures import bad_config, illegal_state, refusal, unprocessable
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Body, Schema
-from yak.server.http.schemas import PARTITION, TEXT, given, listing
+from yak.server.http.schemas import PARTITION, TEXT, closed, given, listing
 
 V2: Final = "application/vnd.kafka.v2+json"
 JSON: Final = "application/json"
@@ -163,10 +163,6 @@ _OFFSET: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX 
 _METADATA: Final[Schema] = {"type": ["string", "null"], "maxLength": METADATA_LENGTH_MAX, "pattern": r"^[^\x00]*$"}
 
 
-def _object(properties: Mapping[str, Schema], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
 def _list(items: Schema, count_max: int, *, or_null: bool = False) -> dict[str, Any]:
     return {"type": ["array", "null"] if or_null else "array", "items": items, "maxItems": count_max}
 
@@ -178,17 +174,17 @@ def _number(least: int, most: int) -> Schema:
 
 _PLACE: Final = {"topic": _TOPIC, "partition": PARTITION}
 _MARKS: Final = _list(
-    _object({**_PLACE, "offset": _OFFSET, "metadata": _METADATA}, *_PLACE, "offset"), PARTITIONS_MAX, or_null=True
+    closed({**_PLACE, "offset": _OFFSET, "metadata": _METADATA}, *_PLACE, "offset"), PARTITIONS_MAX, or_null=True
 )
 _MOMENT: Final = {**_PLACE, "timestamp": {"type": "string", "format": "date-time"}, "metadata": _METADATA}
-_MOMENTS: Final = _list(_object(_MOMENT, *_PLACE, "timestamp"), PARTITIONS_MAX, or_null=True)
-PARTITIONS: Final = _object({"partitions": _list(_object(_PLACE, *_PLACE), PARTITIONS_MAX)}, "partitions")
-TOPICS: Final = _object({"topics": _list(TEXT, PARTITIONS_MAX)}, "topics")
+_MOMENTS: Final = _list(closed(_MOMENT, *_PLACE, "timestamp"), PARTITIONS_MAX, or_null=True)
+PARTITIONS: Final = closed({"partitions": _list(closed(_PLACE, *_PLACE), PARTITIONS_MAX)}, "partitions")
+TOPICS: Final = closed({"topics": _list(TEXT, PARTITIONS_MAX)}, "topics")
 _COMMITTED: Final = {**_PLACE, "offset": _OFFSET, "metadata": TEXT}
-COMMITTED: Final = _object({"offsets": _list(_object(_COMMITTED, *_COMMITTED), PARTITIONS_MAX)}, "offsets")
-CREATED: Final = _object({"instance_id": TEXT, "base_uri": TEXT}, "instance_id", "base_uri")
+COMMITTED: Final = closed({"offsets": _list(closed(_COMMITTED, *_COMMITTED), PARTITIONS_MAX)}, "offsets")
+CREATED: Final = closed({"instance_id": TEXT, "base_uri": TEXT}, "instance_id", "base_uri")
 _RECORD: Final = {"topic": _TOPIC, "key": {}, "value": {}, "partition": PARTITION, "offset": _OFFSET}
-RECORDS: Final = listing(_object(_RECORD, *_RECORD))
+RECORDS: Final = listing(closed(_RECORD, *_RECORD))
 NOTHING: Final[Schema] = {"type": "array", "maxItems": 0}
 
 _NUMBERS: Final = {
@@ -196,7 +192,7 @@ _NUMBERS: Final = {
     "consumer.request.timeout.ms": _number(1, HttpLimits().consumer_wait_ms_max),
 }
 SETTINGS_BODY: Final = Body(
-    _object(
+    closed(
         {
             "id": {**NAME, "type": ["string", "null"]},
             "name": {**NAME, "type": ["string", "null"]},
@@ -216,7 +212,7 @@ SETTINGS_BODY: Final = Body(
 )
 SUBSCRIPTION_BODY: Final = Body(
     {
-        **_object(
+        **closed(
             {
                 "topics": _list(_TOPIC, TOPICS_MAX, or_null=True),
                 "topic_pattern": {"type": ["string", "null"], "minLength": 1, "maxLength": regexes.LENGTH_MAX},
@@ -230,13 +226,13 @@ SUBSCRIPTION_BODY: Final = Body(
 PARTITIONS_BODY: Final = Body(PARTITIONS, {"partitions": [{"topic": "orders", "partition": 0}]}, media_type=V2)
 LOOK_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
 COMMIT_BODY: Final = Body(
-    _object({"offsets": _MARKS}),
+    closed({"offsets": _MARKS}),
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},
     media_type=V2,
     required=False,
 )
 POSITIONS_BODY: Final = Body(
-    {**_object({"offsets": _MARKS, "timestamps": _MOMENTS}), "anyOf": given("offsets", "timestamps")},
+    {**closed({"offsets": _MARKS, "timestamps": _MOMENTS}), "anyOf": given("offsets", "timestamps")},
     COMMIT_BODY.example,
     media_type=V2,
 )

@@ -7,7 +7,6 @@ partitions, and `yak_group_lag_unknown_partitions` counts them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yak.ids import TopicPartition
@@ -19,6 +18,7 @@ from yak.views.group_lag import TopicLag, coordinated_groups, members_count, top
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.server.http.context import Context
+    from yak.server.http.metrics.rendering import MetricsLimits
 
 GROUPS: Final = gauge("yak_groups", "Groups coordinated by this broker, by state")
 MEMBERS: Final = gauge("yak_group_members", "Members of a group coordinated by this broker")
@@ -31,31 +31,13 @@ _PER_STEP: Final = 100
 _ASK_SECONDS: Final = 1.0
 
 
-@dataclass(slots=True)
-class GroupBounds:
-    """Limits on the groups' metrics."""
-
-    groups_max: int
-    topics_max: int
-    """Pairs of a group and a topic."""
-    offsets_max: int
-    """Committed offsets that are compared."""
-    name_length_max: int
-
-
-@dataclass(slots=True)
-class LeftOut:
-    """Counts of omitted items."""
-
-    groups: int = 0
-    topics: int = 0
-    offsets: int = 0
-
-
 def gather(
-    broker: Broker, samples: Samples, bounds: GroupBounds, lags: list[TopicLag], left_out: LeftOut
+    broker: Broker, samples: Samples, limits: MetricsLimits, lags: list[TopicLag], left_out: dict[str, int]
 ) -> Iterator[None]:
-    """Write states and members and compute `lags`; a step takes a fraction of a millisecond."""
+    """Write states and members, and compute `lags`; a step takes a fraction of a millisecond.
+
+    `left_out` counts what is omitted: `groups`, `group_topics`, `group_offsets`.
+    """
     states: dict[str, int] = {}
     samples.of(GROUPS)
     samples.of(MEMBERS)
@@ -63,15 +45,15 @@ def gather(
     for group in coordinated_groups(broker):
         states[group.state_name] = states.get(group.state_name, 0) + 1
         since_step += 1
-        if shown >= bounds.groups_max or len(group.group_id) > bounds.name_length_max:
-            left_out.groups += 1
+        if shown >= limits.groups_max or len(group.group_id) > limits.group_name_length_max:
+            left_out["groups"] += 1
         else:
             shown += 1
             samples.add(MEMBERS, members_count(group), group=group.group_id)
             for topic, committed in list(group.offsets.topics.items()):
-                if len(lags) >= bounds.topics_max or looked_at + len(committed) > bounds.offsets_max:
-                    left_out.topics += 1
-                    left_out.offsets += len(committed)
+                if len(lags) >= limits.group_topics_max or looked_at + len(committed) > limits.group_offsets_max:
+                    left_out["group_topics"] += 1
+                    left_out["group_offsets"] += len(committed)
                     continue
                 looked_at += len(committed)
                 since_step += len(committed)

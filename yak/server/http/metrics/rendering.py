@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from yak.server.http.metrics import groups, partitions, process, quorum, requests, topics
-from yak.server.http.metrics.groups import GroupBounds, LeftOut
 from yak.server.http.metrics.process import Format, Process, process_text
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Samples, gauge, in_pieces
 from yak.server.latencies import Histogram
@@ -38,7 +37,9 @@ class MetricsLimits:
     partitions_max: int = 10_000
     groups_max: int = 1_000
     group_topics_max: int = 10_000
+    """Pairs of a group and a topic."""
     group_offsets_max: int = 50_000
+    """Committed offsets that are compared."""
     group_name_length_max: int = 256
     fresh_seconds: float = 1.0
     """Scrapes within this time of an earlier one get the same text."""
@@ -112,28 +113,20 @@ class Rendering:
         await _in_slices(requests.gather(context, samples))
         quorum.gather(broker, samples)
         samples.add_histogram(requests.LOOP_DELAY, self._loop_delay.histogram)
-        left_out = {"topics": await _in_slices(topics.gather(broker, samples, limits.topics_max))}
+        left_out = {"groups": 0, "group_topics": 0, "group_offsets": 0}
+        left_out["topics"] = await _in_slices(topics.gather(broker, samples, limits.topics_max))
         now_ms = context.shell.clock.now_ms()
         of_partitions = partitions.gather(broker, samples, limits.partitions_max, now_ms)
         left_out["partitions"] = await _in_slices(of_partitions)
-        left_out |= await self._gather_groups(samples)
+        lags: list[TopicLag] = []
+        await _in_slices(groups.gather(broker, samples, limits, lags, left_out))
+        await groups.ask_elsewhere(context, lags)
+        await _in_slices(groups.write_lags(samples, lags))
         metrics = await process.gather(of_process, broker, samples)
         for what, count in left_out.items():
             samples.add(TRUNCATED, count, what=what)
         samples.add(GATHERED, (time.perf_counter_ns() - began_ns) / 1e9)
         return Gathered(samples, metrics)
-
-    async def _gather_groups(self, samples: Samples) -> dict[str, int]:
-        context, limits = self._context, self.limits
-        bounds = GroupBounds(
-            limits.groups_max, limits.group_topics_max, limits.group_offsets_max, limits.group_name_length_max
-        )
-        lags: list[TopicLag] = []
-        left_out = LeftOut()
-        await _in_slices(groups.gather(context.broker, samples, bounds, lags, left_out))
-        await groups.ask_elsewhere(context, lags)
-        await _in_slices(groups.write_lags(samples, lags))
-        return {"groups": left_out.groups, "group_topics": left_out.topics, "group_offsets": left_out.offsets}
 
 
 def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator[None]:

@@ -33,6 +33,7 @@ from yak.server.http.schemas import (
     PARTITION,
     TEXT,
     TOPIC_NAME,
+    closed,
     given,
     listing,
     or_null,
@@ -77,16 +78,9 @@ _MOVED: Final = record(
         )
     },
 )
+_FIELDS: Final = {"topic": TOPIC_NAME, "partition": PARTITION, "to": NODE_ID, "from": NODE_ID, "controller": BOOLEAN}
 _BODY: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "topic": or_null(TOPIC_NAME),
-        "partition": or_null(PARTITION),
-        "to": or_null(NODE_ID),
-        "from": or_null(NODE_ID),
-        "controller": or_null(BOOLEAN),
-    },
+    **closed({name: or_null(schema) for name, schema in _FIELDS.items()}),
     "anyOf": given("topic", "from", "controller"),
 }
 

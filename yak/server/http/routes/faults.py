@@ -22,7 +22,7 @@ from yak.server.http.bodies import checked, json_body, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Parameter, Route, Schema
-from yak.server.http.schemas import BOOLEAN, NODE_ID, NODES, OFFSET, PARTITION, TEXT, listing, or_null, record
+from yak.server.http.schemas import BOOLEAN, NODE_ID, NODES, OFFSET, PARTITION, TEXT, closed, listing, or_null, record
 
 _ID_BYTES: Final = 4
 _ASK_SECONDS: Final = 10.0
@@ -44,12 +44,7 @@ _RULE: Final[dict[str, Schema]] = {
     "on_call": _COUNT,
     "after": BOOLEAN,
 }
-_BODY: Final[Schema] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["fault"],
-    "properties": {name: schema if name == "fault" else or_null(schema) for name, schema in _RULE.items()},
-}
+_BODY: Final = closed({name: schema if name == "fault" else or_null(schema) for name, schema in _RULE.items()}, "fault")
 _LISTED: Final = record(
     {"node_id": NODE_ID, "id": TEXT, "fault": _RULE["fault"]},
     optional={**{name: _RULE[name] for name in _RULE if name != "fault"}, "calls": OFFSET, "hits": OFFSET},

@@ -12,52 +12,39 @@ from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import NodeId
-from yak.server.http import metadata_bodies as read
-from yak.server.http.bodies import INT64_MAX, checked_integer, fields_of, json_body, refuse_unknown_query
+from yak.server.http.answers import answer
+from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, is_yak_id
-from yak.server.http.metadata_bodies import (
-    BROKER,
-    COUNT,
-    NODE_ID,
-    NODE_ID_MAX,
-    PLACE,
-    SECONDS,
-    UUID,
-    a_body,
-    a_list,
-    an_object,
-    json_answer,
-    require_store,
-)
+from yak.server.http.metadata_bodies import BROKER, PLACE, SECONDS, UUID, identifier, require_store
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Body, Parameter, Route
-from yak.server.http.schemas import or_null
+from yak.server.http.route import Answer, Body, Parameter, Route, Schema
+from yak.server.http.schemas import NODE_ID, OFFSET, closed, listing, or_null, record
 from yak.views.metadata_json import PLAINTEXT, STATUS, ExternalBroker, broker_json, brokers_of, seconds, told_up_to_ms
 
 _UNREGISTER_BROKER: Final = 64
 _TAG: Final = "Metadata service: brokers"
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
-_WHERE: Final = ("brokerHost", "brokerPort", "securityProtocol", "rackId")
+_PLACE_FIELDS: Final = {
+    "brokerHost": "host",
+    "brokerPort": "port",
+    "securityProtocol": "security_protocol",
+    "rackId": "rack",
+}
+"""The fields of an address, and their names in the registry."""
 _ONLY_EXTERNAL: Final = "a YAK broker registers itself when it starts: yak serve --advertise, --rack"
 
 
 async def register_broker(context: Context, request: Request) -> Response:
     """Register an external broker."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_REGISTER_HINT) as raw:
-        body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "internalUUID"), hint=_REGISTER_HINT))
-    node_id = _node_id(body, _REGISTER_HINT)
-    for name in ("brokerHost", "brokerPort"):
-        if name not in body:
-            raise Problem(400, "bad-body", f"{name} is missing", _REGISTER_HINT)
-    place = {"rack": None, "security_protocol": PLAINTEXT} | _place(body, _REGISTER_HINT)
-    if body.get("brokerStatus", "ALIVE") != "ALIVE":
-        raise read.wrong("brokerStatus", body["brokerStatus"], "ALIVE", "DELETE /unregister_broker/{id} closes one")
+        body = _given(raw, _REGISTRATION, _REGISTER_HINT)
+    node_id = int(body["brokerId"])
+    place = {"rack": None, "security_protocol": PLAINTEXT} | _place(body)
     boot_id = str(uuid.uuid4())
     if "internalUUID" in body:
-        boot_id = str(read.identifier(body, "internalUUID", hint="leave it out to have one generated"))
+        boot_id = str(identifier("internalUUID", body["internalUUID"], hint="leave it out to have one generated"))
     require_store(context.broker)
     status = 201
 
@@ -80,20 +67,15 @@ async def register_broker(context: Context, request: Request) -> Response:
         return new
 
     made = await context.part(ExternalBrokers).change(node_id, register)
-    return json_answer(broker_json(made), status)
+    return answer(broker_json(made), status)
 
 
 async def update_broker(context: Context, request: Request) -> Response:
     """Change an external broker's registration; each change gets a new epoch."""
-    refuse_unknown_query(request, ())
     async with json_body(context, request, hint=_UPDATE_HINT) as raw:
-        body = _given(fields_of(raw, ("brokerId", *_WHERE, "brokerStatus", "epoch"), hint=_UPDATE_HINT))
-    node_id = _node_id(body, _UPDATE_HINT)
-    epoch = read.optional_integer(body, "epoch", minimum=0, maximum=INT64_MAX, hint="the known one, or none")
-    status = body.get("brokerStatus")
-    if status not in (None, "ALIVE", "CLOSED"):
-        raise read.wrong("brokerStatus", status, "ALIVE or CLOSED", _UPDATE_HINT)
-    changes = [name for name in _WHERE if name in body]
+        body = _given(raw, _UPDATE, _UPDATE_HINT)
+    node_id, epoch, status = int(body["brokerId"]), body.get("epoch"), body.get("brokerStatus")
+    changes = [name for name in _PLACE_FIELDS if name in body]
     if not changes and status is None:
         raise Problem(400, "bad-body", "the request has no change", _UPDATE_HINT)
     if changes and status == "CLOSED":
@@ -103,7 +85,7 @@ async def update_broker(context: Context, request: Request) -> Response:
             f"{changes[0]} cannot change while the broker is closed",
             "close it in a request of its own",
         )
-    place = _place(body, _UPDATE_HINT)
+    place = _place(body)
     require_store(context.broker)
 
     def change(old: ExternalBroker | None) -> ExternalBroker:
@@ -123,17 +105,16 @@ async def update_broker(context: Context, request: Request) -> Response:
             )
         return replace(old, broker_epoch=old.broker_epoch + 1, state=BrokerState.ACTIVE, **place)
 
-    return json_answer(broker_json(await context.part(ExternalBrokers).change(node_id, change)))
+    return answer(broker_json(await context.part(ExternalBrokers).change(node_id, change)))
 
 
 async def unregister_broker(context: Context, request: Request) -> Response:
     """Close an external broker, or unregister a YAK broker that is gone for good; its record stays readable."""
-    refuse_unknown_query(request, ())
-    node_id = checked_integer("id", request.path_params["id"], maximum=NODE_ID_MAX)
+    node_id = checked_integer("id", request.path_params["id"], maximum=NODE_ID["maximum"])
     image = context.broker.image
     former = image.former.get(node_id)
     if former is not None and node_id not in image.brokers:
-        return json_answer(broker_json(former))
+        return answer(broker_json(former))
     broker = image.brokers.get(node_id)
     if broker is None:
         require_store(context.broker)
@@ -143,58 +124,46 @@ async def unregister_broker(context: Context, request: Request) -> Response:
                 raise _unknown(node_id)
             return _closed(old)
 
-        return json_answer(broker_json(await context.part(ExternalBrokers).change(node_id, close)))
+        return answer(broker_json(await context.part(ExternalBrokers).change(node_id, close)))
     if STATUS[broker.state] == "ALIVE":
         raise Problem(
             409, "broker-alive", f"broker {node_id} is alive", "stop it first: POST /api/brokers/{id}/shutdown"
         )
     require_store(context.broker)
-    answer = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
-    code = ErrorCode(answer.error_code)
+    told = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
+    code = ErrorCode(told.error_code)
     closed = context.broker.image.former.get(node_id)
     if code is ErrorCode.none and closed is not None:
-        return json_answer(broker_json(closed))
+        return answer(broker_json(closed))
     if code is ErrorCode.invalid_request:
         raise Problem(409, "broker-alive", f"broker {node_id} is alive again", "stop it first")
     raise kafka_problem(code, f"broker {node_id}")
 
 
-async def get_active_brokers(context: Context, request: Request) -> Response:
+async def get_active_brokers(context: Context, _request: Request) -> Response:
     """The brokers that are ALIVE."""
-    refuse_unknown_query(request, ())
     broker = context.broker
     external = await context.part(ExternalBrokers).read()
     brokers = brokers_of(broker.image, external.brokers.values())
     shown = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     told_ms = told_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
-    return json_answer({"brokers": shown, "timestamp": seconds(min(told_ms, external.at_ms))})
+    return answer({"brokers": shown, "timestamp": seconds(min(told_ms, external.at_ms))})
 
 
 # ------------------------------------------------------------------------------------------------------ helpers
 
 
-def _given(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields that are present: null counts as absent, except for a rack, which null removes."""
+def _given(raw: Any, schema: Schema, hint: str) -> Mapping[str, Any]:
+    """The fields of a body: null counts as absent, except for a rack, which null removes. Raises Problem 400."""
+    body = checked(raw, schema, hint=hint, except_for=frozenset())
     return {name: value for name, value in body.items() if value is not None or name == "rackId"}
 
 
-def _node_id(body: Mapping[str, Any], hint: str) -> NodeId:
-    return read.integer(body, "brokerId", minimum=0, maximum=NODE_ID_MAX, hint=hint)
-
-
-def _place(body: Mapping[str, Any], hint: str) -> dict[str, Any]:
-    """The given fields of the address, by their names in the registry. Raises Problem 400."""
-    found: dict[str, Any] = {}
-    if "brokerHost" in body:
-        found["host"] = read.host(body, "brokerHost", hint=hint)
-    if "brokerPort" in body:
-        found["port"] = read.integer(body, "brokerPort", minimum=1, maximum=65535, hint=hint)
-    if "securityProtocol" in body:
-        found["security_protocol"] = read.security_protocol(body, "securityProtocol", hint=hint)
-    if "rackId" in body:
-        found["rack"] = read.rack(body, "rackId", hint=hint)
-    return found
+def _place(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The given fields of the address, by their names in the registry."""
+    found = {ours: body[name] for name, ours in _PLACE_FIELDS.items() if name in body}
+    return found | {"port": int(found["port"])} if "port" in found else found
 
 
 def _closed(broker: ExternalBroker) -> ExternalBroker:
@@ -211,7 +180,7 @@ def _duplicate(words: str, hint: str) -> Problem:
     return Problem(409, "duplicate-broker-registration", words, hint)
 
 
-_REGISTRATION: Final = a_body(
+_REGISTRATION: Final = closed(
     {
         "brokerId": NODE_ID,
         **PLACE,
@@ -224,18 +193,18 @@ _REGISTRATION: Final = a_body(
     "brokerPort",
 )
 _UPDATE: Final = {
-    **a_body(
+    **closed(
         {
             "brokerId": NODE_ID,
             **{name: or_null(schema) for name, schema in PLACE.items()},
             "brokerStatus": {"enum": ["ALIVE", "CLOSED", None]},
-            "epoch": or_null(COUNT),
+            "epoch": or_null(OFFSET),
         },
         "brokerId",
     ),
     "minProperties": 2,
 }
-_BROKERS: Final = an_object({"brokers": a_list(BROKER), "timestamp": SECONDS})
+_BROKERS: Final = record({"brokers": listing(BROKER), "timestamp": SECONDS})
 
 ROUTES: Final = (
     Route(

@@ -32,9 +32,10 @@ from yak.server.http.answers import large_answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
-from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, COUNT, LOG
+from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, LOG
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of
 from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, seconds, told_up_to_ms
@@ -464,7 +465,7 @@ ROUTES: Final = (
         "Records of the metadata log",
         _TAG,
         parameters=(
-            Parameter("from", COUNT, "the first offset; the log begins at `begin`"),
+            Parameter("from", OFFSET, "the first offset; the log begins at `begin`"),
             Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
         ),
         answers={200: Answer("a page; `next` is where the next one begins", LOG)},

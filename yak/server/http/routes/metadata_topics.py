@@ -10,27 +10,23 @@ from starlette.responses import Response
 from yak.acls.bindings import Operation
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
-from yak.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
+from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.metadata_bodies import (
-    COUNT,
-    NODE_ID,
     PRODUCER,
     TOPIC,
     UUID,
     WHOLE_TOPIC,
-    a_body,
-    a_list,
     identifier,
     require_store,
 )
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Route
 from yak.server.http.routes.topics import config_texts
-from yak.server.http.schemas import given, or_null
+from yak.server.http.schemas import NODE_ID, OFFSET, TOPIC_NAME, closed, given, listing, or_null
 from yak.views.metadata_json import STATUS, ExternalBroker, partition_json, seconds, topic_json
 
 _CREATE_TOPICS: Final = 19
@@ -144,7 +140,7 @@ async def register_producer(context: Context, request: Request) -> Response:
 async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
     if body.get("topicUUID") is None:
         return await _look_for(context, body.get("name") or body["topic"])
-    topic = context.broker.image.topic_by_id(identifier(body, "topicUUID", hint=_PARTITION_HINT))
+    topic = context.broker.image.topic_by_id(identifier("topicUUID", body["topicUUID"], hint=_PARTITION_HINT))
     if topic is None:
         raise _no_topic(body["topicUUID"])
     return topic
@@ -183,11 +179,10 @@ def _whole(topic: TopicInfo) -> dict[str, Any]:
     return {**topic_json(topic), "partitions": [partition_json(topic, each) for each in topic.partitions]}
 
 
-_NAME: Final = {"type": "string", "minLength": 1, "maxLength": TOPIC_NAME_LENGTH_MAX, "pattern": "^[a-zA-Z0-9._-]+$"}
 _NUM_PARTITIONS: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
-_NEW_TOPIC: Final = a_body(
+_NEW_TOPIC: Final = closed(
     {
-        "name": _NAME,
+        "name": TOPIC_NAME,
         "numPartitions": _NUM_PARTITIONS,
         "replicationFactor": {
             "type": ["integer", "null"],
@@ -202,10 +197,10 @@ _NEW_TOPIC: Final = a_body(
     "name",
 )
 _NEW_PARTITIONS: Final = {
-    **a_body(
+    **closed(
         {
-            "name": or_null(_NAME),
-            "topic": or_null(_NAME),
+            "name": or_null(TOPIC_NAME),
+            "topic": or_null(TOPIC_NAME),
             "topicUUID": or_null(UUID),
             "numPartitions": _NUM_PARTITIONS,
             "partitionId": {
@@ -213,12 +208,12 @@ _NEW_PARTITIONS: Final = {
                 "minimum": 0,
                 "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
             },
-            "replicas": or_null({**a_list(NODE_ID), "minItems": 1}),
+            "replicas": or_null({**listing(NODE_ID), "minItems": 1}),
         }
     ),
     "oneOf": given("name", "topic", "topicUUID"),
 }
-_FOR_PRODUCER: Final = a_body({"brokerId": or_null(NODE_ID), "brokerEpoch": or_null(COUNT)})
+_FOR_PRODUCER: Final = closed({"brokerId": or_null(NODE_ID), "brokerEpoch": or_null(OFFSET)})
 
 ROUTES: Final = (
     Route(
@@ -241,7 +236,7 @@ ROUTES: Final = (
         get_topic_by_name,
         "A topic and its partitions",
         _TAG,
-        parameters=(Parameter("name", _NAME, "the topic", required=True, where="path"),),
+        parameters=(Parameter("name", TOPIC_NAME, "the topic", required=True, where="path"),),
         answers={200: Answer("the topic", WHOLE_TOPIC)},
     ),
     Route(

@@ -28,6 +28,7 @@ from yak.server.http.schemas import (
     TEXT,
     TEXT_OR_NULL,
     TOPIC_NAME,
+    closed,
     listing,
     or_null,
     record,
@@ -201,18 +202,16 @@ _TOPIC: Final = record({**_SUMMARY, "partitions": listing(record(_PARTITION)), "
 _CREATED: Final = record(
     {**{name: each for name, each in _SUMMARY.items() if name != "internal"}, "configs": _CONFIGS, "created": BOOLEAN}
 )
-_NEW: Final = {
-    **record(
-        {"name": TOPIC_NAME},
-        optional={
-            "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
-            "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
-            "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
-            "validate_only": or_null(BOOLEAN),
-        },
-    ),
-    "additionalProperties": False,
-}
+_NEW: Final = closed(
+    {
+        "name": TOPIC_NAME,
+        "partitions": {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX},
+        "replication_factor": {"type": ["integer", "null"], "minimum": 1, "maximum": _INT16_MAX},
+        "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        "validate_only": or_null(BOOLEAN),
+    },
+    "name",
+)
 _DELETED: Final = record({"name": TEXT, "topic_id": TEXT, "deleted": {"const": True}})
 
 ROUTES: Final = (

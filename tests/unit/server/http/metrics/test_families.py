@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
 from yak.server.http.metrics import groups, partitions, quorum, topics
-from yak.server.http.metrics.groups import GroupBounds, LeftOut
+from yak.server.http.metrics.rendering import MetricsLimits
 from yak.server.http.metrics.text import Samples
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
@@ -170,9 +171,9 @@ def test_topics_past_the_bound_are_left_out_but_summed(rig):
         assert value(samples, "yak_in_bytes") > 100
 
 
-def of_groups(rig: Rig, **bounds: int) -> tuple[Samples, list[TopicLag], LeftOut]:
-    samples, lags, left_out = Samples(), [], LeftOut()
-    wanted = GroupBounds(**{"groups_max": 9, "topics_max": 9, "offsets_max": 9, "name_length_max": 99} | bounds)
+def of_groups(rig: Rig, **bounds: int) -> tuple[Samples, list[TopicLag], Counter[str]]:
+    samples, lags, left_out = Samples(), [], Counter()
+    wanted = MetricsLimits(**bounds)
     for _ in groups.gather(rig.node.broker, samples, wanted, lags, left_out):
         pass
     for _ in groups.write_lags(samples, lags):
@@ -200,16 +201,16 @@ def test_groups_have_members_states_and_lag(grouped):
     # a commit past the end is none behind
     assert values(samples, "yak_group_lag_messages") == {("g", "orders"): 6, ('it"s\\nmine', "orders"): 0}
     assert value(samples, "yak_group_lag_unknown_partitions") == 0
-    assert left_out == LeftOut()
+    assert left_out == Counter()
 
 
 @pytest.mark.parametrize(
     ("bounds", "left_out", "shown"),
     [
-        ({"groups_max": 1}, LeftOut(groups=1), {"g"}),
-        ({"name_length_max": 5}, LeftOut(groups=1), {"g"}),
-        ({"topics_max": 1}, LeftOut(topics=1, offsets=1), {"g"}),
-        ({"offsets_max": 1}, LeftOut(topics=1, offsets=2), {'it"s\\nmine'}),
+        ({"groups_max": 1}, Counter(groups=1), {"g"}),
+        ({"group_name_length_max": 5}, Counter(groups=1), {"g"}),
+        ({"group_topics_max": 1}, Counter(group_topics=1, group_offsets=1), {"g"}),
+        ({"group_offsets_max": 1}, Counter(group_topics=1, group_offsets=2), {'it"s\\nmine'}),
     ],
 )
 def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out, shown):
