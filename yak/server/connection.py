@@ -125,10 +125,7 @@ class Connection(Outgoing):
         try:
             with self._scope:
                 await self._read_until_end()
-            if self._draining:
-                self._drained = trio.Event()
-                with trio.move_on_after(_CLOSE_DRAIN_SECONDS):
-                    await self._drained.wait()
+            await self._send_rest()
         except Exception as error:  # noqa: BLE001 - a bug in serving one connection must not end the others
             self._failed(error)
         finally:
@@ -154,13 +151,20 @@ class Connection(Outgoing):
             )
         )
         while not self.closing:
-            if not self._must_stop_reading():
-                await shell.selector.wait(self)
-            elif self._peer_has_ended:
-                self._because("peer closed")
-                return
-            else:
+            if self._must_stop_reading():
                 await self._pause()
+            else:
+                await shell.selector.wait(self)
+
+    async def _send_rest(self) -> None:
+        """Send the queued replies as long as the client reads them."""
+        while self.outgoing:
+            before = self.unsent_bytes
+            self._drained = trio.Event()
+            with trio.move_on_after(_CLOSE_DRAIN_SECONDS):
+                await self._drained.wait()
+            if self.unsent_bytes == before:
+                return
 
     def serve_readable(self) -> bool:
         """Step the frames of one read, in the current turn if there is one; False if the task must pause, or end."""
@@ -317,9 +321,9 @@ class Connection(Outgoing):
     def look_for_end(self) -> None:
         """Detect a closed connection while its socket is not read; called now and then (Linux only).
 
-        After a reset the connection ends at once. A client that closed may have sent requests before. They are read
-        without a pause, as far as the kernel has them, and then the connection ends; unless the client has left more
-        than the allowed bytes of replies unread.
+        After a reset the connection ends at once. A client that closed its side may have sent requests before. They are
+        read, as far as the kernel has them, and pause only while more than the allowed bytes of replies are unsent. If the
+        client closed both sides, the next send fails.
         """
         state = _tcp_state(self.sock)
         if state == _TCP_CLOSE:
@@ -327,7 +331,7 @@ class Connection(Outgoing):
             self._forget_replies()
             self.closing = True
             self._scope.cancel()
-        elif state == _TCP_CLOSE_WAIT and self.relief is not None:
+        elif state == _TCP_CLOSE_WAIT and self.relief is not None and not self._peer_has_ended:
             self._peer_has_ended = True
             self.relief.set()
 

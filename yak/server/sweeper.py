@@ -43,8 +43,11 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
 def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
     """The deadline that the connection has passed, or None."""
     limits = shell.limits
-    if connection.closing or connection.relief is not None:
+    if connection.closing:
         return None
+    is_idle = now_ms - connection.last_active_ms > limits.idle_ms_max
+    if connection.relief is not None:  # paused: only a client that leaves its replies unread is to blame
+        return "idle" if is_idle and connection.unsent_bytes > limits.unsent_reply_bytes_max else None
     if not connection.has_sent:
         return "first-byte-deadline" if now_ms - connection.opened_ms > limits.first_byte_ms_max else None
     if connection.frame_since_ms and now_ms - connection.frame_since_ms > limits.frame_ms_max(
@@ -52,7 +55,7 @@ def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
     ):
         return "frame-deadline"
     # a partial frame has its own deadline, and its bytes may still be in the kernel (`low_water`)
-    if not connection.frame_since_ms and now_ms - connection.last_active_ms > limits.idle_ms_max:
+    if not connection.frame_since_ms and is_idle:
         return "idle"
     return None
 

@@ -22,6 +22,7 @@ from yak.core.events import (
     TimerDue,
 )
 from yak.limits import LARGE_REQUEST_ELEMENTS
+from yak.server import connection as connections
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
 
@@ -375,6 +376,73 @@ def test_client_that_closes_while_it_is_not_read_is_noticed_and_its_last_request
             await broker.until(lambda: len(broker.core.of(ConnectionClosed)) == 1)
             stepped = [data for turn in broker.core.turns for data in turn]
             assert stepped == [b"hold.... 1", b"hold.... 2", b"hold.... 3", b"hold.... 4"]
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+async def fill(broker: Running, stream: trio.SocketStream, request: bytes = b"big.....") -> None:
+    """Send a request whose reply is larger than the socket's buffers; that to `big` by more than may be unsent."""
+    await ask(stream, b"hello...")
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    (connection,) = broker.shell.connections.values()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+    await stream.send_all(frame(request))
+    await broker.until(lambda: connection.unsent_bytes > 0)
+
+
+def test_client_that_ends_its_side_gets_the_replies_that_it_had_not_read_yet() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            stream = await broker.connect()
+            await fill(broker, stream)
+            await stream.send_all(frame(b"one more"))
+            await broker.until(lambda: broker.shell.counters.pauses > 0)
+            await stream.send_eof()
+            await trio.sleep(0.2)  # ten rounds of the sweeper
+            assert len(await receive(stream, 4_000_000)) == 3_000_004 + len(frame(b"one more"))
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_client_that_ended_its_side_is_sent_replies_as_long_as_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_CLOSE_DRAIN_SECONDS", 0.5)
+
+    async def main() -> None:
+        async with running() as broker:
+            slow = await broker.connect()
+            await fill(broker, slow)
+            await slow.send_eof()
+            received = 0
+            while more := await slow.receive_some(64 * 1024):
+                received += len(more)
+                await trio.sleep(0.02)
+            assert received == 3_000_004
+            await broker.until(lambda: not broker.shell.connections)
+            silent = await broker.connect()
+            await fill(broker, silent, bytes(600_000))
+            await silent.send_eof()
+            await broker.until(lambda: not broker.shell.connections)
+            await silent.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_client_that_does_not_read_its_replies_is_closed_when_it_is_idle() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(idle_ms_max=100)) as broker:
+            for is_paused in (False, True):
+                stream = await broker.connect()
+                await fill(broker, stream)
+                if is_paused:
+                    await stream.send_all(frame(b"not read"))
+                with trio.fail_after(2):  # a closing connection waits longer for a client that may still read
+                    await broker.until(lambda: not broker.shell.connections)
+                await stream.aclose()
+            assert broker.shell.counters.pauses == 1
+            assert b"not read" not in [data for turn in broker.core.turns for data in turn]
             await broker.is_healthy()
 
     trio.run(main)
