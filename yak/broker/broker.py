@@ -469,7 +469,13 @@ class Broker:
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
         self.faults = FaultInjection(self, parts.apis)
         self.large_requests = LargeRequests(
-            self.context, self.counters, self.answered_fields, self.serve, self.settle_large, self.on_frame
+            self.context,
+            self.counters,
+            self.answered_fields,
+            self.serve,
+            self.purgatory.forget,
+            self.settle_large,
+            self.on_frame,
         )
         self.logins = Logins(
             self.context,

@@ -3,6 +3,9 @@
 One such request is under way at a time, in order of arrival; the others wait as received bytes. An API whose module has
 `slices` is served in slices. Any other API is served in one turn, between the turns that decode and encode. Later
 requests of the same connection wait for the large one, so that a connection is served in order.
+
+A short request may have a large answer: all groups, or all partitions. Its handler calls `LargeRequests.answer`, which
+runs the first slice at once, and the others and the encoding as those of a large request.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.counters import Counters
+from yak.broker.delayed_answers import AS_LONG_AS_IT_TAKES_MS
 from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
@@ -24,13 +28,32 @@ SLICE_GAP_MS = 1
 
 
 class LargeRequest(DelayedOperation):
-    """One request of many elements. `work` runs its next slice; the last slice returns the outcome."""
+    """A request of many elements, or with an answer of many. `work` runs its next slice; the last slice returns the outcome.
 
-    __slots__ = ("_large_requests", "frame", "work")
+    `has_others_wait` is set if later requests of the connection wait for it: all but those that an earlier one waits for.
+    """
+
+    __slots__ = ("_large_requests", "frame", "has_others_wait", "work")
 
     def __init__(self, large_requests: LargeRequests, call: Call, frame: bytes, work: Slices) -> None:
-        super().__init__(call, 0)
+        super().__init__(call, AS_LONG_AS_IT_TAKES_MS)
         self._large_requests, self.frame, self.work = large_requests, frame, work
+        connection = call.connection
+        self.has_others_wait = connection.frames_behind_large is None
+        if self.has_others_wait:
+            connection.frames_behind_large = []
+
+    def is_done(self) -> bool:
+        """The last slice settles the call."""
+        return False
+
+    def take_frames_behind(self) -> list[bytes]:
+        """End the waiting of later requests; returns them."""
+        if not self.has_others_wait:
+            return []
+        connection = self.call.connection
+        behind, connection.frames_behind_large = connection.frames_behind_large or [], None
+        return behind
 
     def leave(self) -> None:
         """Drop the remaining work."""
@@ -47,12 +70,14 @@ class LargeRequests:
         counters: Counters,
         answered: Callable[[Call, Fields], Fields],
         serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
+        forget: Callable[[DelayedOperation], None],
         settle: Callable[[Call, Outcome], None],
         on_frame: Callable[[Connection, memoryview], None],
     ) -> None:
         self._context, self._counters = context, counters
-        self._answered, self._serve, self._settle, self._on_frame = answered, serve, settle, on_frame
-        """`answered` gives the fields that are sent; `settle` delays or sends an answer; `on_frame` steps a request that waited for a large one."""
+        self._answered, self._serve, self._forget = answered, serve, forget
+        self._settle, self._on_frame = settle, on_frame
+        """`answered` gives the fields that are sent; `forget` ends the delay of a request; `settle` delays or sends an answer; `on_frame` steps a request that waited for a large one."""
         self._queue: dict[LargeRequest, None] = {}
         self.held_bytes = 0
         """Bytes of large requests, and of the requests behind them."""
@@ -62,15 +87,31 @@ class LargeRequests:
 
     def add(self, call: Call, served: Slices, frame: memoryview, offset: int) -> None:
         """Decode, serve and encode this request in slices, from a later turn on. Later requests of its connection wait."""
-        connection, copy = call.connection, bytes(frame)
+        copy = bytes(frame)
         large = LargeRequest(self, call, copy, self._work(call, served, copy, offset))
         self.held_bytes += len(copy)
         call.came_ns = self._counters.turn_ns
         call.delayed = large
-        connection.calls.append(call)
-        connection.frames_behind_large = []
+        call.connection.calls.append(call)
         self._queue[large] = None
         self._arm()
+
+    def answer(self, call: Call, served: Slices) -> Outcome:
+        """The outcome of a handler whose answer may be large: the rest after the first slice runs in later turns.
+
+        Injected faults change an answer that is complete, so their request is served in this turn.
+        """
+        if call.fault is not None:
+            return at_once(served)
+        try:
+            next(served)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        large = LargeRequest(self, call, b"", self._encoded(call, served))
+        self._queue[large] = None
+        self._arm()
+        return Later(large)
 
     def keep(self, connection: Connection, frame: memoryview) -> None:
         """Keep a request that arrived behind a large one of its connection."""
@@ -83,8 +124,7 @@ class LargeRequests:
         if large not in self._queue:
             return
         del self._queue[large]
-        self.held_bytes -= len(large.frame) + sum(map(len, large.call.connection.frames_behind_large or ()))
-        large.call.connection.frames_behind_large = None
+        self.held_bytes -= len(large.frame) + sum(map(len, large.take_frames_behind()))
 
     def _arm(self) -> None:
         if self._queue:
@@ -109,11 +149,10 @@ class LargeRequests:
             outcome: Outcome = end.value
         else:
             return
-        behind, connection.frames_behind_large = connection.frames_behind_large or [], None
         del self._queue[large]
+        behind = large.take_frames_behind()
         self.held_bytes -= len(large.frame) + sum(map(len, behind))
-        large.finished = True
-        large.call.delayed = None
+        self._forget(large)
         self._settle(large.call, outcome)
         for frame in behind:
             # A request is kept again when one of those before it is large too.
@@ -124,12 +163,15 @@ class LargeRequests:
         key, version = call.api_key, call.version
         call.request = yield from decode_in_slices(key, version, memoryview(frame), offset, REQUEST_ELEMENTS_MAX)
         yield
+        return (yield from self._encoded(call, served))
+
+    def _encoded(self, call: Call, served: Slices) -> Slices:
         outcome = yield from served
         if type(outcome) is Now:
             yield
             fields = self._answered(call, outcome.fields)
-            yield from self._count_errors(key, fields)
-            parts = yield from encode_in_slices(key, version, call.correlation_id, fields)
+            yield from self._count_errors(call.api_key, fields)
+            parts = yield from encode_in_slices(call.api_key, call.version, call.correlation_id, fields)
             return [*parts]
         return outcome
 
@@ -145,5 +187,5 @@ class LargeRequests:
                 if type(value) is list and value and type(value[0]) is dict:
                     left += value
             passed += 1
-            if passed % SLICE_ELEMENTS == 0:
+            if passed % (4 * SLICE_ELEMENTS) == 0:  # these are cheap
                 yield

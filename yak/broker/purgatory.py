@@ -52,7 +52,7 @@ class Purgatory:
     def complete(self, operation: DelayedOperation) -> None:
         """Complete an operation, once. `add` completes one whose handler has not returned it yet."""
         if operation.call.delayed is operation:
-            self._remove(operation)
+            self.forget(operation)
             self._serve(operation.call.connection, operation, self._answer)
 
     def try_complete(self, operation: DelayedOperation) -> None:
@@ -64,8 +64,16 @@ class Purgatory:
     def cancel(self, operation: DelayedOperation) -> None:
         """Remove an operation whose connection was closed."""
         if not operation.finished:
-            self._remove(operation)
+            self.forget(operation)
             self._serve(operation.call.connection, operation, self._leave)
+
+    def forget(self, operation: DelayedOperation) -> None:
+        """End the delay of an operation; the caller answers it, or its client is gone."""
+        operation.finished = True
+        operation.call.delayed = None
+        number = self._delayed.pop(operation, None)
+        if number is not None:
+            self._context.timers.disarm(number)
 
     def check_advanced(self) -> None:
         """Check the operations of all partitions that advanced, and of those that advance meanwhile."""
@@ -76,7 +84,7 @@ class Purgatory:
                 partition.complete_waiters()
 
     def _expire(self, operation: DelayedOperation) -> None:
-        self._remove(operation)
+        self.forget(operation)
         self._serve(operation.call.connection, operation, self._answer_expired)
 
     def _delay(self, operation: DelayedOperation) -> None:
@@ -86,13 +94,6 @@ class Purgatory:
         self._delayed[operation] = number
         due_ms = self.now_ms + max(0, operation.timeout_ms)
         self._context.timers.arm(number, due_ms, partial(self._expire, operation))
-
-    def _remove(self, operation: DelayedOperation) -> None:
-        operation.finished = True
-        operation.call.delayed = None
-        number = self._delayed.pop(operation, None)
-        if number is not None:
-            self._context.timers.disarm(number)
 
     def _answer(self, _connection: Connection, operation: DelayedOperation) -> None:
         self._give(operation, operation.answer)

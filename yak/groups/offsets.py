@@ -94,6 +94,13 @@ class Offsets:
     def __bool__(self) -> bool:
         return bool(self.topics or self.pending)
 
+    def copy(self) -> Offsets:
+        """The offsets as they are now, for reading in slices: without the values of pending ones."""
+        other = Offsets()
+        other.topics = {topic: partitions.copy() for topic, partitions in self.topics.items()}
+        other._producers = self._producers.copy()
+        return other
+
     def get(self, topic: str, partition: int) -> Committed | None:
         """The committed offset of a partition."""
         partitions = self.topics.get(topic)

@@ -20,9 +20,10 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from yak.errors import ProtocolViolation
-from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
 from yak.ports.disk import Buffer
 from yak.protocol.fetch_request import decode_fetch_in_slices, decode_fetch_request
+from yak.protocol.pace import Pace
 from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body, check_in_slices
 from yak.protocol.request_header import RequestHeader, read_request_header
@@ -67,6 +68,9 @@ BodyDecoder: TypeAlias = Callable[[Buffer, int, int], Any]
 _PREFIX: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
 _REQUEST_HEAD: Final = struct.Struct(">hhih")
+_NUMBERS_PER_ELEMENT: Final = 8
+_ITEMS_ENCODED_AT_ONCE: Final = 20
+"""An array of fewer structures without structures in them is encoded at once."""
 _KIO_ERRORS: Final = (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error)
 
 
@@ -154,33 +158,53 @@ def encode_in_slices(
 ) -> Generator[None, None, list[Buffer]]:
     """`encode_response` that yields between slices, for a response of many elements."""
     known = _names_at(_response_class(api_key, api_version), ())
-    encoded = dict(fields)
+    encoded, pace = dict(fields), Pace()
     for name, value in fields.items():
         if name in known and _are_structures(value):
-            encoded[name] = yield from _encode_items_in_slices(api_key, api_version, (name,), value)
+            encoded[name] = yield from _encode_items_in_slices(api_key, api_version, (name,), value, pace)
     return encode_response(api_key, api_version, correlation_id, encoded)
 
 
 def _encode_items_in_slices(
-    api_key: int, api_version: int, path: tuple[str, ...], items: Any
+    api_key: int, api_version: int, path: tuple[str, ...], items: Any, pace: Pace
 ) -> Generator[None, None, EncodedItems]:
-    out, passed = bytearray(), 0
+    out = bytearray()
     write = _item_writer(api_key, api_version, path)
-    known = _names_at(_response_class(api_key, api_version), path)
+    nested = _nested_structures(api_key, api_version, path)
     for item in items:
-        encoded = item
+        encoded, passed = item, 1
         for name, value in item.items():
-            if type(value) is list:
-                passed += len(value)
-                if len(value) > SLICE_ELEMENTS and name in known and _are_structures(value):
-                    inner = yield from _encode_items_in_slices(api_key, api_version, (*path, name), value)
-                    encoded = {**encoded, name: inner}
+            if _are_structures(value) and (
+                nested.get(name) or (name in nested and len(value) > _ITEMS_ENCODED_AT_ONCE)
+            ):
+                inner = yield from _encode_items_in_slices(api_key, api_version, (*path, name), value, pace)
+                encoded = {**encoded, name: inner}
+            else:
+                passed += _elements(value)
         write(out, encoded)
-        passed += 1
-        if passed >= SLICE_ELEMENTS:
-            passed = 0
+        if pace.is_over(passed):
             yield
     return EncodedItems(len(items), bytes(out))
+
+
+def _elements(value: object) -> int:
+    """About how many elements this value costs; numbers are cheap."""
+    if type(value) is dict:
+        return sum(map(_elements, value.values()))
+    if type(value) is not list or not value:
+        return 0
+    return len(value) // _NUMBERS_PER_ELEMENT if type(value[0]) is int else len(value)
+
+
+@cache
+def _nested_structures(api_key: int, api_version: int, path: tuple[str, ...]) -> dict[str, bool]:
+    """The names of the fields of an array's structures that are structures; True if those have structures again."""
+    entity = _entity_at(_response_class(api_key, api_version), path)
+    return {
+        field.name: any(inner.struct is not None for inner in schema_fields(field.struct))
+        for field in schema_fields(entity)
+        if field.struct is not None
+    }
 
 
 def _are_structures(value: object) -> bool:
@@ -246,10 +270,14 @@ def _writer(api_key: int, api_version: int) -> Writer:
 
 @cache
 def _item_writer(api_key: int, api_version: int, path: tuple[str, ...]) -> Writer:
-    entity = _response_class(api_key, api_version)
+    entity = _entity_at(_response_class(api_key, api_version), path)
+    return struct_writer(entity, path, _refuse_unknown_in(api_key))
+
+
+def _entity_at(entity: EntityClass, path: tuple[str, ...]) -> EntityClass:
     for step in path:
         entity = next(field.struct for field in schema_fields(entity) if field.name == step)
-    return struct_writer(entity, path, _refuse_unknown_in(api_key))
+    return entity
 
 
 def _refuse_unknown_in(api_key: int) -> UnknownNames:

@@ -442,19 +442,20 @@ class ProducerState:
             del producers[producer_id]
         return len(old)
 
-    def describe(self) -> list[ProducerDescription]:
-        """All producers, sorted by id."""
-        return [
-            ProducerDescription(
-                producer_id,
-                producer.epoch,
-                producer.batches[-1][1] if producer.batches else NO_SEQUENCE,
-                producer.last_timestamp,
-                producer.coordinator_epoch,
-                producer.txn_first_offset,
-            )
-            for producer_id, producer in sorted((self._producers or {}).items())
-        ]
+    def describe(self) -> Iterator[ProducerDescription]:
+        """The producers that there are now, sorted by id. The state may change between two of them: each is described as
+        it is then, and a producer that is forgotten meanwhile is left out."""
+        for producer_id in sorted(self._producers or ()):
+            producer = (self._producers or {}).get(producer_id)
+            if producer is not None:
+                yield ProducerDescription(
+                    producer_id,
+                    producer.epoch,
+                    producer.batches[-1][1] if producer.batches else NO_SEQUENCE,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
+                    producer.txn_first_offset,
+                )
 
     def clear(self) -> None:
         """Forget all producers."""

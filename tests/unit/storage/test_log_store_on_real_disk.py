@@ -38,7 +38,7 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     log = again.logs[PARTITION]
     assert log.log_end_offset == 100
     assert log.read(90, 10**6, 100, at_least_one=True) == bytes_before
-    assert log.producers.describe()[0].last_sequence == 99
+    assert next(log.producers.describe()).last_sequence == 99
     expired = log.segments[:2]
     remove = log.remove_segments(expired)
     remove.run(log.disk)

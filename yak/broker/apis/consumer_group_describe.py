@@ -5,11 +5,13 @@ v1: each member's protocol. DescribeGroups describes classic groups.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -22,10 +24,22 @@ _NOT_ASKED = -(2**31)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe each group once, with its own error code."""
-    return Now({"groups": [_describe(broker, call, group_id) for group_id in dict.fromkeys(call.request.group_ids)]})
+    return broker.large_requests.answer(call, _described(broker, call))
 
 
-def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
+def _described(broker: Broker, call: Call) -> Slices:
+    """Each group is described as it is when its turn comes, with all members of that moment."""
+    groups: list[Fields] = []
+    pace = Pace()
+    for group_id in dict.fromkeys(call.request.group_ids):
+        group = yield from _describe(broker, call, group_id, pace)
+        groups.append(group)
+        if pace.is_over(1):
+            yield
+    return Now({"groups": groups})
+
+
+def _describe(broker: Broker, call: Call, group_id: str, pace: Pace) -> Generator[None, None, Fields]:
     fields: Fields = {
         "error_code": ErrorCode.none,
         "error_message": None,
@@ -47,20 +61,24 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
     except PeerError as refusal:
         return fields | {"error_code": refusal.error_code, "error_message": refusal.message or None}
     known = broker.group_coordinator.consumers.describe(group.consumer)
-    topics = _topics(known["members"])
+    members: list[Fields] = []
+    topics: dict[str, None] = {}
+    for member in known["members"]:
+        members.append(member)
+        named = _topics(member)
+        topics.update(dict.fromkeys(named))
+        if pace.is_over(1 + len(named)):
+            yield
     if not all(broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
         words = "The group has described topic(s) that the client is not authorized to describe."
         return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": words}
     if call.request.include_authorized_operations:
         fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
-    return fields | known
+    return fields | known | {"members": members}
 
 
-def _topics(members: list[Fields]) -> list[str]:
-    """The topics of a description (KafkaApis.handleConsumerGroupDescribe)."""
-    found: dict[str, None] = {}
-    for member in members:
-        found |= dict.fromkeys(member["subscribed_topic_names"])
-        for part in ("assignment", "target_assignment"):
-            found |= dict.fromkeys(topic["topic_name"] for topic in member[part]["topic_partitions"])
-    return list(found)
+def _topics(member: Fields) -> list[str]:
+    """The topics of a member's description (KafkaApis.handleConsumerGroupDescribe); a topic may come several times."""
+    parts = (member["assignment"], member["target_assignment"])
+    subscribed: list[str] = member["subscribed_topic_names"]
+    return subscribed + [topic["topic_name"] for part in parts for topic in part["topic_partitions"]]

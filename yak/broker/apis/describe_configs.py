@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.broker.config_resources import (
     BrokerResource,
     GroupResource,
@@ -34,8 +34,8 @@ from yak.config.describe import (
     describe_topic,
 )
 from yak.errors import ErrorCode, PeerError
-from yak.limits import SLICE_ELEMENTS
 from yak.protocol.codec import encode_items
+from yak.protocol.pace import Pace
 from yak.protocol.response_encoder import EncodedItems
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ _LONG_STRINGS_VERSION = 4
 _ROWS = ("results", "configs")
 _Alike: TypeAlias = dict[Any, EncodedItems]
 """Encoded rows by a topic's overrides, or another resource's kind, and the requested names."""
+_ROWS_OF_A_RESOURCE = 100
+"""About how many elements the rows cost that no earlier resource of the request has."""
 _PARTITION_EPOCHS = "yak.partition.epochs"
 _DAMAGED_OFFSETS = "yak.damaged.offsets"
 _VIEWS = {
@@ -75,7 +77,7 @@ _VIEWS = {
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe each resource."""
-    return at_once(slices(broker, call))
+    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -84,9 +86,11 @@ def slices(broker: Broker, call: Call) -> Slices:
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     alike: _Alike = {}
     results = []
-    for number, asked in enumerate(resources, 1):
+    pace, described = Pace(), 0
+    for asked in resources:
         results.append(_describe(broker, call, asked, alike, times[asked.resource_type, asked.resource_name]))
-        if number % SLICE_ELEMENTS == 0:
+        new, described = len(alike) - described, len(alike)
+        if pace.is_over(1 + new * _ROWS_OF_A_RESOURCE):
             yield
     return Now({"results": results})
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import ClassicState
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -27,19 +27,17 @@ _NOT_ASKED = -(2**31)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe each group, with its own error code."""
-    return at_once(slices(broker, call))
+    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
     """Describe the groups in slices, each once: an answer with one of many members again and again has no bound."""
     groups: list[Fields] = []
-    passed = 0
+    pace = Pace()
     for group_id in dict.fromkeys(call.request.groups):
         group = _describe(broker, call, group_id)
         groups.append(group)
-        passed += 1 + len(group["members"])
-        if passed >= SLICE_ELEMENTS:
-            passed = 0
+        if pace.is_over(1 + len(group["members"])):
             yield
     return Now({"groups": groups})
 

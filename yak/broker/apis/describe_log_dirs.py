@@ -5,11 +5,13 @@ v2: flexible. v3: a top-level error. v4: bytes of the file system. v5: cordoned 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -25,18 +27,26 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return Now({"error_code": ErrorCode.cluster_authorization_failed, "results": []})
     asked = call.request.topics
     wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
-    return Now(
-        {
-            "error_code": ErrorCode.none,
-            "results": [_directory(broker, usage, wanted) for usage in broker.log_store.usage()],
-        }
-    )
+    return broker.large_requests.answer(call, _described(broker, wanted))
 
 
-def _directory(broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int]] | None) -> Fields:
+def _described(broker: Broker, wanted: set[tuple[str, int]] | None) -> Slices:
+    """Each replica is described as it is in its own slice; one that is removed meanwhile may still be in the answer."""
+    results = []
+    for usage in broker.log_store.usage():
+        directory = yield from _directory(broker, usage, wanted)
+        results.append(directory)
+    return Now({"error_code": ErrorCode.none, "results": results})
+
+
+def _directory(
+    broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, Fields]:
     topics: dict[str, list[Fields]] = {}
     if usage.failure is None:
-        for topic_partition, partition in broker.partitions.items():
+        for number, (topic_partition, partition) in enumerate(list(broker.partitions.items()), 1):
+            if number % SLICE_ELEMENTS == 0:
+                yield
             log = partition.log
             if log is None or log.directory != usage.path or (wanted is not None and topic_partition not in wanted):
                 continue

@@ -6,17 +6,19 @@ with a cursor for the next page.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import describe_partitions
-from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.cluster.image import TopicInfo
 
 KEY, NAME, VERSIONS = 75, "DescribeTopicPartitions", range(1)
 ABSENT = ("last known ELR: empty, because an ISR keeps its last members even when they are offline",)
@@ -26,7 +28,7 @@ PARTITIONS_MAX = 2_000
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Describe one page of topics, sorted by name."""
-    return at_once(slices(broker, call))
+    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -44,6 +46,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     topics: list[Fields] = []
     cursor: Fields | None = None
+    pace = Pace()
     for name in names:
         if room <= 0:
             cursor = {"topic_name": name, "partition_index": 0}
@@ -54,10 +57,10 @@ def slices(broker: Broker, call: Call) -> Slices:
                 topics.append(_refused(name, ErrorCode.topic_authorization_failed))
             start = 0
             continue
-        answer = _describe(broker, call, name, start, room)
         info = broker.image.topics.get(name)
+        answer = yield from _describe(broker, call, name, info, start, room)
         topics.append(answer)
-        if len(topics) % SLICE_ELEMENTS == 0:
+        if pace.is_over(1 + len(answer["partitions"])):
             yield
         shown = len(answer["partitions"])
         room -= shown
@@ -73,9 +76,10 @@ def _refused(name: str, error_code: ErrorCode) -> Fields:
     return {"error_code": error_code, "name": name, "topic_id": None, "partitions": []}
 
 
-def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> Fields:
+def _describe(
+    broker: Broker, call: Call, name: str, topic: TopicInfo | None, start: int, room: int
+) -> Generator[None, None, Fields]:
     operations = broker.authorization.operations(call, ResourceType.TOPIC, name)
-    topic = broker.image.topics.get(name)
     if topic is None:
         code = ErrorCode.unknown_topic_or_partition
         try:
@@ -90,7 +94,7 @@ def _describe(broker: Broker, call: Call, name: str, start: int, room: int) -> F
             "topic_authorized_operations": operations,
         }
     shown = topic.partitions[start : start + room]
-    partitions = describe_partitions(broker, call, name, shown)
+    partitions = yield from describe_partitions(broker, call, name, shown)
     for answer, info in zip(partitions, shown, strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []

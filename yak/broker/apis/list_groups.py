@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode
+from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -22,15 +23,26 @@ ABSENT: tuple[str, ...] = ()
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """List the groups, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Filters ignore case."""
-    coordinator = broker.group_coordinator
-    if coordinator.runtime.is_loading():
+    if broker.group_coordinator.runtime.is_loading():
         return Now({"error_code": ErrorCode.coordinator_load_in_progress, "groups": []})
+    return broker.large_requests.answer(call, _listed(broker, call))
+
+
+def _listed(broker: Broker, call: Call) -> Slices:
+    """The groups that there are at the first slice; each has the state that it has in its own slice."""
     states = {state.strip().lower() for state in getattr(call.request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
-    authorization, groups = broker.authorization, []
+    authorization = broker.authorization
+    groups: list[Fields] = []
     sees_all = authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-    for coordinated in coordinator.runtime.coordinated.values():
-        for group in coordinated.shard.groups.values():
+    runtime = broker.group_coordinator.runtime
+    listed = [list(coordinated.shard.groups.values()) for coordinated in runtime.coordinated.values()]
+    passed = 0
+    for some in listed:
+        for group in some:
+            passed += 1
+            if passed % SLICE_ELEMENTS == 0:
+                yield
             state = group.state_name
             if (states and state.lower() not in states) or (types and group.type_name not in types):
                 continue

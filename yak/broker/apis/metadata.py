@@ -9,8 +9,7 @@ one that it may not create is not created (KafkaApis.handleTopicMetadataRequest)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
@@ -19,6 +18,7 @@ from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
 from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
+from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     wanted = _wanted(call)
 
     def build(results: _Results) -> Outcome:
-        return _of_topics(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted])
+        return broker.large_requests.answer(call, _of_topics(broker, call, wanted, results))
 
     return _when_decided(broker, call, wanted, build)
 
@@ -63,22 +63,11 @@ def slices(broker: Broker, call: Call) -> Slices:
         if is_first:
             decided.append(results)
             return None
-        return _of_topics(broker, call, [_asked(broker, call, name, topic_id, results) for name, topic_id in wanted])
+        return broker.large_requests.answer(call, _of_topics(broker, call, wanted, results))
 
     outcome = _when_decided(broker, call, wanted, build)
     is_first = False
-    if not decided:
-        return outcome
-    topics: list[Fields] = []
-    passed = 0
-    for name, topic_id in wanted:
-        topic = _asked(broker, call, name, topic_id, decided[0])
-        topics.append(topic)
-        passed += 1 + len(topic["partitions"])
-        if passed >= SLICE_ELEMENTS:
-            passed = 0
-            yield
-    return _of_topics(broker, call, topics)
+    return (yield from _of_topics(broker, call, wanted, decided[0])) if decided else outcome
 
 
 def _is_for_all(call: Call) -> bool:
@@ -123,7 +112,15 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     return broker.leader_requests.answer_when_decided(call, topics, lambda: build(waiting.results))
 
 
-def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
+def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -> Slices:
+    """Each topic is described as it is in its own slice."""
+    topics: list[Fields] = []
+    pace = Pace()
+    for name, topic_id in wanted:
+        topic = yield from _asked(broker, call, name, topic_id, results)
+        topics.append(topic)
+        if pace.is_over(1 + len(topic["partitions"])):
+            yield
     # A request without topics asks for the cluster, so it gets live brokers only.
     brokers = (
         broker.recently_fenced.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
@@ -132,17 +129,30 @@ def _of_topics(broker: Broker, call: Call, topics: list[Fields]) -> Outcome:
 
 
 def _of_all(broker: Broker, call: Call) -> Outcome:
-    def answer() -> Outcome:
-        topics = broker.image.topics
-        may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TOPIC)
-        found = [_topic(broker, call, topics[name]) for name in sorted(topics) if may_see(name)]
-        return Now(_answer(broker, call, found, serving_brokers(broker.image)))
-
     def topics() -> Iterable[TopicInfo]:
         # the image may have changed while a decision was waited for
         return broker.image.topics.values()
 
+    def answer() -> Outcome:
+        return broker.large_requests.answer(call, _all(broker, call))
+
     return broker.leader_requests.answer_when_decided(call, topics, answer)
+
+
+def _all(broker: Broker, call: Call) -> Slices:
+    """The topics and leaders are those of the image at the first slice; which brokers live may change between slices."""
+    topics = broker.image.topics
+    found: list[Fields] = []
+    pace = Pace()
+    for name in sorted(topics):
+        count = 1
+        if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            topic = yield from _topic(broker, call, topics[name])
+            found.append(topic)
+            count += len(topic["partitions"])
+        if pace.is_over(count):
+            yield
+    return Now(_answer(broker, call, found, serving_brokers(broker.image)))
 
 
 def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:
@@ -190,7 +200,9 @@ def controller_for(broker: Broker, listener: str) -> int:
     return found if found >= 0 or not is_serving(image.brokers.get(broker.node_id)) else broker.node_id
 
 
-def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results) -> Fields:
+def _asked(
+    broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results
+) -> Generator[None, None, Fields]:
     """One topic that the client requested by name or by id."""
     if topic_id is not None:
         topic = broker.image.topic_by_id(topic_id)
@@ -198,14 +210,14 @@ def _asked(broker: Broker, call: Call, name: str | None, topic_id: Any, results:
             return _missing(ErrorCode.unknown_topic_id, None, topic_id)
         if not _may_describe(broker, call, topic.name):
             return _missing(ErrorCode.topic_authorization_failed, None, topic_id)
-        return _topic(broker, call, topic)
+        return (yield from _topic(broker, call, topic))
     if name is None:
         return _missing(ErrorCode.unknown_topic_id, None, None)
     if not _may_describe(broker, call, name):
         return _missing(ErrorCode.topic_authorization_failed, name, None)
     topic = broker.image.topics.get(name)
     if topic is not None:
-        return _topic(broker, call, topic)
+        return (yield from _topic(broker, call, topic))
     try:
         validate_topic_name(name)
     except PeerError as error:
@@ -260,28 +272,34 @@ def cluster_operations(broker: Broker, call: Call) -> int:
     return authorization.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Fields:
+def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Generator[None, None, Fields]:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
-        "partitions": describe_partitions(broker, call, topic.name, topic.partitions),
+        "partitions": (yield from describe_partitions(broker, call, topic.name, topic.partitions)),
         "topic_authorized_operations": topic_operations(broker, call, topic.name),
     }
 
 
-def describe_partitions(broker: Broker, call: Call, topic: str, partitions: Sequence[PartitionInfo]) -> list[Fields]:
-    """These partitions of a topic: leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
+def describe_partitions(
+    broker: Broker, call: Call, topic: str, partitions: Sequence[PartitionInfo]
+) -> Generator[None, None, list[Fields]]:
+    """These partitions of a topic, in slices: leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
 
     A broker without the client's listener counts as offline, and as leader it is LISTENER_NOT_FOUND
     (KRaftMetadataCache.partitionMetadata).
     """
-    serving, listener = serving_brokers(broker.image), call.connection.listener.name
-    alive = {info.node_id for info in serving if info.endpoint(listener) is not None}
-    elsewhere = {info.node_id for info in serving} - alive
-    answers = []
-    for info in partitions:
+    answers: list[Fields] = []
+    listener = call.connection.listener.name
+    for number, info in enumerate(partitions):
+        if number % SLICE_ELEMENTS == 0:
+            if number:
+                yield
+            serving = serving_brokers(broker.image)
+            alive = {each.node_id for each in serving if each.endpoint(listener) is not None}
+            elsewhere = {each.node_id for each in serving} - alive
         offline = [node for node in info.replicas if node not in alive]
         if broker.node_id in info.replicas and broker.is_offline(topic, info.partition):
             offline.append(broker.node_id)

@@ -7,15 +7,17 @@ groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed, Offsets
 from yak.lifecycle.liveness import is_librdkafka
+from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -38,8 +40,8 @@ _LIBRDKAFKA_STORED = -1000
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer when all records behind the answer are committed."""
     request = call.request
-    several = call.version >= _SEVERAL_GROUPS_VERSION
     # Each group once: a request of 100 KB that names one with all its offsets again and again would be answered with GBs.
+    several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list({(each.group_id, each.topics): each for each in request.groups}.values()) if several else [request]
     found: list[tuple[GroupsPartition, str]] = []
     refusals: dict[int, ErrorCode] = {}
@@ -60,39 +62,77 @@ def handle(broker: Broker, call: Call) -> Outcome:
             continue
         found.append((coordinated, each.group_id))
 
-    def build() -> Fields:
-        answers = [_group(broker, call, each, refusals.get(index)) for index, each in enumerate(asked)]
-        if several:
-            return {
-                "groups": [{"group_id": each.group_id, **answer} for each, answer in zip(asked, answers, strict=True)]
-            }
-        for topic in answers[0]["topics"]:
-            del topic["topic_id"]
-        return answers[0]
+    def answer() -> Outcome:
+        return broker.large_requests.answer(call, _answer(broker, call, asked, refusals))
+
+    def refuse(error_code: ErrorCode) -> None:
+        refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
 
     if all(
         coordinated.partition.high_watermark >= coordinated.shard.end_of(group_id) for coordinated, group_id in found
     ):
-        return Now(build())
-    left = len(found)
-
-    def late() -> Fields:
-        refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(ErrorCode.coordinator_not_available)))
-        return build()
-
-    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
+        return answer()
+    waiting = DelayedOffsetFetch(call, broker.config.offsets_commit_timeout_ms, len(found), answer, refuse)
 
     def then(error_code: ErrorCode) -> None:
-        nonlocal left
-        left -= 1
         if error_code != ErrorCode.none:
-            refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
-        if left == 0:
-            waiting.complete(build())
+            refuse(error_code)
+        waiting.missing -= 1
+        if not waiting.missing:
+            broker.purgatory.complete(waiting)
 
     for coordinated, group_id in found:
         broker.group_coordinator.when_committed(coordinated, group_id, then)
-    return Later(waiting)
+    return waiting.outcome()
+
+
+class DelayedOffsetFetch(DelayedOperation):
+    """A delayed OffsetFetch: the records of `missing` groups are not committed yet."""
+
+    __slots__ = ("_answer", "_refuse", "missing")
+
+    def __init__(
+        self,
+        call: Call,
+        timeout_ms: int,
+        missing: int,
+        answer: Callable[[], Outcome],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None:
+        super().__init__(call, timeout_ms)
+        self.missing, self._answer, self._refuse = missing, answer, refuse
+
+    def is_done(self) -> bool:
+        """Whether the records of all groups are committed, or refused."""
+        return not self.missing
+
+    def answer(self) -> Outcome:
+        """The offsets as they are now."""
+        return self._answer()
+
+    def on_expiration(self) -> Outcome:
+        """Every group is refused."""
+        self._refuse(ErrorCode.coordinator_not_available)
+        return self._answer()
+
+
+def _answer(broker: Broker, call: Call, asked: list[Any], refusals: dict[int, ErrorCode]) -> Slices:
+    """All slices answer with the offsets that there are at the first one: later ones may not be committed yet."""
+    offsets = [_offsets(broker, each, index, refusals) for index, each in enumerate(asked)]
+    if sum(map(_size, asked, offsets)) > SLICE_ELEMENTS:
+        offsets = [each.copy() for each in offsets]
+    answers, pace = [], Pace()
+    for index, each in enumerate(asked):
+        answer = yield from _group(broker, call, each, offsets[index], refusals.get(index), pace)
+        answers.append(answer)
+        if pace.is_over(1):
+            yield
+    if call.version >= _SEVERAL_GROUPS_VERSION:
+        named = zip(asked, answers, strict=True)
+        return Now({"groups": [{"group_id": each.group_id, **answer} for each, answer in named]})
+    for topic in answers[0]["topics"]:
+        del topic["topic_id"]
+    return Now(answers[0])
 
 
 def _check(asked: Any, group: Group | None) -> None:
@@ -107,25 +147,41 @@ def _as_fetch(error_code: ErrorCode) -> ErrorCode:
     return ErrorCode.not_coordinator if error_code == ErrorCode.coordinator_not_available else error_code
 
 
-def _group(broker: Broker, call: Call, asked: Any, refusal: ErrorCode | None) -> Fields:
-    offsets = _NO_OFFSETS
-    if refusal is None:
-        try:
-            group = broker.group_coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
-        except PeerError as error:
-            refusal = error.error_code
-        else:
-            offsets = _NO_OFFSETS if group is None else group.offsets
+def _offsets(broker: Broker, asked: Any, index: int, refusals: dict[int, ErrorCode]) -> Offsets:
+    """The offsets of a group; none if it is refused, or has moved to another coordinator, which adds a refusal."""
+    if index in refusals:
+        return _NO_OFFSETS
+    try:
+        group = broker.group_coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
+    except PeerError as error:
+        refusals[index] = error.error_code
+        return _NO_OFFSETS
+    return _NO_OFFSETS if group is None else group.offsets
+
+
+def _size(asked: Any, offsets: Offsets) -> int:
+    """How many partitions the answer has for a group."""
+    if asked.topics is None:
+        return sum(map(len, offsets.topics.values()))
+    return sum(len(topic.partition_indexes) for topic in asked.topics)
+
+
+def _group(
+    broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
+) -> Generator[None, None, Fields]:
+    topics: list[Fields] = []
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
         topics = _to_be_retried(call, asked) if refusal == ErrorCode.not_coordinator else []
     elif asked.topics is None:
-        topics = [
-            _known_topic(broker, call, name, offsets)
-            for name in offsets.topics
-            if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
-        ]
+        for name in offsets.topics:
+            if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                known = yield from _known_topic(broker, call, name, offsets, pace)
+                topics.append(known)
     else:
-        answers = [_topic(broker, call, topic, offsets, refusal) for topic in asked.topics]
+        answers = []
+        for topic in asked.topics:
+            answer = yield from _topic(broker, call, topic, offsets, refusal, pace)
+            answers.append(answer)
         # those with an error are behind the others, as in KafkaApis.fetchOffsetsForGroup
         topics = [fields for _, fields in sorted(answers, key=itemgetter(0))]
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
@@ -160,16 +216,18 @@ def _to_be_retried(call: Call, asked: Any) -> list[Fields]:
     ]
 
 
-def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets) -> Fields:
+def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets, pace: Pace) -> Generator[None, None, Fields]:
     info = broker.image.topics.get(name)
     return {
         "name": name,
         "topic_id": None if info is None else info.topic_id,
-        "partitions": [_partition(call, name, index, offsets) for index in sorted(offsets.topics[name])],
+        "partitions": (yield from _partitions(call, name, sorted(offsets.topics[name]), offsets, pace)),
     }
 
 
-def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None) -> tuple[bool, Fields]:
+def _topic(
+    broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
+) -> Generator[None, None, tuple[bool, Fields]]:
     """Whether the topic has an error, and its answer."""
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(asked.topic_id) if by_id else asked.name
@@ -179,11 +237,27 @@ def _topic(broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: Er
     return code != ErrorCode.none, {
         "name": getattr(asked, "name", ""),
         "topic_id": getattr(asked, "topic_id", None),
-        "partitions": [_partition(call, name or "", index, offsets, code) for index in asked.partition_indexes],
+        "partitions": (yield from _partitions(call, name or "", asked.partition_indexes, offsets, pace, code)),
     }
 
 
-def _partition(call: Call, topic: str, index: int, offsets: Offsets, error_code: ErrorCode = ErrorCode.none) -> Fields:
+def _partitions(
+    call: Call,
+    topic: str,
+    indexes: Iterable[int],
+    offsets: Offsets,
+    pace: Pace,
+    error_code: ErrorCode = ErrorCode.none,
+) -> Generator[None, None, list[Fields]]:
+    answers = []
+    for index in indexes:
+        answers.append(_partition(call, topic, index, offsets, error_code))
+        if pace.is_over(1):
+            yield
+    return answers
+
+
+def _partition(call: Call, topic: str, index: int, offsets: Offsets, error_code: ErrorCode) -> Fields:
     committed = offsets.get(topic, index) or _NOTHING
     must_be_stable = error_code == ErrorCode.none and getattr(call.request, "require_stable", False)
     if must_be_stable and offsets.has_pending(topic, index):

@@ -14,13 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import INTERNAL_TOPICS, TopicPartition
+from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 from yak.transactions.transaction import BY_LABEL, DEAD, PROTOCOL_1, PROTOCOL_2, ProducerIdAndEpoch, Transaction
 
 if TYPE_CHECKING:
@@ -252,8 +254,18 @@ def end_txn(broker: Broker, call: Call) -> Outcome:
 
 def describe_transactions(broker: Broker, call: Call) -> Outcome:
     """The transactions of some transactional ids, each once."""
-    names = dict.fromkeys(call.request.transactional_ids)
-    return Now({"transaction_states": [_described(broker, call, name) for name in names]})
+    return broker.large_requests.answer(call, _described_all(broker, call))
+
+
+def _described_all(broker: Broker, call: Call) -> Slices:
+    """Each transaction is described as it is in its own slice."""
+    states: list[Fields] = []
+    pace = Pace()
+    for name in dict.fromkeys(call.request.transactional_ids):
+        states.append(_described(broker, call, name))
+        if pace.is_over(1 + sum(len(topic["partitions"]) for topic in states[-1]["topics"])):
+            yield
+    return Now({"transaction_states": states})
 
 
 def _described(broker: Broker, call: Call, name: str) -> Fields:
@@ -294,6 +306,7 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
     producer_ids = frozenset(request.producer_id_filters)
     duration_ms = getattr(request, "duration_filter", -1)
     may_see = partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    unknown = [name for name in request.state_filters if name not in BY_LABEL]
 
     def is_wanted(transaction: Transaction) -> bool:
         return (
@@ -305,21 +318,23 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
             and may_see(transaction.transactional_id)
         )
 
-    return Now(
-        {
-            "error_code": _NONE,
-            "unknown_state_filters": [name for name in request.state_filters if name not in BY_LABEL],
-            "transaction_states": [
-                {
-                    "transactional_id": transaction.transactional_id,
-                    "producer_id": transaction.producer_id,
-                    "transaction_state": transaction.state.label,
-                }
-                for transaction in transactions
-                if is_wanted(transaction)
-            ],
-        }
-    )
+    def listed() -> Slices:
+        """The transactions that there are at the first slice; each has the state that it has in its own slice."""
+        found: list[Fields] = []
+        for number, transaction in enumerate(transactions, 1):
+            if is_wanted(transaction):
+                found.append(
+                    {
+                        "transactional_id": transaction.transactional_id,
+                        "producer_id": transaction.producer_id,
+                        "transaction_state": transaction.state.label,
+                    }
+                )
+            if number % SLICE_ELEMENTS == 0:
+                yield
+        return Now({"error_code": _NONE, "unknown_state_filters": unknown, "transaction_states": found})
+
+    return broker.large_requests.answer(call, listed())
 
 
 APIS = (

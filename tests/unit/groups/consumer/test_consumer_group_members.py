@@ -309,6 +309,7 @@ def test_a_group_is_described(one: Coordinator, version: int) -> None:
     one.join("b", regex="t")
     one.beat("a", 2)
     fields = one.group.describe(one.topics, one.settings)
+    fields["members"] = list(fields["members"])
     (group,) = decoded(DESCRIBE, version, {"groups": [{"error_code": ErrorCode.none, **fields}]}).groups
     assert (group.group_id, group.group_state, group.group_epoch) == ("g", "Reconciling", 3)
     assert (group.assignment_epoch, group.assignor_name) == (3, "uniform")

@@ -1,0 +1,188 @@
+"""Short requests with large answers: several turns, the same answer as in one, and room for others between the turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.unit.broker.groups_rig import FIND, GroupsRig
+from yak.broker.apis import describe_configs
+from yak.broker.call import Call, Outcome, at_once
+from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.records import Change, Kind, MemberValue
+from yak.groups.offsets import Committed
+from yak.limits import SLICE_ELEMENTS
+from yak.protocol import codec
+from yak.storage.producer_state import _Producer
+
+COUNT = 3 * SLICE_ELEMENTS
+METADATA, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, CONFIGS, LOG_DIRS = 3, 9, 15, 16, 32, 35
+PRODUCERS, CONSUMER_GROUPS, PAGES = 61, 69, 75
+ALL = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+
+
+def offset_fetch(group: str) -> dict[str, Any]:
+    one = {"group_id": group, "topics": None, "member_id": None, "member_epoch": -1}
+    return {"groups": [one], "require_stable": True}
+
+
+ANSWERED: dict[str, tuple[int, int, dict[str, Any]]] = {
+    "metadata of all": (METADATA, 12, {"topics": None} | ALL),
+    "metadata of a topic": (METADATA, 12, {"topics": [{"name": "wide", "topic_id": None}]} | ALL),
+    "page": (PAGES, 0, {"topics": [], "response_partition_limit": 2000, "cursor": None}),
+    "log directories": (LOG_DIRS, 4, {"topics": None}),
+    "offsets of a topic": (OFFSET_FETCH, 9, offset_fetch("wide")),
+    "offsets of topics": (OFFSET_FETCH, 9, offset_fetch("long")),
+    "groups": (LIST_GROUPS, 5, {"states_filter": (), "types_filter": ()}),
+    "members": (DESCRIBE_GROUPS, 5, {"groups": ["g"], "include_authorized_operations": False}),
+    "consumers": (CONSUMER_GROUPS, 1, {"group_ids": ["consumers"], "include_authorized_operations": False}),
+    "producers": (PRODUCERS, 0, {"topics": [{"name": "orders", "partition_indexes": [0, 0, 9]}]}),
+}
+
+
+def consumer_group(rig: GroupsRig) -> ConsumerGroup:
+    group = rig.node.broker.group_coordinator.of("consumers", may_be_empty=True).shard.ensure("consumers")
+    group.consumer = ConsumerGroup("consumers")
+    named = {"topic_names": frozenset(["orders"]), "client_id": "c", "client_host": "h", "topic_regex": ""}
+    value = MemberValue(**(dict.fromkeys(MemberValue.__dataclass_fields__) | named))
+    for number in range(COUNT):
+        group.consumer.state.replay(Change(Kind.MEMBER, "consumers", f"m{number}", value))
+    return group.consumer
+
+
+@pytest.fixture(scope="module")
+def rig() -> GroupsRig:
+    rig = GroupsRig()
+    rig.create_topic("wide", partitions=COUNT)
+    broker = rig.node.broker
+    rig.member("g", session_ms=1_000_000)
+    for name, topics in (("wide", 1), ("long", COUNT)):
+        offsets = broker.group_coordinator.of(name, may_be_empty=True).shard.ensure(name).offsets
+        for number in range(COUNT):
+            offsets.put("wide" if topics == 1 else f"t{number}", number, Committed(number, 0, "", 0))
+    for number in range(COUNT):
+        shard = broker.group_coordinator.of(f"g{number}", may_be_empty=True).shard
+        shard.ensure(f"g{number}").offsets.put("orders", 0, Committed(1, 0, "", 0))
+    consumer_group(rig)
+    members = broker.group_coordinator.of("g").shard.groups["g"].members.members
+    (member,) = members.values()
+    members.update((f"m{number}", member) for number in range(COUNT))
+    log = broker.partitions["orders", 0].log
+    log.producers._producers = {number: _Producer(0, 0, broker.now_ms) for number in range(COUNT)}
+    return rig
+
+
+def served_at_once(rig: GroupsRig, request: tuple[int, int, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def answer(_call: Call, served: Any) -> Outcome:
+        return at_once(served)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.node.broker.large_requests, "answer", answer)
+        return rig.ask(request[0], request[1], **request[2])
+
+
+class Turns:
+    """How many items each turn of large requests encodes."""
+
+    def __init__(self, rig: GroupsRig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.encoded = [0]
+        large_requests, item_writer = rig.node.broker.large_requests, codec._item_writer
+        advance = large_requests._advance
+
+        def counted_advance(*args: Any) -> None:
+            self.encoded.append(0)
+            advance(*args)
+
+        def counted_writer(*args: Any) -> Any:
+            write = item_writer(*args)
+
+            def counted_write(out: bytearray, item: dict[str, Any]) -> None:
+                self.encoded[-1] += 1
+                write(out, item)
+
+            return counted_write
+
+        monkeypatch.setattr(large_requests, "_advance", counted_advance)
+        monkeypatch.setattr(codec, "_item_writer", counted_writer)
+
+
+@pytest.mark.parametrize("request_", ANSWERED.values(), ids=ANSWERED)
+def test_short_request_with_a_large_answer_takes_several_turns_and_has_the_answer_of_one(rig, monkeypatch, request_):
+    expected = served_at_once(rig, request_, monkeypatch)
+    turns = Turns(rig, monkeypatch)
+    assert rig.ask(request_[0], request_[1], **request_[2]) == expected
+    assert sum(turns.encoded) >= COUNT
+    assert max(turns.encoded) <= SLICE_ELEMENTS + 2
+    broker = rig.node.broker
+    assert len(broker.large_requests) == len(broker.purgatory) == broker.held_bytes == 0
+
+
+def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(monkeypatch):
+    rig = GroupsRig()
+    for number in range(20):
+        rig.create_topic(f"t{number}", segment_bytes=str(10_000 + number))
+    resources = [
+        {"resource_type": 2, "resource_name": f"t{number}", "configuration_keys": None} for number in range(20)
+    ]
+    fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
+    described = []
+    real = describe_configs.describe_topic
+    monkeypatch.setattr(describe_configs, "describe_topic", lambda *args: described.append(None) or real(*args))
+    pending = rig.begin(CONFIGS, 4, **fields)
+    seen = 0
+    while not pending.is_done:
+        rig.run_for(1)
+        assert len(described) - seen <= 8, "two turns of four topics"
+        seen = len(described)
+    assert len(pending.answer.results) == len(described) == 20
+
+
+def test_request_behind_a_large_answer_is_served_after_it(rig):
+    client = rig.new_client()
+    one = rig.begin(METADATA, 12, client=client, **ANSWERED["metadata of all"][2])
+    behind = rig.begin(FIND, 0, client=client, key="g")
+    while not rig.node.broker.held_bytes:
+        rig.run_for(1)
+    other = rig.ask(FIND, 0, client=rig.new_client(), key="g")
+    assert other.error_code == ErrorCode.none
+    assert not one.is_done
+    while not behind.is_done:
+        rig.run_for(1)
+        assert one.is_done or not behind.is_done
+    assert rig.node.broker.held_bytes == 0
+
+
+def test_closed_connection_drops_the_rest_of_a_large_answer(rig):
+    client = rig.new_client()
+    rig.begin(METADATA, 12, client=client, **ANSWERED["metadata of all"][2])
+    rig.begin(FIND, 0, client=client, key="g")
+    while not rig.node.broker.held_bytes:
+        rig.run_for(1)
+    rig.node.disconnect(client.connection_id)
+    client.lose()
+    rig.run_for(5)
+    broker = rig.node.broker
+    assert len(broker.large_requests) == len(broker.purgatory) == broker.held_bytes == 0
+
+
+def test_offsets_of_a_large_answer_are_those_of_its_first_slice(rig):
+    """A later commit may not be committed by the in-sync replicas yet when its slice reads it."""
+    pending = rig.begin(OFFSET_FETCH, 9, **ANSWERED["offsets of a topic"][2])
+    while not len(rig.node.broker.large_requests):
+        rig.run_for(1)
+    assert rig.commit({("wide", COUNT - 1): 7}, "wide") == {("wide", COUNT - 1): ErrorCode.none}
+    rig.run_for(1000)
+    (topic,) = pending.answer.groups[0].topics
+    assert topic.partitions[-1].committed_offset == COUNT - 1
+
+
+def test_producer_that_expires_meanwhile_is_left_out(rig):
+    pending = rig.begin(PRODUCERS, 0, **ANSWERED["producers"][2])
+    while not len(rig.node.broker.large_requests):
+        rig.run_for(1)
+    state = rig.node.broker.partitions["orders", 0].log.producers
+    state.expire(rig.node.broker.now_ms + 10_000, 10_000)
+    rig.run_for(1000)
+    assert len(pending.answer.topics[0].partitions[0].active_producers) < COUNT
