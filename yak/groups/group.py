@@ -138,7 +138,7 @@ class Group:
 
     def keeps_offsets(self, topic: str) -> bool:
         """Whether no offset of the topic expires, since members consume it or may (KIP-211; ClassicGroup and
-        ConsumerGroup.offsetExpirationCondition). For a consumer group this searches all members."""
+        ConsumerGroup.offsetExpirationCondition)."""
         if self.consumer is not None:
             return self.consumer.is_subscribed_to(topic)
         members = self.members

@@ -20,6 +20,7 @@ from yak.groups.consumer.records import (
     Value,
 )
 
+NO_TOPICS: frozenset[str] = frozenset()
 FIRST_EPOCH = 1
 """The epoch of a group without records (ModernGroup.java, Kafka 4.2). The first subscription raises it to 2."""
 
@@ -30,7 +31,8 @@ class GroupState:
 
     `epoch` grows with every change of members, subscriptions or topics; `targets` were computed for `target_epoch`.
     `owners` has the one member that holds each partition, in use or not revoked yet. While a compacted log is loaded,
-    members may overlap: the later record counts.
+    members may overlap: the later record counts. `topic_members` counts the members that subscribe to each topic by name,
+    and `regex_members` those of each expression.
     """
 
     group_id: str
@@ -44,6 +46,7 @@ class GroupState:
     regexes: dict[str, RegexValue] = field(default_factory=dict)
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     static_ids: dict[str, str] = field(default_factory=dict)
+    topic_members: Counter[str] = field(default_factory=Counter)
     regex_members: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> GroupState:
@@ -83,9 +86,7 @@ class GroupState:
 
     def topic_names(self) -> set[str]:
         """The topics that any member subscribes to."""
-        names: set[str] = set()
-        for member in self.members.values():
-            names |= member.topic_names
+        names = set(self.topic_members)
         for expression in self.regex_members:
             resolved = self.regexes.get(expression)
             names.update(resolved.topics if resolved is not None else ())
@@ -93,7 +94,7 @@ class GroupState:
 
     def is_subscribed_to(self, topic_name: str) -> bool:
         """Whether `topic_names` has this topic, without making the set."""
-        return any(topic_name in member.topic_names for member in self.members.values()) or any(
+        return topic_name in self.topic_members or any(
             topic_name in self.regexes[expression].topics
             for expression in self.regex_members
             if expression in self.regexes
@@ -151,10 +152,16 @@ class GroupState:
 
     def _put(self, old: Member | None, new: Member | None) -> None:
         """Replace `old` by `new`, and update all derived fields."""
-        if old is not None:
-            self._count_regex(old.topic_regex, -1)
+        before = NO_TOPICS if old is None else old.topic_names
+        after = NO_TOPICS if new is None else new.topic_names
+        if before is not after:
+            _count(self.topic_members, before - after, -1)
+            _count(self.topic_members, after - before, 1)
+        if old is not None and old.topic_regex:
+            _count(self.regex_members, (old.topic_regex,), -1)
+        if new is not None and new.topic_regex:
+            _count(self.regex_members, (new.topic_regex,), 1)
         if new is not None:
-            self._count_regex(new.topic_regex, 1)
             self.members[new.member_id] = new
         elif old is not None:
             del self.members[old.member_id]
@@ -188,11 +195,12 @@ class GroupState:
             assert new is not None
             self.owners[partition] = new.member_id
 
-    def _count_regex(self, expression: str, by: int) -> None:
-        if expression:
-            self.regex_members[expression] += by
-            if not self.regex_members[expression]:
-                del self.regex_members[expression]
+
+def _count(counter: Counter[str], keys: Iterable[str], by: int) -> None:
+    for key in keys:
+        counter[key] += by
+        if not counter[key]:
+            del counter[key]
 
 
 class Draft:

@@ -13,8 +13,9 @@ from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
 from yak.groups.consumer import subscriptions
 from yak.groups.consumer.partitions import NO_PARTITIONS
-from yak.groups.consumer.records import Change, Kind, PartitionMetadataValue, RegexValue, encode
+from yak.groups.consumer.records import Change, Kind, MemberValue, PartitionMetadataValue, RegexValue, encode
 from yak.groups.consumer.regexes import compiled
+from yak.groups.consumer.state import GroupState
 
 # ------------------------------------------------------------------------------------------------------- topics
 
@@ -25,6 +26,34 @@ def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator)
     one.fail_over()
     assert (one.group.state_name, one.group.epoch) == ("Stable", 1)
     assert one.beat("a", 1, topics=["t"]).member_epoch == 2
+
+
+def test_topics_of_a_group_are_those_of_its_members_without_a_look_at_each() -> None:
+    state = GroupState("g")
+    empty = dict.fromkeys(MemberValue.__dataclass_fields__) | {"topic_regex": ""}
+
+    def replay(member_id: str, *topics: str) -> None:
+        value = MemberValue(**(empty | {"topic_names": topics})) if topics else None
+        state.replay(Change(Kind.MEMBER, "g", member_id, value))
+
+    class Members(dict):
+        def values(self):
+            raise AssertionError("all members are searched")
+
+    state.members = Members()
+    replay("a", "t", "u")
+    replay("b", "u", "v")
+    replay("c", "w")
+    assert state.topic_names() == {"t", "u", "v", "w"}
+    replay("a", "t", "x")
+    replay("c")
+    assert state.topic_names() == {"t", "u", "v", "x"}
+    replay("b")
+    assert state.topic_names() == {"t", "x"}
+    assert state.is_subscribed_to("x")
+    assert not state.is_subscribed_to("u")
+    replay("a")
+    assert state.topic_names() == set()
 
 
 def test_topics_that_are_not_there_count_for_nothing_until_they_are(one: Coordinator) -> None:
