@@ -200,7 +200,8 @@ QUOTA_NAME_LENGTH_MAX: Final = 256
 # ---------------------------------------------------------------------------------------------------------- producers
 
 PRODUCERS_PER_PARTITION_MAX: Final = 100_000
-"""Idempotent producers in one partition's producer state: about 40 MB; the least recently active one is evicted first."""
+"""Idempotent producers in one partition's producer state: about 40 MB. Beyond it, some of the tenth that was
+active least recently are evicted."""
 PRODUCER_BATCHES_REMEMBERED: Final = 5
 """Recent batches of one producer that are recognised as duplicates (ProducerStateEntry.java); the client's in-flight bound."""
 

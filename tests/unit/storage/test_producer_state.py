@@ -4,7 +4,8 @@ import pytest
 
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.record_batch import SEQUENCE_MAX, read_header
-from yak.storage.producer_state import ProducerState
+from yak.storage import producer_state
+from yak.storage.producer_state import ProducerState, _Producer
 
 
 @pytest.fixture
@@ -97,6 +98,37 @@ def test_the_number_of_producers_is_bounded_and_the_most_silent_go_first(build):
     assert len(state) <= 20
     assert [producer.producer_id for producer in state.describe()][-1] == 49
     assert min(producer.producer_id for producer in state.describe()) >= 30
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_eviction_of_some_of_many_producers_sorts_a_sample_and_drops_a_bounded_number(build, monkeypatch, order):
+    limit = 50_000
+    state = ProducerState(limit=limit)
+    state._producers = {number: _Producer(0, number, limit + order * number) for number in range(limit)}
+    lengths = []
+
+    def counted(items):
+        found = sorted(items)
+        lengths.append(len(found))
+        return found
+
+    monkeypatch.setattr(producer_state, "sorted", counted, raising=False)
+    header = read_header(build([b"v"], producer_id=limit, producer_epoch=0, sequence=0))
+    state.update(header, limit, limit, now_ms=3 * limit)
+    assert lengths == [1_000]
+    assert len(state) == limit - 1_000 + 1
+    dropped = set(range(limit)) - state._producers.keys()
+    assert dropped <= set(range(5_000) if order > 0 else range(45_000, limit))
+
+
+def test_eviction_leaves_producers_with_an_open_transaction(build):
+    state = ProducerState(limit=20)
+    for producer_id in range(20):
+        header = read_header(build([b"v"], producer_id=producer_id, producer_epoch=0, sequence=0, attributes=0x10))
+        state.update(header, producer_id, producer_id, now_ms=producer_id)
+    header = read_header(build([b"v"], producer_id=20, producer_epoch=0, sequence=0))
+    state.update(header, 20, 20, now_ms=20)
+    assert len(state) == 21
 
 
 def test_a_snapshot_brings_back_the_last_batch_of_each_producer(send):
