@@ -68,9 +68,12 @@ class OffsetExpiry:
             return
         for coordinated in self._coordinator.runtime.loaded_partitions():
             for group in list(coordinated.shard.groups.values()):
-                places = list(group.offsets.partitions(removed))
-                if places:
-                    self._remove(coordinated, group, places)
+                offsets = group.offsets
+                # 100,000 groups are looked at in one step: most of them have no offset of the topics
+                if offsets.pending or not removed.isdisjoint(offsets.topics):
+                    places = list(offsets.partitions(removed))
+                    if places:
+                        self._remove(coordinated, group, places)
 
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [

@@ -11,6 +11,7 @@ from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.coordination import offset_expiry
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.errors import PeerError
+from yak.groups.offsets import Offsets
 from yak.limits import GROUP_STRING_BYTES_MAX
 
 NONE = ErrorCode.none
@@ -454,6 +455,19 @@ def test_offsets_of_a_topic_that_went_while_nobody_coordinated_are_forgotten_too
     broker.group_coordinator.expiry.topics_deleted = original
     rig.run_for(2_000)
     assert rig.committed() == {}
+
+
+def test_deleted_topic_searches_the_offsets_of_groups_that_have_it_only(rig, monkeypatch):
+    rig.create_topic("other")
+    for number in range(20):
+        rig.commit({("other", 0): 1}, f"g{number}")
+    rig.commit({("orders", 0): 1}, "g7")
+    searched = []
+    real = Offsets.partitions
+    monkeypatch.setattr(Offsets, "partitions", lambda *args: searched.append(None) or real(*args))
+    rig.node.broker.group_coordinator.expiry.topics_deleted(["orders"])
+    assert len(searched) == 1
+    assert rig.committed("g7") == {("other", 0): (1, "")}
 
 
 def test_offsets_whose_tombstones_cannot_be_written_are_not_logged_as_expired(rig, monkeypatch):
