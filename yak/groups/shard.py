@@ -36,6 +36,8 @@ class Shard:
         """Values and record offsets by key, until `restore` has decoded them."""
         self.gathered_pending: dict[ProducerId, dict[bytes, tuple[bytes, Offset]]] = {}
         """The same of each producer's open transaction."""
+        self._gathered_producers: dict[bytes, dict[ProducerId, None]] = {}
+        """The producers that have each key of it."""
         self.late_markers: list[tuple[ProducerId, bool]] = []
         """The markers that were appended since loading began: (producer, whether it is a commit)."""
         self.forgotten_end: Offset = 0
@@ -96,16 +98,21 @@ class Shard:
             self._refuse("a record without a key")
         elif value is None:
             self.gathered.pop(key, None)
-            for pending in self.gathered_pending.values():
-                pending.pop(key, None)
+            for pending in self._gathered_producers.pop(key, ()):
+                del self.gathered_pending[pending][key]
         elif producer_id is None or not is_offset_key(key):
             self.gathered[key] = value, offset
         else:
             self.gathered_pending.setdefault(producer_id, {})[key] = value, offset
+            self._gathered_producers.setdefault(key, {})[producer_id] = None
 
     def gather_marker(self, producer_id: ProducerId, *, is_commit: bool) -> None:
         """Collect the marker that ends the producer's transaction."""
         for key, entry in self.gathered_pending.pop(producer_id, {}).items():
+            producers = self._gathered_producers[key]
+            del producers[producer_id]
+            if not producers:
+                del self._gathered_producers[key]
             if is_commit and (key not in self.gathered or self.gathered[key][1] < entry[1]):
                 self.gathered[key] = entry
 
@@ -113,7 +120,7 @@ class Shard:
         """Decode the gathered records, one a step. Sessions start after the last one (`ClassicGroup.arm`)."""
         gathered, self.gathered = self.gathered, {}
         yield from self._restore_all(gathered, None)
-        pending, self.gathered_pending = self.gathered_pending, {}
+        pending, self.gathered_pending, self._gathered_producers = self.gathered_pending, {}, {}
         for producer_id, entries in pending.items():
             yield from self._restore_all(entries, producer_id)
 

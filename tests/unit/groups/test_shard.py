@@ -149,6 +149,22 @@ def test_records_of_groups_in_a_transaction_count_at_once() -> None:
     assert shard.gathered_pending == {}
 
 
+def test_tombstone_searches_only_the_transactions_that_have_its_offset() -> None:
+    class Untouched(dict[bytes, tuple[bytes, int]]):
+        def pop(self, *_args: object) -> Any:
+            raise AssertionError("a transaction without the offset is searched")
+
+    shard = make_shard()
+    mine, other = (offset_record("g", "t", index, Committed(1, -1, "", 0)) for index in (0, 1))
+    for producer_id in (1, 2):
+        shard.gather(mine.key, mine.value, producer_id, producer_id)
+    shard.gather_marker(2, is_commit=False)
+    shard.gather(other.key, other.value, 3, 3)
+    shard.gathered_pending[3] = Untouched(shard.gathered_pending[3])
+    shard.gather(mine.key, None, 4, None)
+    assert shard.gathered_pending == {1: {}, 3: {other.key: (other.value, 3)}}
+
+
 def test_aborted_offsets_of_a_group_without_others_leave_no_group() -> None:
     coordinator = Coordinator()
     coordinator.commit("g", 0, 7)
