@@ -29,9 +29,17 @@ class AclFilter(NamedTuple):
 
     def matches(self, binding: AclBinding) -> bool:
         """Whether it selects an ACL."""
-        return self._matches_pattern(binding.pattern) and self._matches_entry(binding.entry)
+        return self.matches_pattern(binding.pattern) and self.matches_entry(binding.entry)
 
-    def _matches_pattern(self, pattern: ResourcePattern) -> bool:
+    @property
+    def only_pattern(self) -> ResourcePattern | None:
+        """The one resource pattern that it can select; None if there may be several."""
+        is_one = self.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED)
+        if self.name is None or not is_one or self.resource_type is ResourceType.ANY:
+            return None
+        return ResourcePattern(self.resource_type, self.name, self.pattern_type)
+
+    def matches_pattern(self, pattern: ResourcePattern) -> bool:
         """Kafka's ResourcePatternFilter.matches."""
         if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
             return False
@@ -45,7 +53,7 @@ class AclFilter(NamedTuple):
             return self.name.startswith(pattern.name)
         return pattern.name == WILDCARD
 
-    def _matches_entry(self, entry: AccessControlEntry) -> bool:
+    def matches_entry(self, entry: AccessControlEntry) -> bool:
         """Kafka's AccessControlEntryFilter.matches."""
         return (
             self.principal in (None, entry.principal)

@@ -7,8 +7,9 @@ answer is sent, and on the others when they have it.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from yak.acls.bindings import (
     CLUSTER_NAME,
@@ -24,11 +25,12 @@ from yak.acls.bindings import (
     encode_pattern,
 )
 from yak.acls.filters import AclFilter
-from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
+from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_acls
 from yak.errors import ErrorCode, PeerError
 from yak.limits import ACL_NAME_LENGTH_MAX, ACLS_PER_REQUEST_MAX, ACLS_PER_RESOURCE_MAX
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 _TIMEOUT_MS = 10_000
 _UNKNOWN_CODE = 0
 """UNKNOWN of every enumeration: a client that sends it did not know what it asked for."""
+_COMPARED_PER_ELEMENT = 8
+"""Comparisons with a filter that cost a slice as much as one ACL of an answer."""
+_Left: TypeAlias = dict[ResourcePattern, list[AccessControlEntry]]
 C = TypeVar("C", bound=IntEnum)
 
 
@@ -75,10 +80,18 @@ def describe_acls(broker: Broker, call: Call) -> Outcome:
         return Now({**error_fields(None), "resources": []})
     except PeerError as error:
         return Now({**error_fields(error), "resources": []})
+    return broker.large_requests.answer(call, _described(broker, wanted))
+
+
+def _described(broker: Broker, wanted: AclFilter) -> Slices:
+    """The ACLs of the image at the first slice."""
     resources: dict[ResourcePattern, list[Fields]] = {}
+    pace = Pace()
     for binding in bindings_of(broker.image.acls):
         if wanted.matches(binding):
             resources.setdefault(binding.pattern, []).append(_entry_fields(binding.entry))
+        if pace.is_over(1):
+            yield
     return Now(
         {
             **error_fields(None),
@@ -201,7 +214,11 @@ def delete_acls(broker: Broker, call: Call) -> Outcome:
 
 
 def _delete(broker: Broker, call: Call) -> Outcome:
-    """An ACL belongs to the first filter that selects it."""
+    return broker.large_requests.answer(call, _deletion(broker, call))
+
+
+def _deletion(broker: Broker, call: Call) -> Slices:
+    """The ACLs are those of the image at the first slice. An ACL belongs to the first filter that selects it."""
     filters = call.request.filters
     refused: dict[int, PeerError] = {}
     selected: dict[int, list[AclBinding]] = {}
@@ -223,7 +240,12 @@ def _delete(broker: Broker, call: Call) -> Outcome:
     waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
         broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
     )
-    left = None
+    left: _Left = {}
+    pace = Pace()
+    for binding in bindings_of(broker.image.acls) if broker.authorization.is_active else ():
+        left.setdefault(binding.pattern, []).append(binding.entry)
+        if pace.is_over(1):
+            yield
     for index, asked in enumerate(filters):
         try:
             _check_active(broker, call, Operation.ALTER)
@@ -233,14 +255,28 @@ def _delete(broker: Broker, call: Call) -> Outcome:
         except PeerError as error:
             refused[index] = error
             continue
-        left = list(bindings_of(broker.image.acls)) if left is None else left
-        selected[index] = [binding for binding in left if wanted.matches(binding)]
-        left = [binding for binding in left if not wanted.matches(binding)]
+        selected[index] = yield from _take(wanted, left, pace)
         for binding in selected[index]:
             changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = False
     for pattern, entries in changes.items():
         waiting.change(pattern, plan_alter_acls(pattern, entries))
     return waiting.outcome()
+
+
+def _take(wanted: AclFilter, left: _Left, pace: Pace) -> Generator[None, None, list[AclBinding]]:
+    """Take the ACLs that a filter selects. Most filters name one resource pattern, and need no search of all."""
+    one, taken = wanted.only_pattern, list[AclBinding]()
+    if one is None and pace.is_over(len(left) // _COMPARED_PER_ELEMENT):
+        yield
+    for pattern in [each for each in left if wanted.matches_pattern(each)] if one is None else [one]:
+        entries = left.get(pattern, [])
+        if pace.is_over(1 + len(entries) // _COMPARED_PER_ELEMENT):
+            yield
+        found = [AclBinding(pattern, entry) for entry in entries if wanted.matches_entry(entry)]
+        if found:
+            left[pattern] = [entry for entry in entries if not wanted.matches_entry(entry)]
+            taken += found
+    return taken
 
 
 def _deleted(binding: AclBinding, results: dict[str, PeerError | None]) -> Fields:

@@ -5,10 +5,11 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.acl_rig import AclRig
 from yak.acls.bindings import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from yak.acls.filters import AclFilter
 from yak.broker.apis.acls import ACLS_PER_REQUEST_MAX
 from yak.cluster.image import Image
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.limits import ACL_NAME_LENGTH_MAX
+from yak.limits import ACL_NAME_LENGTH_MAX, SLICE_ELEMENTS
 from yak.metadata_store.seeding import _write_configs
 from yak.metadata_store.state import StoreState
 
@@ -91,6 +92,38 @@ def test_acl_that_two_filters_select_is_deleted_once(rig):
     create(rig, creation())
     assert delete(rig, wanted(), wanted()) == [(NONE, ["orders"]), (NONE, [])]
     assert rig.broker.image.acls == {}
+
+
+def test_filters_that_name_a_resource_are_compared_with_its_acls_only(rig, monkeypatch):
+    names = [f"t{number:03}" for number in range(200)]
+    assert create(rig, *map(creation, names)) == [NONE] * 200
+    compared = []
+    real = AclFilter.matches_entry
+    monkeypatch.setattr(AclFilter, "matches_entry", lambda *args: compared.append(None) or real(*args))
+    exact = {"resource_type_filter": TOPIC, "pattern_type_filter": PatternType.LITERAL}
+    filters = [wanted(resource_name_filter=name, **exact) for name in names[:150]]
+    filters += [wanted(resource_name_filter=names[0], **exact), wanted(pattern_type_filter=PatternType.PREFIXED)]
+    filters += [wanted(resource_name_filter=names[160]), wanted(principal_filter="User:ann")]
+    rest = [name for name in names[150:] if name != names[160]]
+    selected = [[name] for name in names[:150]] + [[], [], [names[160]], rest]
+    assert delete(rig, *filters) == [(NONE, each) for each in selected]
+    assert len(compared) <= 400, "each ACL once to be taken, and once to be left out"
+    assert describe(rig) == []
+
+
+def test_many_acls_are_described_and_searched_in_slices(rig, monkeypatch):
+    count = 3 * SLICE_ELEMENTS
+    names = [f"t{number:04}" for number in range(count)]
+    assert create(rig, *map(creation, names)) == [NONE] * count
+    large_requests = rig.node.broker.large_requests
+    turns = []
+    real = large_requests._advance
+    monkeypatch.setattr(large_requests, "_advance", lambda *args: turns.append(None) or real(*args))
+    assert [name for name, _, _ in describe(rig)] == names
+    assert len(turns) >= 5
+    turns.clear()
+    assert delete(rig, wanted(principal_filter="User:ann")) == [(NONE, names)]
+    assert len(turns) >= 5
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
