@@ -8,8 +8,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FIND, GroupsRig
+from tests.unit.broker.test_fault_injection import add
 from yak.broker.apis import describe_configs
 from yak.broker.call import Call, Outcome, at_once
+from yak.errors import ProtocolViolation
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.records import Change, Kind, MemberValue
 from yak.groups.offsets import Committed
@@ -186,3 +188,38 @@ def test_producer_that_expires_meanwhile_is_left_out(rig):
     state.expire(rig.node.broker.now_ms + 10_000, 10_000)
     rig.run_for(1000)
     assert len(pending.answer.topics[0].partitions[0].active_producers) < COUNT
+
+
+def test_answer_with_an_injected_fault_is_complete_before_it_is_changed():
+    rig = GroupsRig(yak_fault_injection_enable="true")
+    rig.create_topic("wide", partitions=COUNT)
+    add(
+        rig,
+        "inject_error",
+        api="Metadata",
+        error="LEADER_NOT_AVAILABLE",
+        topic="wide",
+        partition=7,
+        after=True,
+        times=1,
+    )
+    key, version, fields = ANSWERED["metadata of a topic"]
+    for wrong in ([7], []):
+        (topic,) = rig.ask(key, version, **fields).topics
+        assert [row.partition_index for row in topic.partitions if row.error_code] == wrong
+        assert len(topic.partitions) == COUNT
+
+
+def test_violation_in_a_later_slice_closes_only_its_connection(rig, monkeypatch):
+    def broken(*_args: object) -> list[bytes]:
+        raise ProtocolViolation("no such field")
+
+    monkeypatch.setattr(codec, "encode_response", broken)
+    client = rig.new_client()
+    pending = rig.begin(METADATA, 12, client=client, **ANSWERED["metadata of all"][2])
+    rig.run_for(1_000)
+    assert pending.is_lost
+    monkeypatch.undo()
+    broker = rig.node.broker
+    assert len(broker.large_requests) == len(broker.purgatory) == broker.held_bytes == 0
+    assert rig.ask(FIND, 0, client=rig.new_client(), key="g").error_code == ErrorCode.none
