@@ -18,10 +18,13 @@ from yak.groups.offsets import Committed
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol import codec
 from yak.storage.producer_state import _Producer
+from yak.transactions.shard import TransactionalId
+from yak.transactions.transaction import Transaction
 
 COUNT = 3 * SLICE_ELEMENTS
 METADATA, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, CONFIGS, LOG_DIRS = 3, 9, 15, 16, 32, 35
-PRODUCERS, CONSUMER_GROUPS, PAGES = 61, 69, 75
+PRODUCERS, LIST_TRANSACTIONS, CONSUMER_GROUPS, PAGES = 61, 66, 69, 75
+FIND_TRANSACTIONS = {"key_type": 1, "coordinator_keys": ["t"]}
 ALL = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 
 
@@ -39,6 +42,7 @@ ANSWERED: dict[str, tuple[int, int, dict[str, Any]]] = {
     "offsets of topics": (OFFSET_FETCH, 9, offset_fetch("long")),
     "groups": (LIST_GROUPS, 5, {"states_filter": (), "types_filter": ()}),
     "members": (DESCRIBE_GROUPS, 5, {"groups": ["g"], "include_authorized_operations": False}),
+    "transactions": (LIST_TRANSACTIONS, 1, {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}),
     "consumers": (CONSUMER_GROUPS, 1, {"group_ids": ["consumers"], "include_authorized_operations": False}),
     "producers": (PRODUCERS, 0, {"topics": [{"name": "orders", "partition_indexes": [0, 0, 9]}]}),
 }
@@ -71,6 +75,11 @@ def rig() -> GroupsRig:
     members = broker.group_coordinator.of("g").shard.groups["g"].members.members
     (member,) = members.values()
     members.update((f"m{number}", member) for number in range(COUNT))
+    while rig.ask(FIND, 4, **FIND_TRANSACTIONS).coordinators[0].error_code != ErrorCode.none:
+        rig.run_for(50)
+    (*_, transactions) = broker.transaction_coordinator.runtime.coordinated.values()
+    ids = (f"t{number}" for number in range(COUNT))
+    transactions.shard.ids.update((name, TransactionalId(Transaction(name, 7))) for name in ids)
     log = broker.partitions["orders", 0].log
     log.producers._producers = {number: _Producer(0, 0, broker.now_ms) for number in range(COUNT)}
     return rig

@@ -319,7 +319,7 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
         )
 
     def listed() -> Slices:
-        """The transactions that there are at the first slice; each has the state that it has in its own slice."""
+        """The transactions as they are at the first slice."""
         found: list[Fields] = []
         for number, transaction in enumerate(transactions, 1):
             if is_wanted(transaction):
