@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.groups_rig import FIND, GroupsRig
+from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
 from yak.broker.apis import describe_configs
 from yak.broker.call import Call, Outcome, at_once
 from yak.errors import ProtocolViolation
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.records import Change, Kind, MemberValue
+from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol import codec
@@ -148,6 +149,28 @@ def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(m
         assert len(described) - seen <= 8, "two turns of four topics"
         seen = len(described)
     assert len(pending.answer.results) == len(described) == 20
+
+
+def test_groups_are_deleted_in_slices(monkeypatch):
+    rig = GroupsRig()
+    broker = rig.node.broker
+    names = [f"g{number}" for number in range(SLICE_ELEMENTS // 2)]
+    for name in names:
+        shard = broker.group_coordinator.of(name, may_be_empty=True).shard
+        shard.ensure(name).offsets.put("orders", 0, Committed(1, 0, "", 0))
+    deleted = []
+    real = Group.forgetting
+    monkeypatch.setattr(Group, "forgetting", lambda group: deleted.append(group.group_id) or real(group))
+    pending = rig.begin(DELETE, 2, groups_names=[*names, "nowhere"])
+    seen = 0
+    while not pending.is_done:
+        rig.run_for(1)
+        assert len(deleted) - seen <= SLICE_ELEMENTS // 4, "two turns"
+        seen = len(deleted)
+    codes = [row.error_code for row in pending.answer.results]
+    assert codes == [ErrorCode.none] * len(names) + [ErrorCode.group_id_not_found]
+    assert deleted == names
+    assert list(rig.groups()) == []
 
 
 def test_request_behind_a_large_answer_is_served_after_it(rig):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 42, "DeleteGroups", range(4)
 ABSENT: tuple[str, ...] = ()
 
+_ELEMENTS_OF_A_GROUP = 10
+"""A deletion appends a batch, which takes as long as this many elements of other requests."""
+
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Delete each group, with its own error code."""
-    return at_once(slices(broker, call))
+    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -33,13 +36,14 @@ def slices(broker: Broker, call: Call) -> Slices:
     waiting = DelayedAnswer(
         broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results)
     )
-    for number, group_id in enumerate(names, 1):
+    pace = Pace()
+    for group_id in names:
         try:
             broker.authorization.check(call, Operation.DELETE, ResourceType.GROUP, group_id)
             _delete(broker, group_id, names, results, waiting)
         except PeerError as refusal:
             results[group_id] = refusal.error_code
-        if number % SLICE_ELEMENTS == 0 and number < len(names):
+        if pace.is_over(_ELEMENTS_OF_A_GROUP) and group_id != names[-1]:
             yield
     if len(results) == len(names):
         return Now(_answer(names, results))
