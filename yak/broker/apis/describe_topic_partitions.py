@@ -58,9 +58,9 @@ def slices(broker: Broker, call: Call) -> Slices:
             start = 0
             continue
         info = broker.image.topics.get(name)
-        answer = yield from _describe(broker, call, name, info, start, room)
+        answer = yield from _describe(broker, call, name, info, start, room, pace)
         topics.append(answer)
-        if pace.is_over(1 + len(answer["partitions"])):
+        if pace.is_over(1):
             yield
         shown = len(answer["partitions"])
         room -= shown
@@ -77,7 +77,7 @@ def _refused(name: str, error_code: ErrorCode) -> Fields:
 
 
 def _describe(
-    broker: Broker, call: Call, name: str, topic: TopicInfo | None, start: int, room: int
+    broker: Broker, call: Call, name: str, topic: TopicInfo | None, start: int, room: int, pace: Pace
 ) -> Generator[None, None, Fields]:
     operations = broker.authorization.operations(call, ResourceType.TOPIC, name)
     if topic is None:
@@ -94,7 +94,7 @@ def _describe(
             "topic_authorized_operations": operations,
         }
     shown = topic.partitions[start : start + room]
-    partitions = yield from describe_partitions(broker, call, name, shown)
+    partitions = yield from describe_partitions(broker, call, name, shown, pace)
     for answer, info in zip(partitions, shown, strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []

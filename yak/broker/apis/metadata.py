@@ -17,13 +17,14 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
-from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
+from yak.limits import TOPICS_PER_CREATE_MAX
 from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+    from yak.ids import NodeId
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 ABSENT: tuple[str, ...] = ()
@@ -117,9 +118,9 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
     topics: list[Fields] = []
     pace = Pace()
     for name, topic_id in wanted:
-        topic = yield from _asked(broker, call, name, topic_id, results)
+        topic = yield from _asked(broker, call, name, topic_id, results, pace)
         topics.append(topic)
-        if pace.is_over(1 + len(topic["partitions"])):
+        if pace.is_over(1):
             yield
     # A request without topics asks for the cluster, so it gets live brokers only.
     brokers = (
@@ -145,12 +146,10 @@ def _all(broker: Broker, call: Call) -> Slices:
     found: list[Fields] = []
     pace = Pace()
     for name in sorted(topics):
-        count = 1
         if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
-            topic = yield from _topic(broker, call, topics[name])
+            topic = yield from _topic(broker, call, topics[name], pace)
             found.append(topic)
-            count += len(topic["partitions"])
-        if pace.is_over(count):
+        if pace.is_over(1):
             yield
     return Now(_answer(broker, call, found, serving_brokers(broker.image)))
 
@@ -201,7 +200,7 @@ def controller_for(broker: Broker, listener: str) -> int:
 
 
 def _asked(
-    broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results
+    broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results, pace: Pace
 ) -> Generator[None, None, Fields]:
     """One topic that the client requested by name or by id."""
     if topic_id is not None:
@@ -210,14 +209,14 @@ def _asked(
             return _missing(ErrorCode.unknown_topic_id, None, topic_id)
         if not _may_describe(broker, call, topic.name):
             return _missing(ErrorCode.topic_authorization_failed, None, topic_id)
-        return (yield from _topic(broker, call, topic))
+        return (yield from _topic(broker, call, topic, pace))
     if name is None:
         return _missing(ErrorCode.unknown_topic_id, None, None)
     if not _may_describe(broker, call, name):
         return _missing(ErrorCode.topic_authorization_failed, name, None)
     topic = broker.image.topics.get(name)
     if topic is not None:
-        return (yield from _topic(broker, call, topic))
+        return (yield from _topic(broker, call, topic, pace))
     try:
         validate_topic_name(name)
     except PeerError as error:
@@ -272,19 +271,19 @@ def cluster_operations(broker: Broker, call: Call) -> int:
     return authorization.operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _topic(broker: Broker, call: Call, topic: TopicInfo) -> Generator[None, None, Fields]:
+def _topic(broker: Broker, call: Call, topic: TopicInfo, pace: Pace) -> Generator[None, None, Fields]:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": is_internal(topic.name),
-        "partitions": (yield from describe_partitions(broker, call, topic.name, topic.partitions)),
+        "partitions": (yield from describe_partitions(broker, call, topic.name, topic.partitions, pace)),
         "topic_authorized_operations": topic_operations(broker, call, topic.name),
     }
 
 
 def describe_partitions(
-    broker: Broker, call: Call, topic: str, partitions: Sequence[PartitionInfo]
+    broker: Broker, call: Call, topic: str, partitions: Sequence[PartitionInfo], pace: Pace
 ) -> Generator[None, None, list[Fields]]:
     """These partitions of a topic, in slices: leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
 
@@ -293,13 +292,11 @@ def describe_partitions(
     """
     answers: list[Fields] = []
     listener = call.connection.listener.name
-    for number, info in enumerate(partitions):
-        if number % SLICE_ELEMENTS == 0:
-            if number:
-                yield
-            serving = serving_brokers(broker.image)
-            alive = {each.node_id for each in serving if each.endpoint(listener) is not None}
-            elsewhere = {each.node_id for each in serving} - alive
+    alive, elsewhere = _living(broker, listener)
+    for info in partitions:
+        if pace.is_over(1):
+            yield
+            alive, elsewhere = _living(broker, listener)
         offline = [node for node in info.replicas if node not in alive]
         if broker.node_id in info.replicas and broker.is_offline(topic, info.partition):
             offline.append(broker.node_id)
@@ -322,3 +319,10 @@ def describe_partitions(
             }
         )
     return answers
+
+
+def _living(broker: Broker, listener: str) -> tuple[set[NodeId], set[NodeId]]:
+    """The brokers that serve clients of this listener, and those that serve others only."""
+    serving = serving_brokers(broker.image)
+    alive = {info.node_id for info in serving if info.endpoint(listener) is not None}
+    return alive, {info.node_id for info in serving} - alive
