@@ -30,17 +30,17 @@ SLICE_GAP_MS = 1
 class LargeRequest(DelayedOperation):
     """A request of many elements, or with an answer of many. `work` runs its next slice; the last slice returns the outcome.
 
-    `has_others_wait` is set if later requests of the connection wait for it: all but those that an earlier one waits for.
+    `others_wait` says whether later requests of the connection wait for it: not if they wait for an earlier one already.
     """
 
-    __slots__ = ("_large_requests", "frame", "has_others_wait", "work")
+    __slots__ = ("_large_requests", "frame", "others_wait", "work")
 
     def __init__(self, large_requests: LargeRequests, call: Call, frame: bytes, work: Slices) -> None:
         super().__init__(call, AS_LONG_AS_IT_TAKES_MS)
         self._large_requests, self.frame, self.work = large_requests, frame, work
         connection = call.connection
-        self.has_others_wait = connection.frames_behind_large is None
-        if self.has_others_wait:
+        self.others_wait = connection.frames_behind_large is None
+        if self.others_wait:
             connection.frames_behind_large = []
 
     def is_done(self) -> bool:
@@ -49,7 +49,7 @@ class LargeRequest(DelayedOperation):
 
     def take_frames_behind(self) -> list[bytes]:
         """End the waiting of later requests; returns them."""
-        if not self.has_others_wait:
+        if not self.others_wait:
             return []
         connection = self.call.connection
         behind, connection.frames_behind_large = connection.frames_behind_large or [], None
