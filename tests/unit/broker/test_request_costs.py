@@ -124,7 +124,7 @@ def test_page_of_a_topic_describes_no_other_partitions_of_it(rig, monkeypatch):
     shown = []
 
     def counted(*words: Any) -> Any:
-        shown.append(len(words[-1]))
+        shown.append(len(words[3]))
         return describe_partitions(*words)
 
     monkeypatch.setattr(describe_topic_partitions, "describe_partitions", counted)
