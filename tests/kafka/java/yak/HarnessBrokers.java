@@ -93,8 +93,8 @@ public final class HarnessBrokers implements BeforeEachCallback, AfterTestExecut
                         if (!OWN.contains(name) && !name.startsWith("controller.") && !name.startsWith("unstable."))
                             passed.put(name, String.valueOf(value));
                     });
-                    if (each.logDirs().size() > 1)
-                        passed.put("log.dirs", each.logDirs().stream().map(dir -> new File(dir, "yak").getAbsolutePath()).collect(Collectors.joining(",")));
+                    if (each.logDirs().size() > 1)  // not in the harness's own folders, which it deletes before the brokers end
+                        passed.put("log.dirs", each.logDirs().stream().map(dir -> new File(dir + "-yak").getAbsolutePath()).collect(Collectors.joining(",")));
                     configs.put(each.nodeId(), passed);
                 }
                 cluster = new YakCluster(configs.keySet(), Map.of(), configs);
