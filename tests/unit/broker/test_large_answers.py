@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
 from yak.broker.apis import describe_configs
+from yak.broker.apis import offset_fetch as offset_fetch_api
 from yak.broker.call import Call, Outcome, at_once
 from yak.errors import ProtocolViolation
 from yak.groups.consumer.group import ConsumerGroup
@@ -17,7 +18,7 @@ from yak.groups.consumer.records import Change, Kind, MemberValue
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.limits import SLICE_ELEMENTS
-from yak.protocol import codec
+from yak.protocol import codec, pace
 from yak.storage.producer_state import _Producer
 from yak.transactions.shard import TransactionalId
 from yak.transactions.transaction import Transaction
@@ -201,15 +202,38 @@ def test_closed_connection_drops_the_rest_of_a_large_answer(rig):
     assert len(broker.large_requests) == len(broker.purgatory) == broker.held_bytes == 0
 
 
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many that another client commits between two of them."""
+    for module in (offset_fetch_api, pace):
+        monkeypatch.setattr(module, "SLICE_ELEMENTS", 10)
+
+
+@pytest.mark.usefixtures("small_slices")
 def test_offsets_of_a_large_answer_are_those_of_its_first_slice(rig):
     """A later commit may not be committed by the in-sync replicas yet when its slice reads it."""
-    pending = rig.begin(OFFSET_FETCH, 9, **ANSWERED["offsets of a topic"][2])
+    pending = rig.begin(OFFSET_FETCH, 9, client=rig.new_client(), **ANSWERED["offsets of a topic"][2])
     while not len(rig.node.broker.large_requests):
         rig.run_for(1)
     assert rig.commit({("wide", COUNT - 1): 7}, "wide") == {("wide", COUNT - 1): ErrorCode.none}
     rig.run_for(1000)
     (topic,) = pending.answer.groups[0].topics
     assert topic.partitions[-1].committed_offset == COUNT - 1
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_offsets_of_many_groups_are_those_of_the_first_slice(rig):
+    """Groups count too: the answer has slices although the groups have no offsets yet."""
+    names = [f"new{number}" for number in range(500)]
+    for name in names:
+        rig.node.broker.group_coordinator.of(name, may_be_empty=True).shard.ensure(name)
+    groups = [group for name in names for group in offset_fetch(name)["groups"]]
+    pending = rig.begin(OFFSET_FETCH, 9, client=rig.new_client(), groups=groups, require_stable=True)
+    while not len(rig.node.broker.large_requests):
+        rig.run_for(1)
+    assert rig.commit({("wide", 0): 7}, names[-1]) == {("wide", 0): ErrorCode.none}
+    rig.run_for(1000)
+    assert not any(group.topics for group in pending.answer.groups)
 
 
 def test_producer_that_expires_meanwhile_is_left_out(rig):

@@ -119,7 +119,7 @@ class DelayedOffsetFetch(DelayedOperation):
 def _answer(broker: Broker, call: Call, asked: list[Any], refusals: dict[int, ErrorCode]) -> Slices:
     """All slices answer with the offsets that there are at the first one: later ones may not be committed yet."""
     offsets = [_offsets(broker, each, index, refusals) for index, each in enumerate(asked)]
-    if sum(map(_size, asked, offsets)) > SLICE_ELEMENTS:
+    if len(asked) + sum(map(_size, asked, offsets)) >= SLICE_ELEMENTS:
         offsets = [each.copy() for each in offsets]
     answers, pace = [], Pace()
     for index, each in enumerate(asked):
