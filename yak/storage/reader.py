@@ -680,13 +680,14 @@ def _find_from(
 
 def _find_max_in_segment(segment: Segment, size: FilePosition, log_start_offset: Offset) -> TimestampOffset | None:
     file = segment.open()
-    best = None
+    best, position = None, 0
     if segment.max_timestamp_offset >= log_start_offset:
         position = _index_floor(segment, segment.max_timestamp_offset, cached=False)[1]
+    if position:
         with suppress(DamagedBatch):  # the index may be wrong
             best = _largest_timestamp(segment, position, size, log_start_offset)
     if best is None or best[1].max_timestamp < segment.max_timestamp:
-        # the batch with the largest timestamp is below the log start, or lost its records in a compaction
+        # there is no such position, or the batch lost its records in a compaction
         best = _largest_timestamp(segment, 0, size, log_start_offset)
     if best is None:
         return None
