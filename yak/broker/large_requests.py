@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SLICE_GAP_MS = 1
 """Between two slices the event loop serves the other connections."""
+LARGE_ANSWERS_MAX = 8
+"""Large requests and answers under way; beyond it an answer is not divided."""
 
 
 class LargeRequest(DelayedOperation):
@@ -99,6 +101,8 @@ class LargeRequests:
     def answer(self, call: Call, served: Slices) -> Outcome:
         """The outcome of a handler whose answer may be large: the rest after the first slice runs in later turns.
 
+        While many wait, it runs in this turn: what each has copied at its first slice takes megabytes.
+
         Injected faults change an answer that is complete, so their request is served in this turn.
         """
         if call.fault is not None:
@@ -108,6 +112,8 @@ class LargeRequests:
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
+        if len(self._queue) >= LARGE_ANSWERS_MAX:
+            return at_once(served)
         large = LargeRequest(self, call, b"", self._encoded(call, served))
         self._queue[large] = None
         self._arm()

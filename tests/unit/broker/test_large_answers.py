@@ -12,6 +12,7 @@ from tests.unit.broker.test_fault_injection import add
 from yak.broker.apis import describe_configs
 from yak.broker.apis import offset_fetch as offset_fetch_api
 from yak.broker.call import Call, Outcome, at_once
+from yak.broker.large_requests import LARGE_ANSWERS_MAX
 from yak.errors import ProtocolViolation
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.records import Change, Kind, MemberValue
@@ -234,6 +235,18 @@ def test_offsets_of_many_groups_are_those_of_the_first_slice(rig):
     assert rig.commit({("wide", 0): 7}, names[-1]) == {("wide", 0): ErrorCode.none}
     rig.run_for(1000)
     assert not any(group.topics for group in pending.answer.groups)
+
+
+def test_answers_beyond_a_few_are_not_divided(rig):
+    """Each has copied what it answers at its first slice: 1,000 clients would take gigabytes."""
+    key, version, fields = ANSWERED["groups"]
+    pending = [rig.begin(key, version, client=rig.new_client(), **fields) for _ in range(3 * LARGE_ANSWERS_MAX)]
+    large_requests, most = rig.node.broker.large_requests, 0
+    while not all(each.is_done for each in pending):
+        rig.run_for(1)
+        most = max(most, len(large_requests))
+    assert most == LARGE_ANSWERS_MAX
+    assert len({len(each.answer.groups) for each in pending}) == 1
 
 
 def test_producer_that_expires_meanwhile_is_left_out(rig):
