@@ -304,8 +304,9 @@ class YakApp(App[int]):
         self.call_after_refresh(self._refresh_key_bar)
 
     def _refresh_key_bar(self) -> None:
-        for bar in self.screen.query(KeyBar):
-            bar.refresh_keys()
+        for screen in self.screen_stack[-1:]:  # none while the app ends
+            for bar in screen.query(KeyBar):
+                bar.refresh_keys()
 
     def on_descendant_focus(self) -> None:
         """Update the key bar: the focused widget binds other keys."""

@@ -437,3 +437,14 @@ def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_
             assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
 
     run(scenario())
+
+
+def test_a_focus_that_changes_while_the_app_ends_is_no_error():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)):
+            pass
+        assert not app.screen_stack
+        app.on_descendant_focus()
+
+    run(scenario())

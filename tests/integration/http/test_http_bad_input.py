@@ -310,8 +310,8 @@ def test_many_connections_of_one_address_leave_room_for_others(http_broker: Any,
     opened: list[RawHttp] = []
     try:
         opened += [RawHttp(http_broker.http_port, source="127.0.0.2") for _ in range(600)]
-        wait_until(lambda: health.connections() <= LIMITS.connections_per_ip_max + 1, "the bound")
-        assert health.connections() > LIMITS.connections_per_ip_max // 2
+        bound = LIMITS.connections_per_ip_max
+        wait_until(lambda: bound // 2 < health.connections() <= bound + 1, "the bound")  # accepted in the background
         with RawHttp(http_broker.http_port, source="127.0.0.3") as other:
             other.send(request("GET", "/health"))
             found = other.answer()

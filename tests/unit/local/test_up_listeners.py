@@ -18,6 +18,14 @@ from yak.security.certificates import read_certificates
 LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
 
 
+@pytest.fixture(autouse=True)
+def _these_ports_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens in these tests, and a test beside them may have one of these ports."""
+    fixed = {19092, 19093, 19094}
+    is_free = ports.is_free
+    monkeypatch.setattr(ports, "is_free", lambda host, port: port in fixed or is_free(host, port))
+
+
 def planned(folder: Path, brokers: int = 2, **settings: object) -> ClusterState:
     known = ClusterState(str(folder), RedisState(""))
     plan(known, UpSettings(port=0, http_port=0, brokers=brokers, **settings))  # type: ignore[arg-type]
