@@ -3,6 +3,7 @@
 A section stands between two comments, and a run replaces its own and leaves the rest of the page as it is.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from versus.table import KAFKA, YAK, Row, met_word, short
 
 ONE, THREE, FAILOVER, READS = "one", "three", "failover", "reads"
 PARTS = (ONE, THREE, FAILOVER, READS)
+LINE_LENGTH_MAX = 100
 
 MEASURED = """\
 Measured {when} by `{command}` on {machine}.
@@ -145,7 +147,30 @@ def section(part: str, rows: Sequence[Row], notes: Sequence[str], facts: dict[st
     if notes:
         lines += [*(f"- {each}" for each in notes), ""]
     lines += ["### Where YAK misses its goal\n", *losses(rows), "", "### What the rows mean\n", words.meaning.rstrip()]
-    return "\n".join(lines) + "\n"
+    return wrapped("\n".join(lines)) + "\n"
+
+
+def wrapped(text: str) -> str:
+    """Paragraphs and list items in lines of at most `LINE_LENGTH_MAX` characters; headings and tables stay as they are."""
+    blocks: list[list[str]] = []
+    for line in text.splitlines():
+        is_whole = not line or line.startswith(("#", "|"))
+        goes_on = blocks and not is_whole and not line.startswith("- ") and not blocks[-1][0].startswith(("#", "|"))
+        if goes_on and blocks[-1][0]:
+            blocks[-1].append(line.strip())
+        else:
+            blocks.append([line])
+    return "\n".join(map(_filled, blocks))
+
+
+def _filled(block: list[str]) -> str:
+    text = " ".join(block)
+    if text.startswith(("#", "|")):
+        return text
+    indent = "  " if text.startswith("- ") else ""
+    return textwrap.fill(
+        text, LINE_LENGTH_MAX, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def put_section(text: str, part: str, body: str) -> str:

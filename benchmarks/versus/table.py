@@ -110,10 +110,14 @@ class Turns(Generic[Side]):
         self._turn = 0
 
     def take(self, body: Callable[[Side], object]) -> None:
-        """Once for each side."""
+        """Once for each side. What it raises has a note that names the side."""
         self._turn += 1
         for side in self._sides if self._turn % 2 else self._sides[::-1]:
-            body(side)
+            try:
+                body(side)
+            except Exception as error:
+                error.add_note(f"side: {getattr(side, 'name', side)}; why: {getattr(error, 'why', '') or 'not said'}")
+                raise
 
 
 def short(value: float) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from yak.errors import UsageError
+
 BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
@@ -90,6 +92,17 @@ def test_the_side_that_goes_first_alternates() -> None:
     for _ in range(3):
         turns.take(taken.append)
     assert taken == ["yak", "kafka", "kafka", "yak", "yak", "kafka"]
+
+
+def test_an_error_says_which_side_had_it() -> None:
+    from versus.table import Turns
+
+    def fail(_side: str) -> None:
+        raise UsageError("slow", "it was not created", why="30 s passed")
+
+    with pytest.raises(UsageError) as caught:
+        Turns(("yak", "kafka")).take(fail)
+    assert caught.value.__notes__ == ["side: yak; why: 30 s passed"]
 
 
 def test_processor_time_is_of_a_gigabyte_or_of_a_record() -> None:

@@ -78,6 +78,19 @@ def test_the_page_says_where_yak_loses(table: ModuleType) -> None:
     assert "- one note" in text
 
 
+def test_lines_of_a_section_have_at_most_100_characters_except_in_tables() -> None:
+    from versus.page import wrapped
+
+    text = f"## {'title ' * 20}\n\n{'word ' * 29}word\nend\n\n- {'first ' * 19}first\n  more\n- second\n\n| {'cell | ' * 20}\n\nlast"
+    lines = wrapped(text).splitlines()
+    assert all(len(line) <= 100 for line in lines if not line.startswith(("#", "|")))
+    assert [line[:8] for line in lines] == [
+        *("## title", "", "word wor", "word wor", "", "- first ", "  first ", "- second", "", "| cell |", "", "last")
+    ]
+    assert lines[3].endswith("word end")
+    assert lines[6].endswith("first more")
+
+
 def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: ModuleType) -> None:
     from versus.page import PARTS, THREE, put_section, section
 
