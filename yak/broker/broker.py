@@ -862,5 +862,4 @@ class Broker:
 
     def _on_timer(self, event: events.TimerDue) -> None:  # noqa: ARG002
         self.timers.run_due(self.now_ms)
-        self.isr_changes.run()
         self.flusher.start_wanted()

@@ -19,6 +19,7 @@ class Timers:
         self._heap: list[tuple[int, int, Hashable]] = []
         """(due time, number, key): an entry is stale when its key's timer has another number or none."""
         self._last_number = 0
+        self._is_round_over = False
 
     def arm(self, key: Hashable, due_ms: int, action: Action) -> None:
         """Run `action` at `due_ms`, once. A timer that the key has is moved."""
@@ -55,15 +56,30 @@ class Timers:
         return None
 
     def run_due(self, now_ms: int) -> None:
-        """Run every timer that is due, earliest first. A timer that one of them arms waits for the next call."""
+        """Run the timers that are due, earliest first, until one of them ends the round.
+
+        A timer that one of them arms waits for the next call.
+        """
         due = []
         while (due_ms := self.next_due()) is not None and due_ms <= now_ms:
             due.append(heapq.heappop(self._heap))
-        for _due_ms, number, key in due:
+        self._is_round_over = False
+        for index, (_due_ms, number, key) in enumerate(due):
             present = self._armed.get(key)
             if present is not None and present[1] == number:
                 del self._armed[key]
                 present[2]()
+                if self._is_round_over:
+                    for entry in due[index + 1 :]:
+                        heapq.heappush(self._heap, entry)
+                    return
+
+    def end_round(self) -> None:
+        """Called by an action that does a slice of long work: the timers behind it run in the next step.
+
+        Otherwise the slices of several rooms that are due at one time make one long step.
+        """
+        self._is_round_over = True
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._armed

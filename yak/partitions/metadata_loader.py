@@ -228,6 +228,7 @@ class MetadataLoader:
     def _run_slice(self) -> None:
         if self._slices is None:
             return
+        self._context.timers.end_round()
         slices, then = self._slices
         try:
             next(slices)

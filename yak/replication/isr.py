@@ -17,6 +17,7 @@ epoch, or from the append that left a follower behind, until all followers have 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -232,6 +233,8 @@ class IsrChanges:
         self._wanted: dict[Partition, None] = {}
         self._unsent: list[tuple[Partition, IsrProposal]] = []
         """Proposals without a definite answer, or not sent because the store was away."""
+        self._answers: deque[tuple[list[tuple[Partition, IsrProposal]], list[dict[str, Any]]]] = deque()
+        """Batches with the store's answers, behind one that was applied in this step or the one before."""
         self._watched: dict[Partition, None] = {}
         self._round: dict[Partition, None] = {}
         """The watched partitions that this round has still to check."""
@@ -307,7 +310,7 @@ class IsrChanges:
     # --------------------------------------------------------------------------------------------------- sending
 
     def run(self) -> None:
-        """Propose the ISR changes of one batch of partitions, at the end of a turn or of due timers."""
+        """Propose the ISR changes of one batch of partitions, at the end of a turn."""
         if not self._wanted:
             return
         now_ms, lifecycle = self._context.clock.now_ms, self._lifecycle
@@ -315,7 +318,7 @@ class IsrChanges:
         for partition in wanted:
             del self._wanted[partition]
         if self._wanted:
-            # A step with due timers calls this method at its end.
+            # the turn of a due timer calls this method at its end
             self._context.timers.arm_at_the_latest((self, "rest"), now_ms + 1, lambda: None)
         own_epoch = lifecycle.broker_epoch
         proposals = []
@@ -365,12 +368,31 @@ class IsrChanges:
     def _answered(
         self, batch: list[tuple[Partition, IsrProposal]], error: PeerError | None, values: tuple[dict[str, Any], ...]
     ) -> None:
-        """Apply the store's answer, which the image includes; after an error the outcome is unknown, so retry."""
+        """Take the store's answer, which the image includes; after an error the outcome is unknown, so retry.
+
+        One image may include several large batches: each has a step of its own.
+        """
         if error is not None:
             self._unsent += batch
             self._wake_for_retry()
             return
-        for (partition, proposal), result in zip(batch, values[0]["results"], strict=True):
+        self._answers.append((batch, values[0]["results"]))
+        if (self, "answers") not in self._context.timers:
+            self._apply_next()
+
+    def _apply_next(self) -> None:
+        context, (batch, results) = self._context, self._answers.popleft()
+        if self._answers or len(batch) > BATCH_MAX // 4:
+            context.timers.end_round()
+            context.timers.arm((self, "answers"), context.clock.now_ms + 1, self._apply_more)
+        self._apply(batch, results)
+
+    def _apply_more(self) -> None:
+        if self._answers:
+            self._apply_next()
+
+    def _apply(self, batch: list[tuple[Partition, IsrProposal]], results: list[dict[str, Any]]) -> None:
+        for (partition, proposal), result in zip(batch, results, strict=True):
             if partition.pending_isr is not proposal:
                 continue
             partition.settle(proposal)

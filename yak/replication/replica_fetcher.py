@@ -40,8 +40,8 @@ Key: TypeAlias = tuple[bytes, int]
 """Topic id as its 16 bytes, and partition. A UUID is hashed and compared in Python, several times for each answer."""
 EVENTS = ChannelEvents("replica-fetch-lost", "replica-fetch-unanswered", "replica-fetch-broken")
 IN_FLIGHT_MAX = 2
-ROLL_WORK = 33
-"""A roll is as much work as so many partitions without one."""
+ROLL_WORK = 100
+"""A roll is as much work as so many partitions without one: it creates four files, of up to a millisecond each."""
 RETRY_FIRST_MS = 5
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
@@ -258,6 +258,7 @@ class ReplicaFetcher:
         self._context.timers.arm((self, "take"), self._context.clock.now_ms + 1, self._take_rest)
 
     def _take_rest(self) -> None:
+        self._context.timers.end_round()
         correlation_id, partitions = self._untaken.popleft()
         if rest := self._take_some(partitions):
             self._untaken.appendleft((correlation_id, rest))

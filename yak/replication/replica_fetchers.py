@@ -19,7 +19,7 @@ from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.throttle import Throttle
 from yak.replication.truncation import Truncations
 
-PARTITIONS_A_FETCH = 100
+PARTITIONS_A_FETCH = 60
 """Partitions that a follower names in one fetch, and that a leader answers in one: about 3 ms of work for each end."""
 
 

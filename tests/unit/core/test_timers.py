@@ -48,6 +48,23 @@ def test_a_timer_disarmed_by_another_of_its_time_does_not_run():
     assert (ran, len(timers)) == ([], 0)
 
 
+def test_timers_behind_one_that_ends_the_round_run_in_the_next_call():
+    timers, ran = Timers(), []
+
+    def slice_of_work() -> None:
+        ran.append("slice")
+        timers.end_round()
+
+    timers.arm("a", 1, slice_of_work)
+    timers.arm("b", 1, lambda: ran.append("b"))
+    timers.arm("c", 2, lambda: ran.append("c"))
+    timers.run_due(5)
+    assert (ran, timers.next_due()) == (["slice"], 1)
+    timers.disarm("b")
+    timers.run_due(5)
+    assert (ran, timers.next_due()) == (["slice", "c"], None)
+
+
 def test_moved_timers_do_not_pile_up():
     timers = Timers()
     for due_ms in range(100_000):

@@ -355,6 +355,28 @@ def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after
     assert max(proposed) == bound
 
 
+def test_answers_of_large_batches_that_one_image_includes_are_applied_one_a_step(monkeypatch):
+    rig = ClusterRig(size=2)
+    broker = rig.nodes[0].broker
+    steps: list[list[int]] = [[]]
+    real = broker.step
+
+    def stepped(event, now_ms):
+        steps.append([])
+        return real(event, now_ms)
+
+    broker.step = stepped
+    monkeypatch.setattr(isr.IsrChanges, "_apply", lambda _self, batch, _results: steps[-1].append(len(batch)))
+    answers = ({"results": []},)
+    for size in (isr.BATCH_MAX, 1, isr.BATCH_MAX, isr.BATCH_MAX):
+        broker.isr_changes._answered([None] * size, None, answers)
+    rig.run_for(20)
+    assert [each for each in steps if each] == [[isr.BATCH_MAX], [1], [isr.BATCH_MAX], [isr.BATCH_MAX]]
+    for _ in range(2):
+        broker.isr_changes._answered([None], None, answers)
+    assert steps[-1] == [1, 1], "small ones need no steps of their own"
+
+
 def test_a_new_leader_removes_a_follower_that_never_fetches_without_another_append():
     """Its high watermark would stay behind the records that its predecessor acknowledged."""
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"}, hands_back=False)
