@@ -41,7 +41,7 @@ Key: TypeAlias = tuple[bytes, int]
 EVENTS = ChannelEvents("replica-fetch-lost", "replica-fetch-unanswered", "replica-fetch-broken")
 IN_FLIGHT_MAX = 2
 ROLL_WORK = 100
-"""A roll is as much work as so many partitions without one: it creates four files, of up to a millisecond each."""
+"""A roll is as much work as so many partitions without one: it creates five files, of up to a millisecond each."""
 RETRY_FIRST_MS = 5
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
