@@ -79,8 +79,7 @@ class GroupCoordinator:
         context, shard = self._context, coordinated.shard
         now_ms = context.clock.now_ms
         for producer_id, is_commit in shard.late_markers:
-            for group in shard.end_transaction(producer_id, is_commit=is_commit):
-                shard.drop_if_void(group)
+            shard.end_transaction(producer_id, 0, is_commit=is_commit)
         shard.late_markers.clear()
         end_offset = shard.forgotten_end = coordinated.partition.log_end_offset
         for group in shard.groups.values():
@@ -118,9 +117,7 @@ class GroupCoordinator:
             # the loader ends where the log ended when it began
             coordinated.shard.late_markers.append((marker.producer_id, marker.is_commit))
             return
-        for group in coordinated.shard.end_transaction(marker.producer_id, is_commit=marker.is_commit):
-            group.uncommitted_end = partition.log_end_offset
-            coordinated.shard.drop_if_void(group)
+        coordinated.shard.end_transaction(marker.producer_id, partition.log_end_offset, is_commit=marker.is_commit)
 
     def resigned(self, coordinated: GroupsPartition) -> None:
         """Drop the partition's groups; waiting requests get NOT_COORDINATOR."""
@@ -213,8 +210,12 @@ class GroupCoordinator:
                 placed = committed._replace(record_offset=record_offset)
                 coordinated.shard.put_offset(group, topic, index, placed, producer_id)
 
+        def committed(error_code: ErrorCode) -> None:
+            group.offsets.forget_before(coordinated.partition.high_watermark)
+            then(error_code)
+
         records = (offset_record(group.group_id, *each) for each in offsets)
-        self._append(coordinated, records, appended, then, producer)
+        self._append(coordinated, records, appended, committed, producer)
         coordinated.shard.drop_if_void(group)
 
     def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:

@@ -105,7 +105,7 @@ class OffsetExpiry:
 
             def replay(some: list[tuple[str, int]] = some) -> None:
                 for topic, index in some:
-                    group.offsets.remove(topic, index)
+                    group.offsets.remove(topic, index, group.uncommitted_end)
                 self._context.notice("info", "offsets-expired", group=group.group_id, offsets=len(some))
 
             records = [offset_record(group.group_id, topic, index, None) for topic, index in some]

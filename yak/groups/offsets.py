@@ -6,7 +6,9 @@ OffsetCommitKey.json and OffsetCommitValue.json.)
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Container, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from yak.groups.fields import BadGroupRecord, Reader, Writer
@@ -76,16 +78,31 @@ def read_offset_value(value: bytes, record_offset: Offset = -1) -> Committed:
     return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms, record_offset)
 
 
+class _Change(NamedTuple):
+    """A change of a partition's offset, and what was there before; `end_offset` is the log's end behind its record."""
+
+    end_offset: Offset
+    topic: str
+    partition: int
+    replaced: Committed | None
+    was_pending: bool
+
+
 class Offsets:
-    """The committed offsets of one group, by topic and partition.
+    """The offsets of one group, by topic and partition, up to the last record in the log.
 
     An offset that a producer commits in a transaction is pending until the marker that ends the transaction. Then it
     replaces the committed offset, unless that has a later record (OffsetMetadataManager.java).
+
+    A change names the log's end behind its record, 0 while the log is being loaded. Readers get the offsets of `at`,
+    which leaves out what a failover may still take back (Kafka's TimelineHashMap).
     """
 
-    __slots__ = ("_producers", "pending", "topics")
+    __slots__ = ("_changes", "_producers", "pending", "topics")
 
     def __init__(self) -> None:
+        self._changes: list[_Change] = []
+        """In log order, since the last high watermark that the group was told of."""
         self.topics: dict[str, dict[int, Committed]] = {}
         self.pending: dict[ProducerId, dict[tuple[str, int], Committed]] = {}
         self._producers: dict[tuple[str, int], dict[ProducerId, None]] = {}
@@ -94,12 +111,42 @@ class Offsets:
     def __bool__(self) -> bool:
         return bool(self.topics or self.pending)
 
-    def copy(self) -> Offsets:
-        """The offsets as they are now, for reading in slices: without the values of pending ones."""
+    def at(self, high_watermark: Offset, topics: Container[str] | None = None, *, is_copy: bool = False) -> Offsets:
+        """The offsets of all topics or of these as they were at a high watermark, for reading.
+
+        Without `is_copy` they hold only until the next change. A copy has no values of pending offsets.
+        """
+        self.forget_before(high_watermark)
+        if not self._changes and not is_copy:
+            return self
         other = Offsets()
-        other.topics = {topic: partitions.copy() for topic, partitions in self.topics.items()}
+        other.topics = {
+            topic: partitions.copy() for topic, partitions in self.topics.items() if topics is None or topic in topics
+        }
         other._producers = self._producers.copy()
+        for change in reversed(self._changes):
+            if topics is None or change.topic in topics:
+                other._take_back(change)
         return other
+
+    def _take_back(self, change: _Change) -> None:
+        if change.replaced is None:
+            self._remove_committed(change.topic, change.partition)
+        else:
+            self.topics.setdefault(change.topic, {})[change.partition] = change.replaced
+        if change.was_pending:
+            self._producers[change.topic, change.partition] = {}
+
+    def forget_before(self, high_watermark: Offset) -> None:
+        """Forget what changes replaced that are committed."""
+        changes = self._changes
+        if changes and changes[0].end_offset <= high_watermark:
+            del changes[: bisect_right(changes, high_watermark, key=attrgetter("end_offset"))]
+
+    def _will_change(self, topic: str, partition: int, end_offset: Offset) -> None:
+        if end_offset:
+            replaced, was_pending = self.get(topic, partition), self.has_pending(topic, partition)
+            self._changes.append(_Change(end_offset, topic, partition, replaced, was_pending))
 
     def get(self, topic: str, partition: int) -> Committed | None:
         """The committed offset of a partition."""
@@ -110,8 +157,9 @@ class Offsets:
         """Whether the partition has a committed or a pending offset."""
         return self.get(topic, partition) is not None or self.has_pending(topic, partition)
 
-    def put(self, topic: str, partition: int, committed: Committed) -> None:
+    def put(self, topic: str, partition: int, committed: Committed, end_offset: Offset) -> None:
         """Store a committed offset."""
+        self._will_change(topic, partition, end_offset)
         self.topics.setdefault(topic, {})[partition] = committed
 
     def put_pending(self, producer_id: ProducerId, topic: str, partition: int, committed: Committed) -> None:
@@ -123,27 +171,32 @@ class Offsets:
         """Whether an open transaction has an offset of the partition."""
         return (topic, partition) in self._producers
 
-    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> None:
+    def end_transaction(self, producer_id: ProducerId, end_offset: Offset, *, is_commit: bool) -> None:
         """Commit or drop the pending offsets of a producer."""
         for (topic, partition), offset in self.pending.pop(producer_id, {}).items():
+            self._will_change(topic, partition, end_offset)
             producers = self._producers[topic, partition]
             del producers[producer_id]
             if not producers:
                 del self._producers[topic, partition]
             committed = self.get(topic, partition)
             if is_commit and (committed is None or committed.record_offset < offset.record_offset):
-                self.put(topic, partition, offset)
+                self.topics.setdefault(topic, {})[partition] = offset
 
-    def remove(self, topic: str, partition: int) -> None:
+    def remove(self, topic: str, partition: int, end_offset: Offset) -> None:
         """Remove the committed and the pending offsets of a partition, as its tombstone does."""
-        partitions = self.topics.get(topic)
-        if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
-            del self.topics[topic]
+        self._will_change(topic, partition, end_offset)
+        self._remove_committed(topic, partition)
         for producer_id in self._producers.pop((topic, partition), ()):
             offsets = self.pending[producer_id]
             del offsets[topic, partition]
             if not offsets:
                 del self.pending[producer_id]
+
+    def _remove_committed(self, topic: str, partition: int) -> None:
+        partitions = self.topics.get(topic)
+        if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
+            del self.topics[topic]
 
     def partitions(self, topics: Container[str] | None = None) -> dict[tuple[str, int], None]:
         """The partitions with a committed or a pending offset, of these topics only if they are given."""

@@ -77,18 +77,19 @@ class Shard:
     ) -> None:
         """Store an offset: of the producer's open transaction, or committed at once without a producer."""
         if producer_id is None:
-            group.offsets.put(topic, partition, committed)
+            group.offsets.put(topic, partition, committed, group.uncommitted_end)
         else:
             group.offsets.put_pending(producer_id, topic, partition, committed)
             self.transactions.setdefault(producer_id, {})[group.group_id] = None
 
-    def end_transaction(self, producer_id: ProducerId, *, is_commit: bool) -> list[Group]:
-        """Commit or drop the pending offsets of a producer; returns the groups that had some."""
+    def end_transaction(self, producer_id: ProducerId, end_offset: Offset, *, is_commit: bool) -> None:
+        """Commit or drop the pending offsets of a producer; `end_offset` is the log's end behind the marker."""
         found = [self.groups.get(group_id) for group_id in self.transactions.pop(producer_id, ())]
-        groups = [group for group in found if group is not None]
-        for group in groups:
-            group.offsets.end_transaction(producer_id, is_commit=is_commit)
-        return groups
+        for group in found:
+            if group is not None:
+                group.uncommitted_end = end_offset
+                group.offsets.end_transaction(producer_id, end_offset, is_commit=is_commit)
+                self.drop_if_void(group)
 
     # --------------------------------------------------------------------------------------------------- loading
 

@@ -3,7 +3,7 @@
 - A lookup returns no less than the last acknowledged commit, except the offset of a concurrent or unresolved commit.
 - A generation has one assignment, and in it one owner of each partition.
 - No member commits for a generation after a newer one was handed out.
-- A commit is acknowledged only after the high watermark of the coordinator's partition has passed its record.
+- A commit is acknowledged or looked up only after the high watermark of the coordinator's partition has passed its record.
 """
 
 from __future__ import annotations
@@ -138,7 +138,11 @@ class GroupBooks:
         self._books.count(f"commits: {outcome}")
         if outcome is not Outcome.OK or not self.promises(group):
             return
-        self._is_committed(commit)
+        if not self._is_committed(commit):
+            raise Violation(
+                f"I13: the commit of {commit.offsets} by {commit.process} was acknowledged, but no high watermark of"
+                f" {OFFSETS_TOPIC} has passed its record"
+            )
         if is_classic and commit.is_stale:
             raise Violation(f"I13: {commit.process} committed {commit.offsets} for a generation that {group} had left")
         for place in commit.offsets:
@@ -148,19 +152,15 @@ class GroupBooks:
         """A coordinator appended this commit to its log, which ended at `log_end` before."""
         self._appended[mark.number] = (key, log_end)
 
-    def _is_committed(self, commit: Committing) -> None:
-        """Raise Violation for an acknowledged commit whose record no high watermark has passed."""
+    def _is_committed(self, commit: Committing) -> bool:
+        """Whether a high watermark has passed the commit's record; also if no append of it was seen."""
         if commit.number not in self._appended:
-            return
+            return True
         key, least = self._appended[commit.number]
         history = self._cluster.history
         committed = history.committed.get(key)
         marks = [copy.high_watermark for copy in history.copies.get(key, {}).values()]
-        if max(marks, default=0) <= least and (committed is None or committed.end <= least):
-            raise Violation(
-                f"I13: the commit of {commit.offsets} by {commit.process} was acknowledged, but its record is at {least} or"
-                f" above, and no high watermark of {OFFSETS_TOPIC}-{key.partition} has passed that"
-            )
+        return max(marks, default=0) > least or (committed is not None and committed.end > least)
 
     def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
         """A member fetched these committed offsets; -1 where there is none."""
@@ -184,9 +184,17 @@ class GroupBooks:
         raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
 
     def _was_committed(self, group: str, place: Place, start: Offset, who: str) -> None:
+        if start < 0:
+            return
         commits = self.of(group).commits.get(place, ())
-        if start >= 0 and not any(_may_hold(each) and each.offsets[place] == start for each in commits):
+        same = [each for each in commits if _may_hold(each) and each.offsets[place] == start]
+        if not same:
             raise Violation(f"I13: {who} was told {start} of {place}, which {group} did not commit")
+        if not any(map(self._is_committed, same)):
+            raise Violation(
+                f"I13: {who} was told {start} of {place}, but no high watermark of {OFFSETS_TOPIC} has passed the record of"
+                f" that commit of {group}"
+            )
 
     def must_hold(self, group: str, place: Place) -> list[Offset]:
         """The offsets that a coordinator may have for a partition: the last acknowledged commit first, then later ones."""

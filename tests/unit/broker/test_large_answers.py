@@ -70,10 +70,10 @@ def rig() -> GroupsRig:
     for name, topics in (("wide", 1), ("long", COUNT)):
         offsets = broker.group_coordinator.of(name, may_be_empty=True).shard.ensure(name).offsets
         for number in range(COUNT):
-            offsets.put("wide" if topics == 1 else f"t{number}", number, Committed(number, 0, "", 0))
+            offsets.put("wide" if topics == 1 else f"t{number}", number, Committed(number, 0, "", 0), 0)
     for number in range(COUNT):
         shard = broker.group_coordinator.of(f"g{number}", may_be_empty=True).shard
-        shard.ensure(f"g{number}").offsets.put("orders", 0, Committed(1, 0, "", 0))
+        shard.ensure(f"g{number}").offsets.put("orders", 0, Committed(1, 0, "", 0), 0)
     consumer_group(rig)
     members = broker.group_coordinator.of("g").shard.groups["g"].members.members
     (member,) = members.values()
@@ -159,7 +159,7 @@ def test_groups_are_deleted_in_slices(monkeypatch):
     names = [f"g{number}" for number in range(SLICE_ELEMENTS // 2)]
     for name in names:
         shard = broker.group_coordinator.of(name, may_be_empty=True).shard
-        shard.ensure(name).offsets.put("orders", 0, Committed(1, 0, "", 0))
+        shard.ensure(name).offsets.put("orders", 0, Committed(1, 0, "", 0), 0)
     deleted = []
     real = Group.forgetting
     monkeypatch.setattr(Group, "forgetting", lambda group: deleted.append(group.group_id) or real(group))

@@ -21,19 +21,17 @@ def rig() -> ClusterRig:
     return rig
 
 
-def commit(rig: ClusterRig, offset: int) -> None:
+def begin_commit(rig: ClusterRig, offset: int):
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "orders", "partitions": [partition]}]
-    answer = rig.ask(
-        rig.leader(OFFSETS_TOPIC),
-        OFFSET_COMMIT,
-        2,
-        group_id=GROUP,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        topics=topics,
-    )
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.none
+    fields = {"group_id": GROUP, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+    return rig.begin(rig.leader(OFFSETS_TOPIC), OFFSET_COMMIT, 2, **fields)
+
+
+def commit(rig: ClusterRig, offset: int) -> None:
+    pending = begin_commit(rig, offset)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.none
 
 
 def begin_fetch(rig: ClusterRig, node_id: int):
@@ -99,6 +97,25 @@ def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> No
     answer = told(rig, rig.leader(OFFSETS_TOPIC))
     assert answer.error_code == ErrorCode.none
     assert answer.topics[0].partitions[0].committed_offset == 5
+
+
+def test_offset_is_not_told_before_its_record_is_committed(rig: ClusterRig) -> None:
+    """Also if the request waited for an earlier commit: a failover could still take the later one back."""
+    commit(rig, 0)
+    leader = rig.leader(OFFSETS_TOPIC)
+    replica = rig.replica(leader, OFFSETS_TOPIC)
+    first = replica.log_end_offset - 1  # the commit of offset N has the record first + N
+    fetches, late = [], 0
+    for number in range(1, 60):
+        begin_commit(rig, number)
+        fetches.append(begin_fetch(rig, leader))
+        rig.run_for(1)
+    while fetches:
+        rig.run_until(lambda: fetches[0].is_done)
+        late += replica.high_watermark < replica.log_end_offset
+        told_offset = fetches.pop(0).answer.topics[0].partitions[0].committed_offset
+        assert first + told_offset < replica.high_watermark
+    assert late
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,14 @@ def test_a_version_of_tomorrow_is_refused() -> None:
 def test_offsets_are_kept_by_topic_and_partition_and_forgotten_without_a_trace() -> None:
     offsets = Offsets()
     one, two = Committed(1, 0, "", 0), Committed(2, 0, "", 0)
-    offsets.put("t", 0, one)
-    offsets.put("t", 1, two)
-    offsets.put("t", 0, two)
+    offsets.put("t", 0, one, 0)
+    offsets.put("t", 1, two, 0)
+    offsets.put("t", 0, two, 0)
     assert list(offsets) == [("t", 0, two), ("t", 1, two)]
     assert offsets.get("t", 1) is two
     assert offsets.get("u", 0) is None
     for index in (0, 1, 1, 7):
-        offsets.remove("t", index)
+        offsets.remove("t", index, 0)
     assert not offsets
     assert offsets.topics == {}
 
@@ -81,18 +81,18 @@ def at(record_offset: int) -> Committed:
 
 def test_pending_offset_is_committed_or_dropped_at_the_marker() -> None:
     offsets = Offsets()
-    offsets.put("t", 0, at(1))
+    offsets.put("t", 0, at(1), 0)
     offsets.put_pending(7, "t", 0, at(2))
     offsets.put_pending(7, "t", 1, at(3))
     offsets.put_pending(8, "t", 2, at(4))
     assert list(offsets) == [("t", 0, at(1))]
     assert [offsets.has_pending("t", index) for index in range(4)] == [True, True, True, False]
     assert list(offsets.partitions()) == [("t", 0), ("t", 1), ("t", 2)]
-    offsets.end_transaction(7, is_commit=True)
+    offsets.end_transaction(7, 0, is_commit=True)
     assert list(offsets) == [("t", 0, at(2)), ("t", 1, at(3))]
-    offsets.end_transaction(8, is_commit=False)
+    offsets.end_transaction(8, 0, is_commit=False)
     assert not offsets.has("t", 2)
-    offsets.end_transaction(9, is_commit=True)
+    offsets.end_transaction(9, 0, is_commit=True)
     assert list(offsets) == [("t", 0, at(2)), ("t", 1, at(3))]
     assert offsets.pending == {}
 
@@ -101,9 +101,9 @@ def test_committed_offset_with_a_later_record_stays_when_the_transaction_commits
     offsets = Offsets()
     offsets.put_pending(7, "t", 0, at(1))
     offsets.put_pending(8, "t", 0, at(2))
-    offsets.put("t", 0, at(3))
-    offsets.end_transaction(8, is_commit=True)
-    offsets.end_transaction(7, is_commit=True)
+    offsets.put("t", 0, at(3), 0)
+    offsets.end_transaction(8, 0, is_commit=True)
+    offsets.end_transaction(7, 0, is_commit=True)
     assert list(offsets) == [("t", 0, at(3))]
 
 
@@ -113,10 +113,10 @@ def test_tombstone_removes_pending_offsets_of_all_producers() -> None:
     offsets.put_pending(8, "t", 0, at(2))
     offsets.put_pending(8, "t", 1, at(3))
     assert offsets
-    offsets.remove("t", 0)
+    offsets.remove("t", 0, 0)
     assert list(offsets.pending) == [8]
-    offsets.end_transaction(7, is_commit=True)
-    offsets.end_transaction(8, is_commit=True)
+    offsets.end_transaction(7, 0, is_commit=True)
+    offsets.end_transaction(8, 0, is_commit=True)
     assert list(offsets) == [("t", 1, at(3))]
 
 
@@ -136,19 +136,76 @@ def test_pending_offset_is_looked_up_whatever_the_number_of_transactions() -> No
         offsets.put_pending(producer_id, "t", 1 + producer_id, at(producer_id))
     offsets.pending = Unread(offsets.pending)
     assert [offsets.has_pending("t", index) for index in range(5)] == [True, True, True, True, False]
-    offsets.remove("t", 1)
+    offsets.remove("t", 1, 0)
     assert not offsets.has_pending("t", 1)
-    offsets.end_transaction(1, is_commit=True)
+    offsets.end_transaction(1, 0, is_commit=True)
     assert [offsets.has_pending("t", index) for index in range(4)] == [True, False, False, True]
     assert sorted(offsets) == [("t", 0, at(1)), ("t", 2, at(1))]
 
 
 def test_partitions_of_some_topics_are_found_without_reading_those_of_others() -> None:
     offsets = Offsets()
-    offsets.put("t", 1, at(1))
+    offsets.put("t", 1, at(1), 0)
     offsets.put_pending(7, "t", 2, at(2))
     offsets.put_pending(7, "v", 0, at(3))
-    offsets.put("u", 0, at(4))
+    offsets.put("u", 0, at(4), 0)
     offsets.topics["u"] = Unread(offsets.topics["u"])
     assert list(offsets.partitions({"t", "w"})) == [("t", 1), ("t", 2)]
     assert list(offsets.partitions({"v"})) == [("v", 0)]
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "pending", "commit", "abort", "remove"]), st.integers(0, 2), st.integers(7, 8)
+    ),
+    max_size=30,
+)
+
+
+def changed(changes: list[tuple[str, int, int]]) -> Offsets:
+    """The offsets after these changes, one record each."""
+    offsets = Offsets()
+    for end_offset, (change, partition, producer_id) in enumerate(changes, 1):
+        topic = "tu"[partition % 2]
+        if change == "put":
+            offsets.put(topic, partition, at(end_offset - 1), end_offset)
+        elif change == "pending":
+            offsets.put_pending(producer_id, topic, partition, at(end_offset - 1))
+        elif change == "remove":
+            offsets.remove(topic, partition, end_offset)
+        else:
+            offsets.end_transaction(producer_id, end_offset, is_commit=change == "commit")
+    return offsets
+
+
+@given(CHANGES, st.lists(st.integers(0, 30), max_size=3), st.sampled_from([None, {"t"}]), st.booleans())
+def test_offsets_at_a_high_watermark_are_those_of_the_records_below_it(
+    changes: list[tuple[str, int, int]], high_watermarks: list[int], topics: set[str] | None, is_copy: bool
+) -> None:
+    offsets = changed(changes)
+    for high_watermark in sorted(high_watermarks):
+        now = offsets.at(high_watermark, topics, is_copy=is_copy)
+        then = changed(changes[:high_watermark])
+        for topic, partition in (("t", 0), ("u", 1), ("t", 2)):
+            if topics is None or topic in topics:
+                assert now.get(topic, partition) == then.get(topic, partition)
+                # an offset that became pending since then makes a reader wait, which is right
+                assert now.has_pending(topic, partition) >= then.has_pending(topic, partition)
+    assert sorted(offsets) == sorted(changed(changes))
+
+
+def test_what_a_committed_change_replaced_is_forgotten() -> None:
+    offsets = Offsets()
+    for end_offset in range(1, 100):
+        offsets.put("t", 0, at(end_offset), end_offset)
+        offsets.forget_before(end_offset - 1)
+    assert len(offsets._changes) == 1
+    assert offsets.at(98).get("t", 0) == at(98)
+    assert offsets.at(99) is offsets
+
+
+def test_offsets_that_are_loaded_replace_nothing() -> None:
+    """What was there before them is not known: a reader waits until they are committed."""
+    offsets = Offsets()
+    offsets.put("t", 0, at(1), 0)
+    assert offsets.at(0).get("t", 0) == at(1)

@@ -70,12 +70,11 @@ class Coordinator:
     def delete(self, group_id: str, partition: int) -> None:
         group = self.shard.ensure(group_id)
         if group.offsets.has("t", partition):
-            group.offsets.remove("t", partition)
+            group.offsets.remove("t", partition, 0)
             self.log.append(Entry(len(self.log), offset_record(group_id, "t", partition, None).key, None, None))
 
     def end(self, producer_id: int, *, is_commit: bool) -> None:
-        for group in self.shard.end_transaction(producer_id, is_commit=is_commit):
-            self.shard.drop_if_void(group)
+        self.shard.end_transaction(producer_id, 0, is_commit=is_commit)
         self.log.append(Entry(len(self.log), None, None, producer_id, is_commit))
 
 
@@ -136,7 +135,7 @@ def test_loaded_state_is_the_kept_state_also_after_compaction(
     # an open transaction ends the same way for the coordinator that loaded it
     for producer_id in (1, 2, 3):
         coordinator.end(producer_id, is_commit=producer_id != 2)
-        loaded.end_transaction(producer_id, is_commit=producer_id != 2)
+        loaded.end_transaction(producer_id, 0, is_commit=producer_id != 2)
     assert state(loaded) == state(coordinator.shard)
     assert state(loaded)[1] == {}
 

@@ -67,7 +67,7 @@ class Coordinator:
         mark = CommitMark(commit.number, generation, member_id)
         committed = Committed(5, -1, mark.text, 0)
         if producer_id is None:
-            self.group.offsets.put(*PLACE, committed)
+            self.group.offsets.put(*PLACE, committed, 0)
         else:
             self.group.offsets.put_pending(producer_id, *PLACE, committed)
         self.partition.log_end_offset += 1
@@ -181,8 +181,15 @@ def test_commit_acknowledged_below_the_high_watermark_is_no_violation(coordinato
 def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(coordinator):
     commit = coordinator.append("m", 2)
     coordinator.step()
-    with pytest.raises(Violation, match="its record is at 7 or above"):
+    with pytest.raises(Violation, match="no high watermark of __consumer_offsets has passed"):
         coordinator.acknowledge(commit, 7)
+
+
+def test_commit_looked_up_before_the_high_watermark_passed_it_is_a_violation(coordinator):
+    coordinator.append("m", 2)
+    coordinator.step()
+    with pytest.raises(Violation, match=r"was told 5 .*, but no high watermark of __consumer_offsets has passed"):
+        coordinator.books.fetched("g", 0.0, {PLACE: 5}, "an administrator")
 
 
 def test_an_offset_of_a_transaction_is_judged_when_it_is_appended_and_not_at_its_marker():
@@ -191,7 +198,7 @@ def test_an_offset_of_a_transaction_is_judged_when_it_is_appended_and_not_at_its
     coordinator.step()
     coordinator.group.members.generation = 3
     coordinator.step()
-    coordinator.group.offsets.end_transaction(7, is_commit=True)
+    coordinator.group.offsets.end_transaction(7, 0, is_commit=True)
     coordinator.partition.log_end_offset += 1
     coordinator.step()
     assert coordinator.check.appended_count == 1

@@ -66,7 +66,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     def replay() -> None:
         for topic, index in places:
-            group.offsets.remove(topic, index)
+            group.offsets.remove(topic, index, group.uncommitted_end)
         coordinated.shard.drop_if_void(group)
 
     def then(error_code: ErrorCode) -> None:

@@ -44,6 +44,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list({(each.group_id, each.topics): each for each in request.groups}.values()) if several else [request]
     found: list[tuple[GroupsPartition, str]] = []
+    groups: dict[int, Group | None] = {}
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
         try:
@@ -61,9 +62,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
             refusals[index] = refusal.error_code
             continue
         found.append((coordinated, each.group_id))
+        groups[index] = group
 
     def answer() -> Outcome:
-        return broker.large_requests.answer(call, _answer(broker, call, asked, refusals))
+        return broker.large_requests.answer(call, _answer(broker, call, asked, groups, refusals))
 
     def refuse(error_code: ErrorCode) -> None:
         refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
@@ -107,7 +109,7 @@ class DelayedOffsetFetch(DelayedOperation):
         return not self.missing
 
     def answer(self) -> Outcome:
-        """The offsets as they are now."""
+        """The offsets as they are committed now."""
         return self._answer()
 
     def on_expiration(self) -> Outcome:
@@ -116,11 +118,19 @@ class DelayedOffsetFetch(DelayedOperation):
         return self._answer()
 
 
-def _answer(broker: Broker, call: Call, asked: list[Any], refusals: dict[int, ErrorCode]) -> Slices:
-    """All slices answer with the offsets that there are at the first one: later ones may not be committed yet."""
-    offsets = [_offsets(broker, each, index, refusals) for index, each in enumerate(asked)]
-    if len(asked) + sum(map(_size, asked, offsets)) >= SLICE_ELEMENTS:
-        offsets = [each.copy() for each in offsets]
+def _answer(
+    broker: Broker, call: Call, asked: list[Any], groups: dict[int, Group | None], refusals: dict[int, ErrorCode]
+) -> Slices:
+    """All slices answer with the offsets that are committed at the first one: later changes may be taken back."""
+    sizes = [_size(each, groups.get(index)) for index, each in enumerate(asked)]
+    is_copy = len(asked) + sum(sizes) >= SLICE_ELEMENTS
+    offsets = []
+    for index, each in enumerate(asked):
+        try:
+            offsets.append(_offsets(broker, each, groups[index], is_copy=is_copy) if index in groups else _NO_OFFSETS)
+        except PeerError as error:
+            refusals[index] = error.error_code
+            offsets.append(_NO_OFFSETS)
     answers, pace = [], Pace()
     for index, each in enumerate(asked):
         answer = yield from _group(broker, call, each, offsets[index], refusals.get(index), pace)
@@ -147,22 +157,33 @@ def _as_fetch(error_code: ErrorCode) -> ErrorCode:
     return ErrorCode.not_coordinator if error_code == ErrorCode.coordinator_not_available else error_code
 
 
-def _offsets(broker: Broker, asked: Any, index: int, refusals: dict[int, ErrorCode]) -> Offsets:
-    """The offsets of a group; none if it is refused, or has moved to another coordinator, which adds a refusal."""
-    if index in refusals:
+def _offsets(broker: Broker, asked: Any, was: Group | None, *, is_copy: bool) -> Offsets:
+    """The committed offsets of a group that was `was` when the request came.
+
+    Raises PeerError if the group has moved to another coordinator, and NOT_COORDINATOR if it was deleted meanwhile: its
+    tombstones may not be committed yet.
+    """
+    coordinated = broker.group_coordinator.of(asked.group_id, may_be_empty=True)
+    group = coordinated.shard.groups.get(asked.group_id)
+    if was is not None and group is not was:
+        raise PeerError(ErrorCode.not_coordinator)
+    if group is None:
         return _NO_OFFSETS
-    try:
-        group = broker.group_coordinator.of(asked.group_id, may_be_empty=True).shard.groups.get(asked.group_id)
-    except PeerError as error:
-        refusals[index] = error.error_code
-        return _NO_OFFSETS
-    return _NO_OFFSETS if group is None else group.offsets
+    return group.offsets.at(coordinated.partition.high_watermark, _names(broker, asked), is_copy=is_copy)
 
 
-def _size(asked: Any, offsets: Offsets) -> int:
+def _names(broker: Broker, asked: Any) -> set[str] | None:
+    """The topics that the request names for a group; None for all, also if an id is unknown: it may be known later."""
+    if asked.topics is None:
+        return None
+    names = [getattr(topic, "name", None) or broker.topic_name(topic.topic_id) for topic in asked.topics]
+    return None if None in names else {name for name in names if name}
+
+
+def _size(asked: Any, group: Group | None) -> int:
     """How many partitions the answer has for a group."""
     if asked.topics is None:
-        return sum(map(len, offsets.topics.values()))
+        return 0 if group is None else sum(map(len, group.offsets.topics.values()))
     return sum(len(topic.partition_indexes) for topic in asked.topics)
 
 

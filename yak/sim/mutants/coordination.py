@@ -15,6 +15,7 @@ from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.errors import ErrorCode
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.group import Group
+from yak.groups.offsets import Offsets
 from yak.groups.shard import Shard
 from yak.metadata_store import migration, seeding
 from yak.partitions.leader_appends import TransactionalAppends
@@ -166,10 +167,16 @@ def _take_pending_offsets_for_committed(swaps: Swaps) -> None:
 def _apply_aborted_offsets(swaps: Swaps) -> None:
     real = Shard.end_transaction
 
-    def end_transaction(self: Shard, producer_id: Any, *, is_commit: bool) -> Any:  # noqa: ARG001
-        return real(self, producer_id, is_commit=True)
+    def end_transaction(self: Shard, producer_id: Any, end_offset: int, *, is_commit: bool) -> None:  # noqa: ARG001
+        real(self, producer_id, end_offset, is_commit=True)
 
     swaps.put(Shard, "end_transaction", end_transaction)
+
+
+def _show_commits_at_once(swaps: Swaps) -> None:
+    real = Offsets.at
+    swaps.put(Shard, "end_of", lambda _self, _group_id: 0)
+    swaps.put(Offsets, "at", lambda self, _high_watermark, topics=None, **options: real(self, 2**63, topics, **options))
 
 
 def _accept_any_generation(swaps: Swaps) -> None:
@@ -229,6 +236,13 @@ MUTANTS = (
         "a commit of offsets is acknowledged when it is committed",
         _ack_commits_at_once,
         60,
+        faults=("cut brokers", "kill", "slow way", "power"),
+    ),
+    Mutant(
+        "commit-shown-unreplicated",
+        "an offset is shown when its commit is committed",
+        _show_commits_at_once,
+        150,
         faults=("cut brokers", "kill", "slow way", "power"),
     ),
     Mutant(
