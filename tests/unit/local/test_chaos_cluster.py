@@ -11,6 +11,7 @@ from yak.errors import StartRefused, Unreachable
 from yak.local import redis_child
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.nemesis import Nemesis
+from yak.local.processes import identify
 
 
 @pytest.fixture
@@ -67,6 +68,17 @@ def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cl
         nemesis.look()
         node._child.kill()
     assert nemesis.ended_by_themselves[0].startswith(words)
+
+
+def test_broker_that_does_not_stop_in_order_is_noted_with_the_end_of_its_log(cluster, monkeypatch):
+    monkeypatch.setattr("yak.local.chaos.node.STOP_SECONDS", 0.1)
+    node = cluster.nodes[1]
+    node.log_path.write_text("started\n" + "x" * 5_000 + "\nstopping\n")
+    with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; echo; exec sleep 60"], stdout=-1) as child:
+        child.stdout.readline()
+        node._child, node.process = child, identify(child.pid)
+        (late,) = cluster.stop()
+    assert late == "node-1 did not stop in order and was killed; its log ends with: stopping"
 
 
 def test_exit_code_of_a_broker_that_runs_is_asked_for_without_a_wait(cluster):

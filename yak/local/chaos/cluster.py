@@ -134,8 +134,8 @@ class ChaosCluster:
         )
 
     def stop(self) -> list[str]:
-        """Stop all brokers in order, one after the other; return the names of those that had to be killed."""
-        return [node.name for node in self.nodes.values() if not node.stop()]
+        """Stop all brokers in order, one after the other; return what is to be said of those that had to be killed."""
+        return [node.late_stop() for node in self.nodes.values() if not node.stop()]
 
     def close(self) -> None:
         """End every process."""

@@ -140,7 +140,7 @@ class Nemesis:
     def _start_when_gone(self, node: Node) -> None:
         """Restart a broker once its requested stop is complete."""
         if node.is_late:
-            self.ended_by_themselves.append(f"{node.name} did not stop in order and was killed")
+            self.ended_by_themselves.append(f"at {self.recorder.now():.1f} s {node.late_stop()}")
             node.kill9()
         if not node.is_running:
             self._to_start.discard(node.node_id)

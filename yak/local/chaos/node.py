@@ -21,6 +21,7 @@ from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 _PIECE_BYTES: Final = 1 << 16
 _LEAST_BYTES: Final = 4096
+_LOG_TAIL_BYTES: Final = 4096
 
 
 class OwnDisk:
@@ -119,6 +120,15 @@ def can_limit() -> bool:
 STOP_SECONDS: Final = 45.0
 
 
+def last_line(path: Path) -> str:
+    """The last line of a log, of at most its last 4096 bytes; empty if there is none."""
+    with contextlib.suppress(OSError), path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
+        lines = log.read().splitlines()
+        return lines[-1].decode(errors="replace") if lines else ""
+    return ""
+
+
 class Node:
     """A broker that can be started, ended in any way, and disconnected."""
 
@@ -203,6 +213,10 @@ class Node:
         in_time = self.process is None or wait_gone(self.process, STOP_SECONDS)
         self.kill9()
         return in_time
+
+    def late_stop(self) -> str:
+        """That it did not stop in time and was killed, with the last line of its log: how far the stop was."""
+        return f"{self.name} did not stop in order and was killed; its log ends with: {last_line(self.log_path)}"
 
     @property
     def is_late(self) -> bool:

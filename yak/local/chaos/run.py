@@ -159,7 +159,7 @@ class ChaosRun:
 
         self.watcher.phase("compare the replicas")
         found = reached(cluster)  # the stop elects leaders and shrinks each ISR, which is no activity of the run
-        self._notes += [f"{name} did not stop in order and was killed" for name in cluster.stop()]
+        self._notes += [f"at the end {late}" for late in cluster.stop()]
         different, compared = different_replicas(cluster, partitions) if not settled.violations else ([], 0)
         self._violations += [*settled.violations, *different, *logged_bugs(cluster)]
         self._notes += nemesis.ended_by_themselves
