@@ -54,6 +54,8 @@ class BrokerHarness:
         """
         pairs = tuple(f"{name.replace('_', '.')}={_config_text(value)}" for name, value in configs.items())
         data_dir = str(self.data_dir)
+        # a client that connects again to a dead broker may be given an ephemeral port of that number, and connect to itself
+        port = port or ports.find_lasting("127.0.0.1")
         self._spec = BrokerSpec(node_id, "127.0.0.1", port, data_dir, self.redis_url, pairs, http_port=http_port)
         return self._launch()
 

@@ -20,6 +20,7 @@ SLOW = {
     "broker-epoch-ignored-on-return",
     "cold-read-empty",
     "commit-acked-unreplicated",
+    "commit-shown-unreplicated",
     "committed-survives-unclean-election",
     "compacted-past-the-watermark",
     "coordinator-checks-no-crc",
