@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
+from yak.local.log_file import last_line, read_end
 from yak.local.processes import ProcessId, identify
 from yak.local.quorum import BOTH, REDIS, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
@@ -33,7 +34,6 @@ _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
 _HAS_LEADER: Final = " quorum-leader-"
 """In the log's lines about a leader that was elected, or is followed."""
 """A broker begins a line of its log with this after five seconds without a leader of the quorum."""
-_LOG_TAIL_BYTES: Final = 64 * 1024
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
     kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, NothingInTime)
@@ -161,7 +161,7 @@ class StartingBroker:
             raise NothingInTime(
                 "broker-not-ready",
                 f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
-                why=self._last_line() or "it wrote nothing to its log",
+                why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
                 try_=(f"tail {self.log_path}",),
             )
         if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
@@ -174,7 +174,9 @@ class StartingBroker:
 
     def _check_quorum(self) -> None:
         """Fail the start of one broker when it waits for voters that do not run."""
-        lines = [line for line in self._new_log_lines() if line.startswith(_WAITS_FOR_QUORUM) or _HAS_LEADER in line]
+        lines = [
+            line for line in self._new_log().splitlines() if line.startswith(_WAITS_FOR_QUORUM) or _HAS_LEADER in line
+        ]
         line = lines[-1].strip() if lines else ""
         if not line.startswith(_WAITS_FOR_QUORUM):
             return
@@ -189,7 +191,7 @@ class StartingBroker:
     def _check_not_frozen(self) -> None:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
-        line, now = self._last_line(), time.monotonic()
+        line, now = last_line(self.log_path, self._log_start), time.monotonic()
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
         is_frozen = any(f" {event} " in line for event in _FROZEN_EVENTS)
@@ -214,28 +216,18 @@ class StartingBroker:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(5.0)
 
-    def _new_log_lines(self) -> list[str]:
-        try:
-            with open(self.log_path, "rb") as log:
-                end = log.seek(0, os.SEEK_END)
-                log.seek(max(self._log_start if self._log_start <= end else 0, end - _LOG_TAIL_BYTES))
-                return log.read().decode("utf-8", "replace").splitlines()
-        except FileNotFoundError:
-            return []
-
-    def _last_line(self) -> str:
-        lines = [line.strip() for line in self._new_log_lines() if line.strip()]
-        return lines[-1] if lines else ""
+    def _new_log(self) -> str:
+        return read_end(self.log_path, self._log_start)
 
     def _why_it_ended(self, exit_code: int) -> YakError:
-        found = parse_error("\n".join(self._new_log_lines()), exit_code)
+        found = parse_error(self._new_log(), exit_code)
         if found is not None:
             return found
         how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
         return StartRefused(
             "broker-ended",
             f"node {self.spec.node_id} ended before it was ready ({how})",
-            why=self._last_line() or "it wrote nothing to its log",
+            why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
             try_=(f"tail {self.log_path}",),
         )
 

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 
 from yak.errors import NothingInTime, StartRefused, UsageError
 from yak.local import processes
+from yak.local.log_file import last_line
 from yak.local.processes import ProcessId, identify
 from yak.local.spawn import foreign_environment, is_frozen, open_log
 from yak.private_files import make_directory
@@ -188,7 +189,7 @@ def _wait_until_it_answers(
     while not _answers(port, socket_path, child.pid):
         has_ended = child.poll() is not None
         if has_ended or time.monotonic() > deadline:
-            why, try_ = _last_line(log_path, log_start) or "it wrote nothing to its log", (f"tail {log_path}",)
+            why, try_ = last_line(log_path, log_start) or "it wrote nothing to its log", (f"tail {log_path}",)
             if has_ended:
                 words = f"the Redis server ended before it answered (exit code {child.returncode})"
                 raise StartRefused("redis-ended", words, why=why, try_=try_)
@@ -296,10 +297,3 @@ def _lasting_copy(program: str, folder: str) -> str:
     shutil.copy2(program, f"{copy}.new")
     os.replace(f"{copy}.new", copy)
     return copy
-
-
-def _last_line(log_path: str, start_at: int) -> str:
-    with open(log_path, "rb") as log:
-        log.seek(start_at)
-        lines = [line.strip() for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1] if lines else ""

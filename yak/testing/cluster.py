@@ -12,6 +12,7 @@ from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.errors import CheckFailed, NothingInTime, Unreachable, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.log_file import read_end
 from yak.local.state import load
 from yak.local.status import BrokerStatus
 from yak.testing.faults import Faults
@@ -38,15 +39,7 @@ class BrokerLogs:
 
     def read(self, node_id: int) -> str:
         """A broker's output since the mark, at most the last 256 KiB."""
-        path = self._paths[node_id]
-        size = _size(path)
-        begin = self._marks[node_id] if self._marks[node_id] <= size else 0
-        try:
-            with open(path, "rb") as log:
-                log.seek(max(begin, size - _READ_AT_MOST_BYTES))
-                return log.read().decode("utf-8", "replace")
-        except FileNotFoundError:
-            return ""
+        return read_end(self._paths[node_id], self._marks[node_id], bytes_max=_READ_AT_MOST_BYTES)
 
     def tails(self, lines_max: int) -> dict[int, str]:
         """The last lines of each broker's output since the mark."""

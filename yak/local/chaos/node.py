@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from yak.local.chaos.proxy import Proxy, quiet_port
+from yak.local.log_file import last_line
 from yak.local.processes import ProcessId, identify, is_running, kill, send_signal, wait_gone
 from yak.local.quorum import RAFT, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 _PIECE_BYTES: Final = 1 << 16
 _LEAST_BYTES: Final = 4096
-_LOG_TAIL_BYTES: Final = 4096
 
 
 class OwnDisk:
@@ -118,15 +118,6 @@ def can_limit() -> bool:
 
 
 STOP_SECONDS: Final = 45.0
-
-
-def last_line(path: Path) -> str:
-    """The last line of a log, of at most its last 4096 bytes; empty if there is none."""
-    with contextlib.suppress(OSError), path.open("rb") as log:
-        log.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
-        lines = log.read().splitlines()
-        return lines[-1].decode(errors="replace") if lines else ""
-    return ""
 
 
 class Node:

