@@ -138,10 +138,9 @@ class GroupBooks:
         self._books.count(f"commits: {outcome}")
         if outcome is not Outcome.OK or not self.promises(group):
             return
-        if not self._is_committed(commit):
+        if uncommitted := self._uncommitted(commit):
             raise Violation(
-                f"I13: the commit of {commit.offsets} by {commit.process} was acknowledged, but no high watermark of"
-                f" {OFFSETS_TOPIC} has passed its record"
+                f"I13: the commit of {commit.offsets} by {commit.process} was acknowledged, but {uncommitted}"
             )
         if is_classic and commit.is_stale:
             raise Violation(f"I13: {commit.process} committed {commit.offsets} for a generation that {group} had left")
@@ -152,15 +151,17 @@ class GroupBooks:
         """A coordinator appended this commit to its log, which ended at `log_end` before."""
         self._appended[mark.number] = (key, log_end)
 
-    def _is_committed(self, commit: Committing) -> bool:
-        """Whether a high watermark has passed the commit's record; also if no append of it was seen."""
+    def _uncommitted(self, commit: Committing) -> str:
+        """Why the commit's record is not committed; empty when it is, and when no append of it was seen."""
         if commit.number not in self._appended:
-            return True
+            return ""
         key, least = self._appended[commit.number]
         history = self._cluster.history
         committed = history.committed.get(key)
         marks = [copy.high_watermark for copy in history.copies.get(key, {}).values()]
-        return max(marks, default=0) > least or (committed is not None and committed.end > least)
+        if max(marks, default=0) > least or (committed is not None and committed.end > least):
+            return ""
+        return f"its record is at {least} or above, and no high watermark of {OFFSETS_TOPIC}-{key.partition} has passed that"
 
     def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
         """A member fetched these committed offsets; -1 where there is none."""
@@ -190,11 +191,9 @@ class GroupBooks:
         same = [each for each in commits if _may_hold(each) and each.offsets[place] == start]
         if not same:
             raise Violation(f"I13: {who} was told {start} of {place}, which {group} did not commit")
-        if not any(map(self._is_committed, same)):
-            raise Violation(
-                f"I13: {who} was told {start} of {place}, but no high watermark of {OFFSETS_TOPIC} has passed the record of"
-                f" that commit of {group}"
-            )
+        uncommitted = [self._uncommitted(each) for each in same]
+        if all(uncommitted):
+            raise Violation(f"I13: {who} was told {start} of {place}, which {group} committed, but {uncommitted[0]}")
 
     def must_hold(self, group: str, place: Place) -> list[Offset]:
         """The offsets that a coordinator may have for a partition: the last acknowledged commit first, then later ones."""

@@ -7,7 +7,7 @@ from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
 
-API_VERSIONS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 18, 10, 8, 9
+API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 18, 42, 10, 8, 9
 GROUP = "g"
 
 
@@ -116,6 +116,27 @@ def test_offset_is_not_told_before_its_record_is_committed(rig: ClusterRig) -> N
         told_offset = fetches.pop(0).answer.topics[0].partitions[0].committed_offset
         assert first + told_offset < replica.high_watermark
     assert late
+
+
+def test_who_waits_while_the_group_is_deleted_asks_again(rig: ClusterRig) -> None:
+    """A failover could still take the deletion back, and who is told of no offset begins where it likes."""
+    commit(rig, 5)
+    leader = rig.leader(OFFSETS_TOPIC)
+    followers = [rig.nodes[node_id - 1] for node_id in rig.followers(OFFSETS_TOPIC)]
+    for node in followers:
+        node.pause()
+    begin_commit(rig, 7)
+    rig.run_for(50)
+    pending = begin_fetch(rig, leader)
+    rig.run_for(50)
+    rig.begin(leader, DELETE_GROUPS, 1, groups_names=[GROUP])
+    rig.run_for(50)
+    assert not pending.is_done
+    for node in followers:
+        node.resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code == ErrorCode.not_coordinator
+    assert told(rig, leader).topics[0].partitions[0].committed_offset == -1
 
 
 @pytest.mark.parametrize(

@@ -181,14 +181,14 @@ def test_commit_acknowledged_below_the_high_watermark_is_no_violation(coordinato
 def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(coordinator):
     commit = coordinator.append("m", 2)
     coordinator.step()
-    with pytest.raises(Violation, match="no high watermark of __consumer_offsets has passed"):
+    with pytest.raises(Violation, match="its record is at 7 or above"):
         coordinator.acknowledge(commit, 7)
 
 
 def test_commit_looked_up_before_the_high_watermark_passed_it_is_a_violation(coordinator):
     coordinator.append("m", 2)
     coordinator.step()
-    with pytest.raises(Violation, match=r"was told 5 .*, but no high watermark of __consumer_offsets has passed"):
+    with pytest.raises(Violation, match=r"was told 5 .*, but its record is at 7 or above"):
         coordinator.books.fetched("g", 0.0, {PLACE: 5}, "an administrator")
 
 
