@@ -26,8 +26,9 @@ from yak.private_files import make_directory
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 _FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
-_FROZEN_EVENTS: Final = ("metadata-frozen", "metadata-restore-offered")
-"""Log events of a broker that waits for the cluster's history."""
+_NO_MORE_FROZEN: Final = "metadata-unfrozen"
+_OF_FREEZING: Final = ("metadata-frozen", "metadata-restore-offered", _NO_MORE_FROZEN)
+"""Log events of a broker that waits for the cluster's history, and of the end of that."""
 _FROZEN_PATIENCE_SECONDS: Final = 3.0
 """For so long the metadata store may still get its history, or the broker may still offer its image."""
 _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
@@ -191,10 +192,12 @@ class StartingBroker:
     def _check_not_frozen(self) -> None:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
-        line, now = last_line(self.log_path, self._log_start), time.monotonic()
+        # the broker goes on to log other events, of peers that are gone or of a slow machine
+        told = [line for line in self._new_log().splitlines() if any(f" {event} " in line for event in _OF_FREEZING)]
+        line, now = told[-1].strip() if told else "", time.monotonic()
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
-        is_frozen = any(f" {event} " in line for event in _FROZEN_EVENTS)
+        is_frozen = line and f" {_NO_MORE_FROZEN} " not in line
         if not is_frozen or now - self._said_last_at < _FROZEN_PATIENCE_SECONDS:
             return
         self.abandon()

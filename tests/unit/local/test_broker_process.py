@@ -2,8 +2,8 @@
 
 import pytest
 
-from yak.errors import StartRefused, Unreachable, UsageError, YakError
-from yak.local.broker_process import BrokerSpec, parse_error
+from yak.errors import NothingInTime, StartRefused, Unreachable, UsageError, YakError
+from yak.local.broker_process import BrokerSpec, StartingBroker, parse_error
 
 TEXT = """12:00:00 info  starting
 error[port-in-use]: cannot listen on 127.0.0.1:9092
@@ -50,3 +50,36 @@ def test_the_serve_arguments_say_where_to_answer_http() -> None:
     text = " ".join(spec.serve_arguments("/r"))
     assert "--http-port 8080" in text
     assert "--no-http" not in text
+
+
+FROZEN = "echo '12:00:00 error metadata-frozen code=NO_CLUSTER reason=\"the store is empty\"'"
+CHATTER = "while :; do echo 12:00:01 info peer-lost node=2; sleep 0.02; done"
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    monkeypatch.setattr("yak.local.broker_process._FROZEN_LOOKED_FOR_SECONDS", 0.01)
+    monkeypatch.setattr("yak.local.broker_process._FROZEN_PATIENCE_SECONDS", 0.2)
+    started = []
+
+    def run(script: str) -> StartingBroker:
+        monkeypatch.setattr("yak.local.broker_process.yak_argv", lambda *_words: ["/bin/sh", "-c", script])
+        spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path), "redis://h:1/0")
+        started.append(StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(tmp_path / "ready")))
+        return started[-1]
+
+    yield run
+    for broker in started:
+        broker.abandon()
+
+
+def test_broker_that_is_frozen_and_logs_other_events_is_refused(start) -> None:
+    """Only its last line was looked at: a start among peers that were gone waited for a minute."""
+    with pytest.raises(StartRefused, match="does not hold its history") as refused:
+        start(f"{FROZEN}; {CHATTER}").wait_ready()
+    assert (refused.value.code, refused.value.why) == ("broker-frozen", "the store is empty")
+
+
+def test_broker_that_is_no_more_frozen_is_waited_for(start) -> None:
+    with pytest.raises(NothingInTime, match="was not ready"):
+        start(f"{FROZEN}; echo 12:00:01 info metadata-unfrozen metadata_offset=5; {CHATTER}").wait_ready(1.0)
