@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,10 @@ def alter(admin: AdminClient, name: str, value: str) -> None:
 
 
 def log_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*.log"))
+    """The size of all segments; listed again when one is compacted away before it is looked at."""
+    while True:
+        with suppress(FileNotFoundError):
+            return sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
 def wait_for_compaction(folder: Path, below_bytes: int) -> None:

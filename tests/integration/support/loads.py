@@ -23,6 +23,7 @@ class SteadyLoad:
         self.acknowledged: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
         self.offsets: dict[int, list[int | None]] = {partition: [] for partition in range(partitions)}
         self.failed: list[str] = []
+        self.last_error = ""
         self.slowest_ack_seconds = 0.0
         self._topic = topic
         self._partitions = partitions
@@ -42,6 +43,7 @@ class SteadyLoad:
                 "retry.backoff.max.ms": 200,
                 "message.timeout.ms": 60_000,
                 "log_level": 0,
+                "error_cb": self._erred,
                 **settings,
             }
         )
@@ -76,7 +78,10 @@ class SteadyLoad:
         goal = self.total + count
         deadline = time.monotonic() + seconds
         while self.total < goal:
-            assert time.monotonic() < deadline, f"{goal - self.total} acknowledgements missing after {seconds} s"
+            assert time.monotonic() < deadline, (
+                f"{goal - self.total} acknowledgements missing after {seconds} s; {len(self._producer)} messages wait,"
+                f" {len(self.failed)} failed ({self.failed[-1:]}); the client's last error: {self.last_error!r}"
+            )
             time.sleep(0.01)
 
     @property
@@ -100,6 +105,9 @@ class SteadyLoad:
                 time.sleep(0.05)
             self._producer.poll(0)
             time.sleep(self._pause)
+
+    def _erred(self, error: Any) -> None:
+        self.last_error = str(error)
 
     def _reporter(self, sent_at: float) -> Any:
         def report(error: Any, message: Any) -> None:
