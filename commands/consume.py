@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from yak.client.filters import Filter
     from yak.client.groups.reading import CommitEvery, GroupReader, Started
     from yak.client.metadata import ClusterMetadata, Topic
-    from yak.client.offset_spec import Range
+    from yak.client.offset_spec import Position, Range
     from yak.commands.record_output import Decoder, RecordPrinter
     from yak.ids import Offset
 
@@ -121,6 +121,11 @@ class Request(Bundle):
         return changed
 
     @property
+    def places(self) -> list[str]:
+        """The arguments that name partitions or an offset: `orders:0,2`, `orders:0@42`, `orders@42`."""
+        return [] if self.patterns else [each for each in self.topics if ":" in each or "@" in each]
+
+    @property
     def start_options(self) -> list[str]:
         """The options given for the start position; no more than one once it is checked."""
         options = {
@@ -139,6 +144,12 @@ class Request(Bundle):
 
         if self.partitions is not None and any(parse_long(each.strip()) is None for each in self.partitions.split(",")):
             raise UsageError("usage", f'"{self.partitions}" is not a list of partitions', try_=("--partitions 0,2",))
+        if self.partitions is not None and self.places:
+            raise UsageError(
+                "usage",
+                f"--partitions and {self.places[0]} exclude each other",
+                why="both say which partitions to read",
+            )
 
     def _check_group(self) -> None:
         if self.group is None:
@@ -153,6 +164,13 @@ class Request(Bundle):
                 "--group and --partitions exclude each other",
                 why="the group shares the partitions among its members",
                 try_=("leave out --partitions", "leave out --group, to read without committing"),
+            )
+        elif self.places:
+            raise UsageError(
+                "usage",
+                f"--group and {self.places[0]} exclude each other",
+                why="the group shares the partitions among its members, and they start at its committed offsets",
+                try_=(re.split("[:@]", self.places[0])[0], "leave out --group, to read without committing"),
             )
         elif self.no_commit and self.commit_every is not None:
             raise UsageError("usage", "--commit-every and --no-commit exclude each other")
@@ -222,7 +240,7 @@ def _topics(g: "Globals", request: Request, admin: "Admin") -> "list[Topic]":
     metadata = admin.metadata()
     if request.patterns:
         return _matching(request.patterns, metadata)
-    names = request.topics or (DEFAULT_TOPIC,)
+    names = [re.split("[:@]", each)[0] for each in request.topics] or [DEFAULT_TOPIC]
     if DEFAULT_TOPIC in names and DEFAULT_TOPIC not in metadata.topics and not g.readonly:
         ensure_topic(g, admin, DEFAULT_TOPIC)
         metadata = admin.metadata()
@@ -249,10 +267,15 @@ def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[T
     return found
 
 
-def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition]":
+def _partitions(
+    request: Request, topics: "list[Topic]", metadata: "ClusterMetadata"
+) -> "dict[TopicPartition, Position | None]":
+    """The partitions to read, each with the start that its argument names."""
+    if places := request.places:
+        return _placed([*places, *(each for each in request.topics if each not in places)], metadata)
     every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
     if request.partitions is None:
-        return every
+        return dict.fromkeys(every)
     numbers = {int(part) for part in request.partitions.split(",")}
     missing = sorted(numbers - {each.partition for each in every})
     if missing:
@@ -263,7 +286,21 @@ def _partitions(request: Request, topics: "list[Topic]") -> "list[TopicPartition
             why=f"partitions are 0 to {most}",
             try_=(f"--partitions 0,{most}" if most > 0 else "--partitions 0",),
         )
-    return [each for each in every if each.partition in numbers]
+    return dict.fromkeys(each for each in every if each.partition in numbers)
+
+
+def _placed(words: "Sequence[str]", metadata: "ClusterMetadata") -> "dict[TopicPartition, Position | None]":
+    """The partitions of `orders`, `orders:0,2` and `orders:0@42`; the first word of a partition says its start."""
+    from yak.client.groups.places import parse_partitions
+    from yak.client.offset_spec import parse_start
+
+    found: dict[TopicPartition, Position | None] = {}
+    for word in words:
+        place, at, offset = word.partition("@")
+        start = parse_start(offset) if at else None
+        for each in parse_partitions([place], metadata):
+            found.setdefault(each, start)
+    return found
 
 
 def _windows(
@@ -271,20 +308,23 @@ def _windows(
 ) -> "dict[TopicPartition, Window]":
     from yak.client.consume import check_ranges, resolve_windows, tail_starts
 
-    partitions = _partitions(request, topics)
-    windows = resolve_windows(
-        admin,
-        partitions,
-        wanted,
-        exit_at_end=request.exit_at_end,
-        read_committed=request.read_committed,
-        now_ms=g.now_ms(),
-    )
+    starts_named = _partitions(request, topics, admin.metadata())
+    partitions = list(starts_named)
+    windows: dict[TopicPartition, Window] = {}
+    for named in dict.fromkeys(starts_named.values()):
+        windows |= resolve_windows(
+            admin,
+            [each for each in partitions if starts_named[each] == named],
+            wanted if named is None else replace(wanted, start=named),
+            exit_at_end=request.exit_at_end,
+            read_committed=request.read_committed,
+            now_ms=g.now_ms(),
+        )
     marks = admin.watermarks(partitions, read_committed=request.read_committed)
     if request.tail:
         starts = tail_starts(
             g.bootstrap_servers,
-            marks,
+            {each: marks[each] for each in partitions if starts_named[each] is None},
             request.tail,
             read_committed=request.read_committed,
             timeout_s=g.timeout_ms / 1000,
@@ -570,6 +610,7 @@ Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
     examples=(
         "yak consume --from-beginning",
         "yak consume orders --from-beginning --exit -o json | jq .value",
+        "yak consume orders:1@42 --exit",
         "yak consume orders payments --from -15m --filter k:u1 --filter 'v:.total > 10'",
         "yak consume orders --group audit --from-beginning --commit-every 1000,5s",
     )
@@ -577,7 +618,12 @@ Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 def consume(
     g: Globals,
     topics: Annotated[
-        list[str] | None, argument("TOPIC", "Topics; yak when none is given.", autocompletion=complete_topic)
+        list[str] | None,
+        argument(
+            "TOPIC",
+            "Topics, or partitions and a start: orders:0,2 or orders:1@42; yak when none is given.",
+            autocompletion=complete_topic,
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None, option("--topic, -t", "Topic, as an option; repeatable.", WHAT, metavar="TOPIC")

@@ -70,6 +70,15 @@ def parse_edge(text: str, parse_time: Callable[[str], int]) -> Position:
     return Position("time", parse_time(text))
 
 
+def parse_start(text: str) -> Position:
+    """One offset: start, end, 42, +10 or -10. Raises UsageError (`bad-offset`)."""
+    try:
+        return _position(text.strip(), text)
+    except UsageError as error:
+        error.why, error.try_ = "behind @ stands start, end, 42, +10 or -10", ("--offset @-15m",)
+        raise
+
+
 def _parse(text: str, parse_time: Callable[[str], int]) -> tuple[Position | None, Position | None]:
     if text[:2] in ("s@", "e@"):
         position = Position("time", parse_time(text[2:]))

@@ -244,6 +244,49 @@ def test_topics_and_partitions_that_are_not_there_are_named(yak, topic):
     assert yak("consume", topic + "x", "-e").code == 1
 
 
+def test_an_argument_names_partitions_and_where_to_start(yak, topic, cluster):
+    other = topic + "-other"
+    cluster[1](other)
+    for name in (topic, other):
+        for partition in (0, 1, 3):
+            yak("produce", name, "-p", str(partition), *(word for n in range(4) for word in ("-m", str(n))))
+
+    def places(*words):
+        ran = yak("consume", *words, "--exit", "-o", "json")
+        assert ran.code == 0, ran.err
+        found = map(json.loads, ran.out.splitlines())
+        return sorted((each["topic"] == other, each["partition"], each["offset"]) for each in found)
+
+    assert places(f"{topic}:1@2") == [(False, 1, 2), (False, 1, 3)]
+    assert places(f"{topic}:0-1@-1") == [(False, 0, 3), (False, 1, 3)]
+    assert places(f"{topic}:0,3@+3", f"{other}@3") == [
+        (False, 0, 3), (False, 3, 3), (True, 0, 3), (True, 1, 3), (True, 3, 3),
+    ]  # fmt: skip
+    assert places(f"{topic}:1", "--offset", "3") == [(False, 1, 3)]
+    assert places(f"{topic}:1@end") == []
+    # its own start is before the one of the options, wherever it stands
+    assert places(other, f"{other}:3@2", "--tail", "1") == [(True, 0, 3), (True, 1, 3), (True, 3, 2), (True, 3, 3)]
+    assert places(f"{topic}:1@1", "--to", "end", "-n", "2") == [(False, 1, 1), (False, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("word", "more", "error"),
+    [
+        (":x", [], "is not TOPIC or TOPIC:P,P"),
+        (":9", [], "has no partition 9"),
+        (":1@wat", [], "behind @ stands start, end, 42, +10 or -10"),
+        (":1@2:3", [], "behind @ stands start, end, 42, +10 or -10"),
+        (":1", ["--partitions", "1"], "both say which partitions to read"),
+        (":1@2", ["--group", "g"], "the group shares the partitions among its members"),
+        ("x:1", [], 'x" does not exist'),
+    ],
+)
+def test_an_argument_that_names_no_partition_or_offset_is_refused(yak, topic, word, more, error):
+    ran = yak("consume", topic + word, "--exit", *more)
+    assert ran.code in (1, 2)
+    assert error in ran.err
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

@@ -41,7 +41,10 @@ def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[
         for number in wanted:
             if number not in there:
                 raise UsageError(
-                    "unknown-partition", f"{name} has no partition {number}", why=f"it has {len(there)}, from 0"
+                    "unknown-partition",
+                    f"{name} has no partition {number}",
+                    why=f"it has {len(there)}, from 0",
+                    try_=(f"yak topics describe {name}",),
                 )
             found[TopicPartition(name, number)] = None
     return list(found)
