@@ -2,7 +2,10 @@
 
 from yak.errors import UsageError
 
-_SINGULAR = {"topic": "topics", "group": "groups", "broker": "brokers"}
+_SINGULAR = {
+    noun: f"{noun}s"
+    for noun in ("topic", "group", "transaction", "broker", "user", "acl", "token", "quota", "fault", "cert")
+}
 _NODE_ACTIONS = ("add", "kill", "pause", "resume", "restart")
 
 

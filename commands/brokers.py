@@ -26,14 +26,18 @@ Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
 def list_brokers(g: Globals, unfold: Unfold = False) -> None:
     """List brokers with their leaders, replicas and disk use; the brokers of one machine in one line."""
     from yak.commands.broker_views import broker_rows, columns, fold, with_machines
+    from yak.commands.local_cluster import roles_note
 
     admin = g.admin()
     rows = broker_rows(admin, sizes=g.output != "table")
+    roles = roles_note({row["id"]: row["role"] for row in rows})
     if g.output in ("json", "yaml"):
         rows = with_machines(rows)
     elif g.out.for_people and not unfold:
         rows = fold(rows)
     g.out.table(rows, columns(g, rows), ("leaders_skew_percent", "size_bytes"))
+    if roles and g.out.for_people:
+        g.out.note(roles)
 
 
 @brokers.command("describe", examples=("yak brokers describe 1", "yak brokers describe 1 --all-configs -o json"))

@@ -9,7 +9,7 @@ from yak.commands.settings import Resolved, Settings
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from yak.commands.options import Globals
     from yak.local.cluster import LocalCluster
@@ -153,6 +153,17 @@ def print_access(g: "Globals", status: "ClusterStatus") -> None:
     g.out.note(f"clients {' '.join(needs)}")
     if status.security_protocol.startswith("SASL"):
         g.out.note("yak     export YAK_SASL_USERNAME=USER YAK_SASL_PASSWORD=...")
+
+
+def roles_note(roles: "Mapping[int, str | None]") -> str:
+    """Which brokers lead new partitions by their roles; empty when all brokers have one role."""
+    leaders = [node_id for node_id, role in roles.items() if role == "leader"]
+    followers = [node_id for node_id, role in roles.items() if role == "follower"]
+    if not leaders or not followers:
+        return ""
+    lead, dies = ("leads", "it dies") if len(leaders) == 1 else ("lead", "they die")
+    take = "takes" if len(followers) == 1 else "take"
+    return f"{nodes(leaders)} {lead} all new partitions, {nodes(followers)} (role follower) {take} over when {dies}"
 
 
 def nodes(node_ids: "Sequence[int]") -> str:

@@ -243,9 +243,14 @@ def _translate(error: Exception) -> "YakError":
     describe = getattr(error, "format_message", None)
     if callable(describe):
         context = getattr(error, "ctx", None)
-        _drop_hidden_options(error, context)
+        closest = _closest_options(error, context)
         program = context.command_path if context is not None else "yak"
-        return UsageError("usage", _sentence(describe()), try_=(f"{program} --help",))
+        return UsageError(
+            "usage",
+            _sentence(describe()),
+            why=f"closest: {', '.join(closest)}" if closest else "",
+            try_=(f"{program} --help",),
+        )
     if type(error).__name__ == "Abort":
         return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
     if isinstance(error, OSError):
@@ -259,14 +264,18 @@ def _translate(error: Exception) -> "YakError":
     return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
 
 
-def _drop_hidden_options(error: Any, context: Any) -> None:
-    """Keep only options that the help shows among those that Typer suggests for an unknown one."""
-    if context is not None and getattr(error, "possibilities", None):
-        hidden = {name for each in context.command.params if getattr(each, "hidden", False) for name in each.opts}
-        error.possibilities = [each for each in error.possibilities if each not in hidden]
+def _closest_options(error: Any, context: Any) -> list[str]:
+    """The options that Typer suggests for an unknown one and that the help shows; they leave its message."""
+    if context is None or not getattr(error, "possibilities", None):
+        return []
+    hidden = {name for each in context.command.params if getattr(each, "hidden", False) for name in each.opts}
+    found = [each for each in error.possibilities if each not in hidden]
+    error.possibilities = []
+    return found
 
 
 _PLAIN: Final = {
+    r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": r"too many arguments: \1",
     "Input should be a valid integer.*": "it is not a whole number",
     "Input should be a valid number.*": "it is not a number",
     "Input should be (less|greater) than or equal to (.*)": r"the limit is \2",

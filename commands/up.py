@@ -13,6 +13,7 @@ from yak.commands.local_cluster import (
     nodes,
     print_access,
     print_status,
+    roles_note,
 )
 from yak.commands.options import Globals
 from yak.commands.parameters import DataDir, option
@@ -330,6 +331,9 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     answering = [broker.http_address for broker in status.brokers if broker.http_address]
     if answering:
         g.out.note(f"http:    {' '.join(answering)}")
+    if roles := roles_note({broker.node_id: broker.role for broker in status.brokers}):
+        machines = {broker.machine or broker.node_id for broker in status.brokers}
+        g.out.note(f"leaders: {roles}; yak up --leaders {len(machines)} spreads them")
     print_access(g, status)
     if status.moving_to is not None:
         g.out.note(f"a move of the metadata is not finished: yak cluster migrate --to {status.moving_to}")

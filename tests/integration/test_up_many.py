@@ -71,6 +71,9 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     assert {node: broker["role"] for node, broker in brokers.items()} == {1: "leader", 2: "follower", 3: "follower"}
     assert len({broker["address"] for broker in brokers.values()}) == 3
     assert all(broker["state"] == "running" and broker["epoch"] > 0 for broker in brokers.values())
+    says = "node 1 leads all new partitions, nodes 2, 3 (role follower) take over when it dies"
+    assert f"leaders: {says}; yak up --leaders 3 spreads them\n" in yak.run("up", "-d").err
+    assert f"{says}\n" in yak.run("brokers", "list", "-b", status["bootstrap"]).err
     wait_until(lambda: isrs(status["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come in sync")
     write(status["bootstrap"], "orders", 30)
     shown = yak.run("up", "--status").out

@@ -2,6 +2,7 @@
 
 import pytest
 
+from yak.commands import registry
 from yak.commands.aliases import resolve
 
 
@@ -31,6 +32,13 @@ def test_singular_name_runs_the_command(yak) -> None:
     ran = yak("topic", "--help")
     assert ran.code == 0
     assert ran.out == yak("topics", "--help").out
+
+
+def test_each_command_with_a_plural_name_has_a_singular_one() -> None:
+    plurals = [each.name for each in registry.available() if each.name.endswith("s") and each.name != "chaos"]
+    assert "users" in plurals
+    for plural in plurals:
+        assert resolve([plural.removesuffix("s"), "list"]) == [plural, "list"]
 
 
 def test_alias_is_not_in_the_help(yak) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.commands.local_cluster import bootstrap_servers
+from yak.commands.local_cluster import bootstrap_servers, roles_note
 from yak.commands.settings import Settings
 from yak.local.processes import ProcessId, identify
 from yak.local.state import BrokerState, ClusterState, RedisState, save
@@ -87,3 +87,22 @@ def test_config_show_says_where_they_came_from(yak):
     ran = yak("config", "show", "--origin", "-o", "json")
     assert '"value": "127.0.0.1:7002,127.0.0.1:7003"' in ran.out
     assert '"origin": "yak up in ./yak-data"' in ran.out
+
+
+@pytest.mark.parametrize(
+    ("roles", "note"),
+    [
+        ({1: "leader", 2: "leader"}, ""),
+        ({1: None, 2: "follower"}, ""),
+        (
+            {1: "leader", 2: "follower", 3: None},
+            "node 1 leads all new partitions, node 2 (role follower) takes over when it dies",
+        ),
+        (
+            {1: "leader", 2: "leader", 3: "follower", 4: "follower"},
+            "nodes 1, 2 lead all new partitions, nodes 3, 4 (role follower) take over when they die",
+        ),
+    ],
+)
+def test_a_note_says_which_brokers_lead_by_their_roles(roles, note):
+    assert roles_note(roles) == note

@@ -172,6 +172,22 @@ def _wait_until_reading(pid: int) -> None:
             quiet = quiet + 1 if process.cpu_times().user == before else 0
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["isr", "--unavailable"], "no such option: --unavailable\n  why:  closest: --unavailable-partitions\n"),
+        (["produce", "orders", "--csv"], "no such option: --csv\n"),
+        (["topics", "alter", "orders", "a=b"], "too many arguments: a=b\n"),
+        (["topics", "alter", "orders", "a=b", "c"], "too many arguments: a=b c\n"),
+    ],
+)
+def test_the_parsers_errors_are_in_our_words(yak, words, said):
+    ran = yak(*words)
+    assert ran.code == 2
+    assert f"error[usage]: {said}" in ran.err
+    assert "Possible" not in ran.err
+
+
 def test_global_options_are_read_before_and_after_the_command(yak):
     before = yak("-o", "json", "config", "show").out
     assert yak("config", "-o", "json", "show").out == before
