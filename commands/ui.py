@@ -234,7 +234,7 @@ def _settings(
     g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
 ) -> "UiSettings":
     """The UI's settings from options, variables and files. Raises UsageError."""
-    from yak.client.contexts import read_toml
+    from yak.client.contexts import KEYS, read_toml
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
     from yak.tui.screens.base import SCREENS
@@ -252,7 +252,7 @@ def _settings(
             why=f"there are {', '.join(each.name for each in SCREENS)}",
             try_=("yak ui topics",),
         )
-    keymap = read_toml(g.settings.config_file).get("keys", {})
+    keymap = read_toml(g.settings.config_file).get(KEYS, {})
     if not isinstance(keymap, dict) or not all(isinstance(each, str) for each in keymap.values()):
         raise UsageError(
             "config-file", f"[keys] in {g.settings.config_file} is not as it must be", why='"action" = "key"'

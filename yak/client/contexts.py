@@ -60,6 +60,8 @@ def _value(value: object) -> str:
 
 
 CURRENT, PREVIOUS, CONTEXTS = "current", "previous", "contexts"
+KEYS = "keys"
+"""The table of the terminal UI's keys."""
 LAST = "-"
 """Used as a name: the previous context."""
 ACCENTS = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "magenta")
@@ -92,7 +94,15 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def contexts_in(document: Mapping[str, Any], path: str) -> dict[str, dict[str, Any]]:
-    """The contexts of a document that was read from `path`. Raises UsageError (`config-file`)."""
+    """The contexts of a document that was read from `path`. Raises UsageError (`config-file`, `unknown-setting`)."""
+    for name in document:
+        if name not in (CURRENT, PREVIOUS, CONTEXTS, KEYS):
+            raise UsageError(
+                "unknown-setting",
+                f'"{name}" in {path} is not a setting',
+                why="that file has contexts, each a table [contexts.NAME] of settings, and [keys] of yak ui",
+                try_=("yak context add NAME -b HOST:PORT", "put settings of one folder into ./yak.toml"),
+            )
     found = document.get(CONTEXTS, {})
     if not isinstance(found, dict) or not all(isinstance(context, dict) for context in found.values()):
         raise UsageError("config-file", f"{path} cannot be read", why="[contexts.NAME] must be tables")

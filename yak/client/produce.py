@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, reason, was_written
-from yak.client.metadata import Topic
+from yak.client.metadata import Topic, unknown_topic
 from yak.errors import UsageError, YakError
 from yak.ids import Offset
 
@@ -268,7 +268,12 @@ class RecordSender:
 
 def require_target(admin: Admin, topic: str, partition: int | None = None) -> Topic:
     """The topic to write to. Raises YakError (`unknown-topic`), UsageError (`unknown-partition`)."""
-    found = admin.metadata().require_topic(topic)
+    metadata = admin.metadata()
+    if topic not in metadata.topics:
+        error = unknown_topic(topic, metadata.topics)
+        error.try_ = (*error.try_, f"yak topics create {topic}")
+        raise error
+    found = metadata.topics[topic]
     if partition is not None and partition >= len(found.partitions):
         raise UsageError(
             "unknown-partition",

@@ -239,6 +239,7 @@ def test_topics_and_partitions_that_are_not_there_are_named(yak, topic):
     ran = yak("produce", topic + "x", "-m", "a")
     assert ran.code == 1
     assert f'error[unknown-topic]: topic "{topic}x" does not exist\n  why:  closest: "{topic}"' in ran.err
+    assert ran.err.endswith(f"        yak topics create {topic}x\n")
     assert yak("produce", topic, "-p", "9", "-m", "a").code == 2
     assert yak("consume", topic, "--partitions", "0,9").code == 2
     assert yak("consume", topic + "x", "-e").code == 1

@@ -76,6 +76,13 @@ def test_the_context_file_follows_xdg_and_yak_config(tmp_path):
     assert load(XDG_CONFIG_HOME=str(tmp_path), YAK_CONFIG=str(other)).value("port") == 2
 
 
+def test_a_setting_beside_the_contexts_is_refused(tmp_path):
+    (tmp_path / "c.toml").write_text('bootstrap_servers = "h:1"\n[keys]\nquit = "x"\n[contexts.x]\nport = 1\n')
+    with pytest.raises(UsageError, match=r'"bootstrap_servers" in .*c.toml is not a setting') as caught:
+        load(YAK_CONFIG=str(tmp_path / "c.toml"))
+    assert caught.value.code == "unknown-setting"
+
+
 @pytest.mark.parametrize(
     ("text", "slug"), [("prot = 1\n", "unknown-setting"), ("port = \n", "config-file"), ('port = "x"\n', "bad-setting")]
 )
