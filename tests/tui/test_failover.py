@@ -109,6 +109,19 @@ def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why
     drive(scenario)
 
 
+def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
+    async def scenario(app, pilot):
+        wide = lines_of(app, "#failover-lines")
+        await pilot.press("space")  # drawing is paused: no tick draws again
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        width = app.screen.query_one("#failover-lines", Lines).size.width
+        narrow = lines_of(app, "#failover-lines")
+        assert max(map(len, narrow.splitlines())) < width < max(map(len, wide.splitlines()))
+
+    drive(scenario, FakeControl(), size=(200, 60))
+
+
 def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
     control = FakeControl()
 

@@ -90,8 +90,13 @@ class YakScreen(Screen[None]):
         self._fit(self.app.size.width, self.app.size.height)
 
     def on_resize(self) -> None:
-        """Show a hint if the window is too small."""
+        """Draw again when the widgets have their new sizes; a hint if the window is too small."""
         self._fit(self.app.size.width, self.app.size.height)
+        self.call_after_refresh(self._paint_resized)
+
+    def _paint_resized(self) -> None:
+        if self.is_current:
+            self.paint_all(self.app.now_ms())
 
     def _fit(self, width: int, height: int) -> None:
         self.set_class(width < NARROWEST or height < LOWEST, "-too-small")

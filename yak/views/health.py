@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.ids import NodeId
-from yak.partitions.store_outage import StoreState
 from yak.view.partition_state import NONE, BrokerCounts, Replication, StateCounts, count_by_broker
 from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.partitions.store_outage import StoreState
 
 _MIN_ISR: Final = "min.insync.replicas"
 
