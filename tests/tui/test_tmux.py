@@ -130,6 +130,7 @@ def number(text: str) -> int:
     return int(re.sub(r"\D", "", text))
 
 
+@pytest.mark.timeout(300)  # thirty steps, each of which has its own time limit
 def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Terminal, tmp_path: Path):
     terminal.until("starting|connecting|3/3 up")
     terminal.until("3/3 up")

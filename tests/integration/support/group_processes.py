@@ -162,7 +162,7 @@ class Group:
             return all(held) and sum(map(len, held)) == len(set().union(*held)) == partitions
 
         try:
-            wait_until(is_shared, f"{len(sharers)} members share {partitions} partitions", 30)
+            wait_until(is_shared, f"{len(sharers)} members share {partitions} partitions", 60)
         except AssertionError as late:
             raise AssertionError(f"{late}: {[sorted(member.holds()) for member in sharers]}") from None
 
