@@ -73,6 +73,7 @@ class YakScreen(Screen[None]):
         return [self.TITLE_WORDS]
 
     def compose(self) -> ComposeResult:
+        self._fit(self.app.size.width, self.app.size.height)  # later, each class styles all widgets again
         yield Line(id="header")
         yield Static(id="banner", markup=False)
         with Horizontal(id="middle"):
@@ -87,7 +88,6 @@ class YakScreen(Screen[None]):
     def on_mount(self) -> None:
         self.app.forget_key_bar()
         self.paint_all(self.app.now_ms())
-        self._fit(self.app.size.width, self.app.size.height)
 
     def on_resize(self) -> None:
         """Draw again when the widgets have their new sizes; a hint if the window is too small."""
