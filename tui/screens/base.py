@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from yak.tui.state.picture import Picture
 
 NARROWEST, LOWEST = 60, 16
+ROOMY, WIDE = 100, 120
 BROAD = 160
 """The width from which the dashboard has topics beside the activity."""
 _SAME_EVERYWHERE = "space pause  q back  Q quit"
@@ -47,7 +48,6 @@ class YakScreen(Screen[None]):
     """The terms that `i` explains, with a sentence each."""
     CLI_TWIN: ClassVar[str] = ""
     """The equivalent command, shown in the help."""
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-roomy"), (120, "-wide")]
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
@@ -73,7 +73,7 @@ class YakScreen(Screen[None]):
         return [self.TITLE_WORDS]
 
     def compose(self) -> ComposeResult:
-        self._fit(self.app.size.width, self.app.size.height)  # later, each class styles all widgets again
+        self._fit()  # later it would style all widgets again
         yield Line(id="header")
         yield Static(id="banner", markup=False)
         with Horizontal(id="middle"):
@@ -91,17 +91,25 @@ class YakScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Draw again when the widgets have their new sizes; a hint if the window is too small."""
-        self._fit(self.app.size.width, self.app.size.height)
+        self._fit()
         self.call_after_refresh(self._paint_resized)
 
     def _paint_resized(self) -> None:
         if self.is_current:
             self.paint_all(self.app.now_ms())
 
-    def _fit(self, width: int, height: int) -> None:
-        self.set_class(width < NARROWEST or height < LOWEST, "-too-small")
-        self.set_class(height < 30, "-low")
-        self.set_class(width >= BROAD, "-broad")
+    def _fit(self) -> None:
+        self.update_classes(self.size_classes(*self.app.size), animate=False)
+
+    def size_classes(self, width: int, height: int) -> dict[str, bool]:
+        """The style classes that depend on the window, and whether this one has each."""
+        return {
+            "-too-small": width < NARROWEST or height < LOWEST,
+            "-low": height < 30,
+            "-roomy": ROOMY <= width < WIDE,
+            "-wide": width >= WIDE,
+            "-broad": width >= BROAD,
+        }
 
     def on_screen_resume(self) -> None:
         """Redraw: the screen may be stale."""
@@ -123,7 +131,7 @@ class YakScreen(Screen[None]):
         self.query_one("#notice", Line).set_class(notice is not None, "-shown")
         words = f" {self.look.sign('crumb')} ".join(self.crumbs())
         self.query_one("#place", Place).show([Cell(words, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
-        if self.app.size.width >= 120:
+        if self.app.size.width >= WIDE:
             self.query_one("#rail", Rail).paint()
         is_lost = picture.lost_since_ms is not None
         for grid in self.query(Grid):

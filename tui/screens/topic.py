@@ -234,10 +234,8 @@ class TopicScreen(ChangesTopics):
         self.set_interval(ASK_SECONDS, self.ask_seen)
         self.ask_seen()
 
-    def _fit(self, width: int, height: int) -> None:
-        super()._fit(width, height)
-        self.set_class(height >= HIGH, "-high")
-        self.set_class(self.is_roomy, "-stacked")
+    def size_classes(self, width: int, height: int) -> dict[str, bool]:
+        return super().size_classes(width, height) | {"-high": height >= HIGH, "-stacked": self.is_roomy}
 
     # requests
 
