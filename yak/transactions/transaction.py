@@ -158,6 +158,8 @@ class Transaction(NamedTuple):
 
     def _check_expected(self, expected: ProducerIdAndEpoch | None) -> None:
         """Raise PRODUCER_FENCED for another producer id, except one whose epochs were used up just before."""
+        if expected is not None:
+            self._check_not_next(expected)
         if expected is None or self.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == self.producer_id:
             return
         if expected.producer_id != self.previous_producer_id or expected.epoch < _LAST_USED_EPOCH:
@@ -176,7 +178,17 @@ class Transaction(NamedTuple):
 
     # ---------------------------------------------------------------------------------------------- partitions
 
+    def _check_not_next(self, producer: ProducerIdAndEpoch) -> None:
+        """Raise CONCURRENT_TRANSACTIONS for the next producer id while the end of this transaction is prepared.
+
+        The answer to EndTxn names that id before the markers are written, and its producer begins at once
+        (TransactionCoordinator.java looks for a pending transition before it looks at the id).
+        """
+        if self.state in PREPARED and self.next_producer_id != NO_PRODUCER_ID and producer == self.next_producer:
+            raise PeerError(ErrorCode.concurrent_transactions)
+
     def _check_identity(self, producer: ProducerIdAndEpoch) -> None:
+        self._check_not_next(producer)
         if self.producer_id != producer.producer_id:
             raise PeerError(ErrorCode.invalid_producer_id_mapping)
         if self.producer_epoch != producer.epoch:
@@ -256,6 +268,7 @@ class Transaction(NamedTuple):
 
     def _check_end_2(self, producer: ProducerIdAndEpoch) -> bool:
         """Whether this repeats the EndTxn that bumped the epoch; protocol 2. Raises PeerError."""
+        self._check_not_next(producer)
         is_after_bump = self.producer_epoch == producer.epoch + 1
         is_after_new_id = (
             self.previous_producer_id == producer.producer_id

@@ -1,6 +1,7 @@
 """The transaction coordinator on the simulated broker: requests in, records and markers out."""
 
 import datetime as dt
+from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -25,6 +26,8 @@ from yak.transactions.transaction import (
 TX = "payments"
 ORDERS = TopicPartition("orders", 0)
 NONE = ErrorCode.none
+LAST_EPOCH = 2**15 - 2
+"""The last one that a producer gets."""
 
 
 @pytest.fixture
@@ -375,6 +378,26 @@ def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
     send_now(held.pop())
     rig.run_for(20)
     assert state(rig) is COMPLETE_COMMIT
+
+
+def test_the_next_transaction_under_a_new_id_waits_for_the_end_of_the_last_epoch(rig):
+    producer = init(rig)
+    entry = rig.node.broker.transaction_coordinator._find(TX)[1]
+    entry.transaction = entry.transaction._replace(producer_epoch=LAST_EPOCH)
+    last = SimpleNamespace(producer_id=producer.producer_id, producer_epoch=LAST_EPOCH)
+    assert add_for_leader(rig, last, verify_only=False) == NONE
+    send(rig, last)
+    sender, held = rig.node.broker.marker_sender, []
+    send_now, sender.send = sender.send, held.append
+    after = end(rig, last, version=5)
+    assert (after.error_code, after.producer_epoch) == (NONE, 0)
+    assert after.producer_id != producer.producer_id
+    assert add_for_leader(rig, after, verify_only=False) == ErrorCode.concurrent_transactions
+    assert end(rig, after, version=5).error_code == ErrorCode.concurrent_transactions
+    assert init(rig, producer_id=after.producer_id, epoch=0).error_code == ErrorCode.concurrent_transactions
+    send_now(held.pop())
+    rig.run_for(20)
+    assert add_for_leader(rig, after, verify_only=False) == NONE
 
 
 def test_a_transaction_completes_after_its_coordinator_was_isolated(rig, monkeypatch):
