@@ -490,10 +490,11 @@ class ConsumerSessions:
 
     def _subscribe(self, session: ConsumerSession, item: ConsumerItem) -> None:
         partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
-        if partition is not None:
-            if partition.sessions is None:
-                partition.sessions = {}
-            partition.sessions[session] = item
+        if partition is None or item.topic_key not in (item.name, partition.topic_id):
+            return  # there is none, or it is another topic's of that name
+        if partition.sessions is None:
+            partition.sessions = {}
+        partition.sessions[session] = item
 
     def _add(self, session: ConsumerSession, item: ConsumerItem) -> None:
         self.partitions_count += _weight(item)
@@ -503,8 +504,9 @@ class ConsumerSessions:
 
     def _detach(self, session: ConsumerSession, item: ConsumerItem) -> None:
         partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
-        if partition is not None and partition.sessions:
-            partition.sessions.pop(session, None)
+        if partition is not None and partition.sessions and partition.sessions.get(session) is item:
+            # else the session has it under the id of a later topic of that name
+            del partition.sessions[session]
 
 
 class FollowerSessions:

@@ -1,5 +1,6 @@
 """What fetch sessions and delayed fetches may remember, all clients together."""
 
+import datetime as dt
 import uuid
 from typing import Any
 
@@ -185,3 +186,40 @@ def test_delayed_fetches_of_a_closed_connection_are_not_counted(rig: Rig) -> Non
     rig.node.disconnect(greedy.connection_id)
     rig.run_for(100)
     assert held(rig).delayed_count == 0
+
+
+def by_id(
+    rig: Rig, client: Channel, topic_ids: list[uuid.UUID], session_id: int = 0, epoch: int = 0, **named: Any
+) -> Any:
+    """The answer to a fetch of partition 0 of these topics, by id."""
+    wait_ms = named.pop("wait_ms", 0)
+    fields = fetch_fields("", 0, max_wait_ms=wait_ms) | {"session_id": session_id, "session_epoch": epoch}
+    partitions = fields["topics"][0]["partitions"]
+    topics = [{"topic_id": each, "partitions": partitions} for each in topic_ids]
+    asked = rig.begin(1, 13, client=client, **fields | {"topics": topics} | named)
+    rig.run_for(wait_ms + 50)
+    return asked.answer
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_topic_that_is_created_again_wakes_the_session_under_its_new_id(is_forgotten: bool) -> None:
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.create_topic("payments")
+    image = rig.node.broker.image
+    old, other = (image.topics[name].topic_id for name in ("orders", "payments"))
+    client = rig.new_client()
+    session = by_id(rig, client, [old, other]).session_id
+    assert session
+    rig.ask(20, 5, topic_names=("orders",), timeout=dt.timedelta(seconds=5))
+    rig.run_for(500)
+    rig.create_topic("orders")
+    new = rig.node.broker.image.topics["orders"].topic_id
+    assert new != old
+    assert by_id(rig, client, [new], session, 1).responses
+    forgotten = [{"topic_id": old, "partitions": [0]}] if is_forgotten else []
+    assert by_id(rig, client, [], session, 2, forgotten_topics_data=forgotten).error_code == ErrorCode.none
+    rig.produce("orders", [b"x"])
+    rig.run_for(100)
+    answer = by_id(rig, client, [], session, 3, wait_ms=1_000)
+    assert [topic.topic_id for topic in answer.responses for each in topic.partitions if each.records] == [new]
