@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes, transactional_batch
+from tests.unit.broker.groups_rig import subscription
 from yak.acls.bindings import Operation, ResourceType
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.protocol.peer_proof import Incarnation
@@ -257,6 +258,24 @@ def test_regular_expression_of_a_member_matches_what_it_may_describe(grouped):
     answer = heartbeat(grouped, ann, "m", subscribed_topic_regex=".*")
     assigned = [part.topic_id for part in answer.assignment.topic_partitions]
     assert assigned == [grouped.broker.image.topics["mine"].topic_id]
+
+
+def test_classic_member_that_joins_widens_no_regular_expression_of_others(grouped):
+    grouped.acl(READ, GROUP, "c")
+    grouped.acl(READ, TOPIC, "mine")
+    ann = grouped.user("ann")
+    epoch = heartbeat(grouped, ann, "m", subscribed_topic_regex=".*").member_epoch
+    grouped.run_for(11_000)  # resolved again after ten seconds, when topics changed
+    grouped.create_topic("later")
+    join = {
+        "group_id": "c", "member_id": "", "group_instance_id": "i", "protocol_type": "consumer",
+        "session_timeout": dt.timedelta(seconds=10), "rebalance_timeout": dt.timedelta(seconds=10),
+        "protocols": [{"name": "range", "metadata": subscription("mine")}],
+    }  # fmt: skip
+    assert grouped.ask_filled(11, 5, join, ann).error_code == NONE
+    told = heartbeat(grouped, ann, "m", member_epoch=epoch, subscribed_topic_regex=".*")
+    mine = grouped.broker.image.topics["mine"].topic_id
+    assert {part.topic_id for part in told.assignment.topic_partitions} <= {mine}
 
 
 def test_description_of_a_group_needs_the_right_to_describe_its_topics(grouped):

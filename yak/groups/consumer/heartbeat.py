@@ -23,7 +23,7 @@ from yak.groups.consumer.reconciling import Goal, reconciled
 from yak.groups.consumer.records import Kind, TargetValue
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.subscriptions import Seen, World, renew_epoch, renew_regexes
+from yak.groups.consumer.subscriptions import Seen, World, drop_unused_regexes, renew_epoch, renew_regexes
 from yak.groups.consumer.targets import update_targets
 from yak.groups.consumer.topics import TopicsView, ids_of
 from yak.groups.consumer.upgrading import ClassicGroup
@@ -114,7 +114,10 @@ def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: Wo
         draft.put(Kind.MEMBER, member.member_id, member.metadata())
     assignor_changed = assignor is not None and assignor != draft.state.assignor_name(default_assignor)
     topics_changed = False
-    if draft.state.regex_members or draft.state.regexes:
+    if member.classic is not None:
+        # A JoinGroup resolves no expressions (GroupMetadataManager.java): they match what the users of a heartbeat see.
+        drop_unused_regexes(draft)
+    elif draft.state.regex_members or draft.state.regexes:
         topics_changed, seen = renew_regexes(draft, member.topic_regex, seen, world)
     # a new expression without topics leaves the epoch as it is
     topics_changed |= subscription_changed and draft.state.topic_names_of(member) != topics_before

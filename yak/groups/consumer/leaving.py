@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from yak.groups.consumer.heartbeat import remove_members
 from yak.groups.consumer.records import GroupValue, Kind, TargetEpochValue
 from yak.groups.consumer.state import Draft, GroupState
+from yak.groups.consumer.subscriptions import drop_unused_regexes
 from yak.groups.consumer.topics import TopicsView, metadata_hash
 from yak.groups.fields import INT32_MAX
 
@@ -22,7 +23,7 @@ def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:
         return
     remove_members(draft, member_ids)
     state = draft.state
-    draft.take_back(Kind.REGEX, sorted(state.regexes.keys() - state.regex_members.keys()))
+    drop_unused_regexes(draft)
     hashed = metadata_hash(state.topic_names(), topics)
     draft.put(Kind.GROUP, "", GroupValue(state.epoch + 1, hashed))
     if not state.members:

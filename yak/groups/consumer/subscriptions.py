@@ -41,6 +41,11 @@ class Seen:
     round_from: str = ""
 
 
+def drop_unused_regexes(draft: Draft) -> None:
+    """Drop the regular expressions that no member has any more."""
+    draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - draft.state.regex_members.keys()))
+
+
 def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[bool, Seen]:
     """Resolve new regular expressions, drop unused ones, and resolve all when a refresh is due.
 
@@ -48,7 +53,7 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
     PeerError(INVALID_REGULAR_EXPRESSION) when `own`, the unresolved expression of the heartbeat's member, is invalid or
     too costly.
     """
-    draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - draft.state.regex_members.keys()))
+    drop_unused_regexes(draft)
     used, resolved = draft.state.regex_members, draft.state.regexes
     if own:
         compiled(own)
