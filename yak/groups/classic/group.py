@@ -351,7 +351,12 @@ class ClassicGroup(Roster):
         # A second JoinGroup answers both requests: the first connection may be gone.
         self.answer_join(member, refused_join(member.member_id, ErrorCode.rebalance_in_progress))
         self.hold_join(member, ticket)
-        self.heard_of(member, now_ms)
+        if member.is_new:
+            # it waits in JoinGroup, where it cannot send heartbeats
+            member.deadline_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
+            self.port.schedule(self, member.deadline_ms)
+        else:
+            self.heard_of(member, now_ms)
         if self.state is ClassicState.PREPARING_REBALANCE:
             self.try_complete_join(now_ms)
         else:
@@ -465,7 +470,8 @@ class ClassicGroup(Roster):
         for member in [each for each in self.members.values() if each.joining is None and not each.is_static]:
             self.remove(member)
         if self.members and not self._has_joined_leader():
-            # All remaining members are static and away; they may rejoin.
+            # All remaining members are static and away; they may rejoin, and the first delay is over.
+            self.is_initial = False
             self._wait_for_joins(now_ms + max(self.rebalance_timeout_ms, ALL_AWAY_MS_MIN))
             return
         self.is_initial = False

@@ -205,6 +205,34 @@ def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come
     assert back.error == other.error == NONE
 
 
+@pytest.mark.parametrize("reconnects", [False, True])
+def test_a_new_member_waits_for_the_others_longer_than_its_session(reconnects: bool) -> None:
+    rig = Rig()
+    (first,) = rig.stable(1, rebalance_ms=300_000, session_ms=10_000)
+    told = rig.join(twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
+    waiting = rig.join(told["member_id"], twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
+    if reconnects:
+        rig.wait(1_000)
+        rig.group.ticket_lost(rig.group.members[told["member_id"]], waiting, rig.now_ms)
+        waiting = rig.join(told["member_id"], twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
+    for _ in range(4):
+        rig.wait(5_000)
+        rig.heartbeat(first["member_id"], first["generation_id"])
+    assert waiting.fields is None
+    rig.join(first["member_id"], rebalance_ms=300_000, session_ms=10_000)
+    assert waiting.error == NONE
+
+
+def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once() -> None:
+    rig = Rig(initial_rebalance_delay_ms=3_000)
+    joining = rig.join(instance="i", rebalance_ms=300_000, session_ms=45_000)
+    (member,) = rig.group.members.values()
+    rig.wait(1_000)
+    rig.group.ticket_lost(member, joining, rig.now_ms)
+    rig.wait(5_000)
+    assert rig.join(instance="i", rebalance_ms=300_000, session_ms=45_000).error == NONE
+
+
 # ----------------------------------------------------------------------------------------------------- the assignment
 
 
