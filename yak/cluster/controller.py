@@ -130,6 +130,8 @@ class Controller:
         """The same, until the check for brokers that already waited then."""
         self._balance_checked: tuple[object, ...] = ()
         self._balance_due_ms: int | None = None
+        self._suspicion_ends_ms = 0
+        """Until then a broker that is dead by all appearances may still count as ACTIVE."""
         self._counters_due_ms: int | None = None
         self._trimmed_offset: MetadataOffset = 0
 
@@ -257,7 +259,10 @@ class Controller:
             image = self._session.image
             self._balance_due_ms = None
             self._balance_checked = (image.brokers, image.topics, image.default_broker_configs)
-            self.elections.recheck(now_ms, rebalance=self._settings.auto_leader_rebalance)
+            is_suspicious = now_ms < self._suspicion_ends_ms
+            if is_suspicious:
+                self._balance_due_ms = self._suspicion_ends_ms
+            self.elections.recheck(now_ms, rebalance=self._settings.auto_leader_rebalance and not is_suspicious)
         self._incomplete_topics.on_time(now_ms)
         self.elections.on_time(now_ms)
 
@@ -375,6 +380,8 @@ class Controller:
             if outcome.code == "OK":
                 session.say("warning", "broker-fenced", **named)
             elif outcome.code == "TOO_MANY_FENCED":
+                # its leaders moved all the same, and no preferred leader election may give them back
+                self._suspicion_ends_ms = now_ms + self._settings.session_timeout_ms
                 session.say(
                     "warning",
                     "fast-fencing-refused",

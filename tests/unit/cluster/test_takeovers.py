@@ -311,6 +311,23 @@ def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
     fleet.assert_healthy()
 
 
+def test_broker_that_is_dead_and_not_fenced_yet_gets_no_leaders_back(make_fleet):
+    fleet = make_fleet(ALL, 5).start()
+    fleet.create("a", 6)
+    controller = fleet.controller()
+    first, second = others(fleet, controller.node_id)
+    assert set(leaders(fleet)) == set(fleet.nodes)
+    fleet.kill(first)
+    fleet.run(1_000)
+    fleet.kill(second)
+    fleet.run(200)
+    assert [fields["node_id"] for _, fields in said(fleet, "fast-fencing-refused")] == [second.node_id]
+    for _ in range(70):
+        assert set(leaders(fleet)) == {controller.node_id}
+        fleet.run(100)
+    assert {b["state"] for b in fleet.store.state.brokers.values()} == {"ACTIVE", "FENCED"}
+
+
 def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     controller = fleet.controller()
