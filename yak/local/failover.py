@@ -39,7 +39,9 @@ class WriteProbe(LibrdkafkaLoad):
     """Writes from `start` to `end`. Times are `time.monotonic()`."""
 
     def __init__(self, bootstrap: str, partition: TopicPartition) -> None:
-        super().__init__(bootstrap, "yak-failover-probe", 1 / EVERY_SECONDS, **{"linger.ms": 0})
+        # Its producer refreshes its metadata until the process ends: it must not create the deleted topic again.
+        config = {"linger.ms": 0, "allow.auto.create.topics": False}
+        super().__init__(bootstrap, "yak-failover-probe", 1 / EVERY_SECONDS, **config)
         self._partition = partition
         self._sent_and_acked: list[tuple[float, float]] = []
         self.errors: list[str] = []

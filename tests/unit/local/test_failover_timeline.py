@@ -5,8 +5,9 @@ import uuid
 import pytest
 
 from yak.errors import YakError
+from yak.ids import TopicPartition
 from yak.local import failover
-from yak.local.failover import Timeline, add_records, detection_ms, is_complete, last_elected_ms
+from yak.local.failover import Timeline, WriteProbe, add_records, detection_ms, is_complete, last_elected_ms
 from yak.ports.metadata_store import TailedRecord
 
 TOPIC = uuid.UUID(int=7)
@@ -130,3 +131,10 @@ def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkey
     monkeypatch.setattr(failover.time, "sleep", lambda _s: None)
     failover._delete("127.0.0.1:1", "probe", told.append)
     assert (made, told) == (["127.0.0.1:1"] * tries, left)
+
+
+def test_the_producer_of_the_probe_does_not_create_a_deleted_topic_again(monkeypatch):
+    configs = []
+    monkeypatch.setattr("confluent_kafka.Producer", configs.append)
+    WriteProbe("127.0.0.1:1", TopicPartition("__yak_failover_probe-1", 0))
+    assert [each["allow.auto.create.topics"] for each in configs] == [False]
