@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.client.leadership import Plan
     from yak.client.replica_offsets import ClusterReplicas
     from yak.local.cluster import LocalCluster
-    from yak.local.failover import Failover, Moved, Timeline
+    from yak.local.failover import Failover, Measured, Moved, Timeline
     from yak.local.status import ClusterStatus
     from yak.view.partition_replicas import PartitionReplicas
 
@@ -53,11 +53,21 @@ def probe_lines(result: "Failover") -> list[str]:
     """The result of the probe, in words."""
     if result.probed is None:
         return []
-    pause = (
-        "no write came through" if result.pause_ms is None else f"writes stood still for {_ms(result.pause_ms)} at most"
-    )
     errors = f"{counted(len(result.errors), 'error')}" + (f": {result.errors[0]}" if result.errors else "")
-    return [f"test topic with the same leader: {pause}; {result.acknowledged} records acknowledged, {errors}"]
+    return [f"test topic with the same leader: {_pause(result)}; {result.acknowledged} records acknowledged, {errors}"]
+
+
+def _pause(result: "Measured") -> str:
+    if result.is_without_write:
+        return "no write came through"
+    return f"writes stood still for {_ms(result.pause_ms or 0.0)} at most"
+
+
+def _warn_without_write(g: Globals, result: "Measured") -> None:
+    from yak.local.failover import WATCH_SECONDS
+
+    if result.is_without_write:
+        g.out.warn(f"no test record was acknowledged in {WATCH_SECONDS:.0f} s: yak isr --check")
 
 
 def timeline_lines(timeline: "Timeline", begin: str, *, out: str = "fenced") -> list[str]:
@@ -99,7 +109,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
         out.note(f"  {line}")
     if moved.probed is not None:
         out.note(
-            f"{moved.probed}: writes stood still for {_ms(moved.pause_ms or 0.0)} at most; "
+            f"{moved.probed}: {_pause(moved)}; "
             f"{moved.acknowledged} test records acknowledged, {counted(len(moved.errors), 'error')}"
         )
 
@@ -307,7 +317,8 @@ def _end(
 
     result = end_and_watch(cluster, node, hard=hard, probe=probe, on_topic_left=on_topic_left)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)
-    return 1 if led and result.timeline.elected_ms is None else 0
+    _warn_without_write(g, result)
+    return 1 if result.is_without_write or (led and result.timeline.elected_ms is None) else 0
 
 
 def _move(
@@ -328,4 +339,5 @@ def _move(
     admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
     done = move_and_watch(admin, plan.moves, local=local, probe=probe)
     show_moves(g, plan, done)
-    return 1 if plan.refused or done.failed else None
+    _warn_without_write(g, done)
+    return 1 if plan.refused or done.failed or done.is_without_write else None

@@ -237,6 +237,11 @@ class Measured:
     acknowledged: int = 0
     errors: tuple[str, ...] = ()
 
+    @property
+    def is_without_write(self) -> bool:
+        """Whether no write of the probe was acknowledged after the failover."""
+        return self.probed is not None and self.timeline.first_ack_ms is None
+
     def measured_json(self) -> dict[str, Any]:
         """The JSON contract for scripts, of these fields."""
         probe = {"acknowledged": self.acknowledged, "errors": len(self.errors)}

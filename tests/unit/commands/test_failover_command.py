@@ -117,6 +117,20 @@ def test_json_of_a_move(yak, world):
     }
 
 
+@pytest.mark.parametrize("words", [("orders:0", "--kill", "--yes"), ("orders:0", "--probe")])
+def test_a_failover_after_which_no_test_record_was_acknowledged_failed(yak, world, monkeypatch, words):
+    world[1][0] = LOCAL
+    measured = {"timeline": Timeline(elected_ms=41.0), "probed": TopicPartition("orders", 0), "acknowledged": 30}
+    killed = Failover(1, 41, True, (TopicPartition("orders", 0),), **measured)
+    monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: killed)
+    monkeypatch.setattr("yak.local.failover.move_and_watch", lambda *_, **__: Moved({}, 12.3, **measured))
+    ran = yak("failover", *words)
+    assert ran.code == 1
+    assert "no write came through; 30 " in ran.err
+    assert "warning: no test record was acknowledged in 30 s: yak isr --check" in ran.err
+    assert yak("failover", *words, "-o", "json").code == 1
+
+
 def test_topic_of_test_records_that_cannot_be_deleted_is_named(yak, world):
     world[1][0] = LOCAL
     ran = yak("failover", "orders:1", "--kill", "--yes", "-o", "json")
