@@ -35,15 +35,16 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
         return
     and_controller = " and was the controller" if result.was_controller else ""
     how = "killed with kill -9" if hard else "stopped and started again"
-    out.line(
-        f"broker {result.node_id} (pid {result.pid}) {how}; it led {counted(len(result.led), 'partition')}{and_controller}"
-    )
+    led = counted(len(result.led), "partition")
+    out.line(f"broker {result.node_id} (pid {result.pid}) {how}; it led {led}{and_controller}")
     for line in timeline_lines(result.timeline, "killed" if hard else "told to stop", out="fenced" if hard else "left"):
         out.line(f"  {line}")
     out.stdout.flush()
     for line in probe_lines(result):
         out.note(line)
-    if result.led and result.timeline.elected_ms is None:
+    if result.offline:
+        out.warn(f"{counted(len(result.offline), 'partition')} went offline: no other replica was in sync")
+    if len(result.led) > len(result.offline) and result.timeline.elected_ms is None:
         out.warn("not every partition has a new leader yet: yak isr --offline")
     if hard:
         out.note(f"bring it back: yak node restart {result.node_id}{data_dir_flag(data_dir)}")
@@ -305,12 +306,14 @@ def _end(
     """Kill or restart a broker of the local cluster, and print the timeline; return the exit code."""
     from yak.local.failover import end_and_watch, led_by
 
-    led = led_by(found.partitions, node)
-    probe = probe and bool(led)
+    movable, offline = led_by(found.partitions, node)
+    probe = probe and bool(movable)
     what = "kill -9" if hard else "stop and start"
     and_controller = ", the controller" if found.controller_id == node else ""
     records = " (and write test records to a topic of their own)" if probe else ""
-    g.confirm(f"{what} broker {node}{and_controller}, which leads {len(led)} partitions with another replica{records}?")
+    led = counted(len(movable) + len(offline), "partition")
+    go_offline = f", {len(offline)} of them with no other in-sync replica, which go offline" if offline else ""
+    g.confirm(f"{what} broker {node}{and_controller}, which leads {led}{go_offline}{records}?")
 
     def on_topic_left(name: str) -> None:
         g.out.warn(f"the topic of the test records could not be deleted: yak topics delete {name}")
@@ -318,7 +321,7 @@ def _end(
     result = end_and_watch(cluster, node, hard=hard, probe=probe, on_topic_left=on_topic_left)
     show_end(g, result, hard=hard, data_dir=cluster.data_dir)
     _warn_without_write(g, result)
-    return 1 if result.is_without_write or (led and result.timeline.elected_ms is None) else 0
+    return 1 if result.is_without_write or (movable and result.timeline.elected_ms is None) else 0
 
 
 def _move(

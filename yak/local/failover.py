@@ -261,6 +261,8 @@ class Failover(Measured):
     pid: int | None
     was_controller: bool
     led: tuple[TopicPartition, ...]
+    offline: tuple[TopicPartition, ...] = ()
+    """Those that go offline until the broker runs again, since no other replica is in sync."""
     began_s: float = 0.0
     """`time.monotonic()` right before the broker was ended: the zero of the timeline."""
     ended_s: float = 0.0
@@ -273,6 +275,7 @@ class Failover(Measured):
             "pid": self.pid,
             "was_controller": self.was_controller,
             "partitions_led": [each._asdict() for each in self.led],
+            "partitions_offline": [each._asdict() for each in self.offline],
             **self.measured_json(),
         }
 
@@ -345,13 +348,16 @@ def _clock_offset_ms(client: Any) -> float:
     return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
 
 
-def led_by(partitions: Sequence[PartitionReplicas], node_id: NodeId) -> tuple[TopicPartition, ...]:
-    """The partitions that a broker leads and that another in-sync replica could lead."""
-    return tuple(
-        TopicPartition(each.topic, each.partition)
-        for each in partitions
-        if each.leader == node_id and len(each.isr) > 1
+def led_by(
+    partitions: Sequence[PartitionReplicas], node_id: NodeId
+) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
+    """The partitions that a broker leads: those that another in-sync replica could lead, and the others."""
+    led = [each for each in partitions if each.leader == node_id]
+    shared, alone = (
+        tuple(TopicPartition(each.topic, each.partition) for each in led if (len(each.isr) > 1) is has_other)
+        for has_other in (True, False)
     )
+    return shared, alone
 
 
 @contextmanager
@@ -400,14 +406,14 @@ def end_and_watch(
     """
     status = cluster.status()
     found = read_metadata(status.bootstrap, timeout_s=5.0)
-    led = led_by(found.partitions, node_id)
+    movable, offline = led_by(found.partitions, node_id)
     pid = next((each.pid for each in status.brokers if each.node_id == node_id), None)
-    result = Failover(node_id, pid, found.controller_id == node_id, led)
+    result = Failover(node_id, pid, found.controller_id == node_id, (*movable, *offline), offline)
     logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
     with ExitStack() as stack:
         writes = None
-        if probe and led:
-            like = next(each for each in found.partitions if (each.topic, each.partition) == led[0])
+        if probe and movable:
+            like = next(each for each in found.partitions if (each.topic, each.partition) == movable[0])
             result.probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
             writes = WriteProbe(status.bootstrap, result.probed)
             stack.callback(_stop, result, writes)
@@ -437,7 +443,8 @@ def _stop(result: Measured, probe: WriteProbe) -> None:
 
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
-    partitions = {(watch.topic_ids[each.topic], each.partition) for each in result.led if each.topic in watch.topic_ids}
+    movable = set(result.led) - set(result.offline)
+    partitions = {(watch.topic_ids[each.topic], each.partition) for each in movable if each.topic in watch.topic_ids}
     for _ in attempts(WATCH_SECONDS, _POLL_SECONDS):
         timeline = Timeline()
         add_records(

@@ -9,6 +9,7 @@ from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
 from yak.commands.output import NOTHING
 from yak.ids import TopicPartition
+from yak.local import failover
 from yak.local.failover import Failover, Moved, Timeline
 from yak.local.status import BrokerStatus, ClusterStatus
 from yak.view.partition_replicas import PartitionReplicas
@@ -189,6 +190,37 @@ def test_what_cannot_be_is_refused(yak, world, words, slug, code):
     ran = yak("failover", *words)
     assert (ran.code, world[0]) == (code, [])
     assert f"error[{slug}]" in ran.err
+
+
+def test_a_kill_says_before_and_after_which_partitions_go_offline(yak, world, monkeypatch):
+    world[1][0] = LOCAL
+    alone = (partition("orders", 0, 1), partition("orders", 1, 1, isr=(1,)), partition("orders", 2, 1, replicas=(1,)))
+    found = replace(CLUSTER, partitions=alone)
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: found)
+    asked = yak("failover", "orders:0", "--kill").err
+    assert "which leads 3 partitions, 2 of them with no other in-sync replica, which go offline (and write" in asked
+    movable, offline = failover.led_by(alone, 1)
+    result = Failover(1, 41, True, (*movable, *offline), offline, timeline=Timeline(fenced_ms=33.0, elected_ms=41.0))
+    monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: result)
+    ran = yak("failover", "orders:0", "--kill", "--yes")
+    assert ran.code == 0
+    assert "killed with kill -9; it led 3 partitions and was the controller" in ran.out
+    assert "warning: 2 partitions went offline: no other replica was in sync" in ran.err
+    document = json.loads(yak("failover", "orders:0", "--kill", "--yes", "-o", "json").out)
+    assert [each["partition"] for each in document["partitions_led"]] == [0, 1, 2]
+    assert [each["partition"] for each in document["partitions_offline"]] == [1, 2]
+
+
+def test_a_kill_of_the_only_replicas_waits_for_no_election(yak, world, monkeypatch):
+    world[1][0] = LOCAL
+    found = replace(CLUSTER, partitions=(partition("orders", 0, 1, replicas=(1,)),))
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: found)
+    orders = (TopicPartition("orders", 0),)
+    monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: Failover(1, 41, False, orders, orders))
+    ran = yak("failover", "orders:0", "--kill", "--yes")
+    assert ran.code == 0
+    assert "no other replica was in sync" in ran.err
+    assert "not every partition has a new leader yet" not in ran.err
 
 
 def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
