@@ -13,7 +13,7 @@ certs = CommandGroup(
     examples=("yak certs create certs --hosts broker.example.org", "yak certs show certs/broker.pem"),
 )
 
-_HOSTS_DEFAULT = "localhost,127.0.0.1,::1"
+_HOSTS_DEFAULT = ("localhost", "127.0.0.1", "::1")
 
 
 @certs.command(
@@ -28,8 +28,14 @@ def create(
     g: Globals,
     directory: Annotated[str, argument("DIR", "Folder of the files.")],
     hosts: Annotated[
-        str, option("--hosts", "Names and addresses that clients connect to.", WHAT, metavar="HOST,...")
-    ] = _HOSTS_DEFAULT,
+        str | None,
+        option(
+            "--hosts",
+            f"Names and addresses that clients connect to; default: those of broker.pem, else {','.join(_HOSTS_DEFAULT)}.",
+            WHAT,
+            metavar="HOST,...",
+        ),
+    ] = None,
     days: Annotated[int, option("--days", "Days until they expire.", WHAT, metavar="N", min=1, max=3650)] = 365,
     client: Annotated[
         list[str] | None, option("--client", "Also a client's certificate; repeatable.", WHAT, metavar="NAME")
@@ -40,15 +46,18 @@ def create(
 
     ca.pem is the authority, for the trust store of both sides. broker.pem and NAME.pem have a private key and its
     certificate. ca.key signs further certificates: keep it away from the brokers. An authority that is in the folder
-    already is used, never replaced.
+    already is used, never replaced. Without --force, --client adds a client and keeps broker.pem.
     """
     import os
     from datetime import UTC, datetime
 
-    from yak.security.certificates import create_certificates
+    from yak.security.certificates import BROKER_FILE, broker_hosts, create_certificates
 
-    clients = client or []
-    names = [host.strip() for host in hosts.split(",") if host.strip()]
+    clients, folder = client or [], os.path.abspath(directory)
+    if hosts is None:
+        names = broker_hosts(directory) or list(_HOSTS_DEFAULT)
+    else:
+        names = [host.strip() for host in hosts.split(",") if host.strip()]
     if not names:
         why = "clients check that the broker's certificate names the host that they connect to"
         raise UsageError("certs-name", "--hosts names no host", why=why, try_=("--hosts a,b",))
@@ -58,13 +67,14 @@ def create(
         raise UsageError(
             "certs-not-written", f"the certificates cannot be written to {directory}", why=f"{error.strerror or error}"
         ) from error
-    folder = os.path.abspath(directory)
     broker, properties = _broker_lines(folder, names[0]), _client_lines(folder, clients)
     if not g.out.for_people:
         g.out.object({"files": files, "broker": broker, "client_properties": properties})
         return
     for file in files:
         g.out.note(f"created {file}")
+    if (kept := os.path.join(directory, BROKER_FILE)) not in files:
+        g.out.note(f"kept {kept}, for {', '.join(names)}")
     g.out.line("# the broker: yak serve --properties FILE")
     for line in broker:
         g.out.line(line)

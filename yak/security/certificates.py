@@ -57,7 +57,7 @@ def create_certificates(
     """Make an authority, unless it is there, and certificates for a cluster's hosts and for clients. Returns the files.
 
     An authority is never replaced, even with `force`: what clients trust stays. A cluster's certificate that is there
-    stays too when clients are named, so that a client can be added.
+    for the same hosts stays too without `force` when clients are named, so that a client can be added.
 
     Raises UsageError (`certs-exist`, `certs-name`, `certs-unreadable`), OSError.
     """
@@ -67,7 +67,9 @@ def create_certificates(
     def exists(file: str) -> bool:
         return os.path.exists(os.path.join(directory, file))
 
-    needs_broker = not (clients and exists(BROKER_FILE))
+    needs_broker = force or not (clients and exists(BROKER_FILE))
+    if not needs_broker:
+        _check_same_hosts(directory, hosts)
     wanted = [BROKER_FILE] * needs_broker + [f"{name}.pem" for name in clients]
     taken = [] if force else [file for file in wanted if exists(file)]
     if taken:
@@ -108,6 +110,12 @@ def read_certificates(path: str) -> list[CertificateFacts]:
     return [describe(each) for each in found]
 
 
+def broker_hosts(directory: str) -> list[str]:
+    """The hosts of the cluster's certificate in a folder, empty without one. Raises UsageError (`certs-unreadable`)."""
+    path = os.path.join(directory, BROKER_FILE)
+    return list(read_certificates(path)[0].names) if os.path.exists(path) else []
+
+
 def describe(certificate: x509.Certificate) -> CertificateFacts:
     """The facts of a certificate."""
     extensions = certificate.extensions
@@ -130,6 +138,21 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
         sha256=certificate.fingerprint(hashes.SHA256()).hex(":").upper(),
         is_authority=is_authority,
     )
+
+
+def _check_same_hosts(directory: str, hosts: list[str]) -> None:
+    known = broker_hosts(directory)
+    others = {str(_host(host).value) for host in hosts} ^ set(known)
+    if hosts and others:
+        raise UsageError(
+            "certs-exist",
+            f"{directory} has {BROKER_FILE} already, for {', '.join(known) or 'no host'}",
+            why=f"other hosts need another certificate: {', '.join(hosts)}",
+            try_=(
+                f"yak certs create {directory} --client NAME   adds a client, without --hosts",
+                "--force   replaces them, by the same CA",
+            ),
+        )
 
 
 def _check_client(name: str) -> None:

@@ -33,6 +33,39 @@ def test_certs_create_refuses_files_that_are_there(yak, tmp_path: Path):
     assert yak("certs", "create", str(tmp_path / "c"), "--force").code == 0
 
 
+def broker_names(yak, folder: Path) -> list[str]:
+    return json.loads(yak("certs", "show", str(folder / "broker.pem"), "-o", "json").out)[0]["names"]
+
+
+def test_certs_create_adds_a_client_and_prints_a_host_of_the_broker_that_it_keeps(yak, tmp_path: Path):
+    yak("certs", "create", str(tmp_path), "--hosts", "x,::1")
+    ran = yak("certs", "create", str(tmp_path), "--client", "alice")
+    assert ran.code == 0
+    assert f"kept {tmp_path}/broker.pem, for x, ::1" in ran.err
+    assert "advertised.listeners=SSL://x:9093" in ran.out
+    assert yak("certs", "create", str(tmp_path), "--client", "bob", "--hosts", "x,0:0::1").code == 0
+
+
+def test_certs_create_does_not_ignore_other_hosts_of_a_broker_that_is_there(yak, tmp_path: Path):
+    yak("certs", "create", str(tmp_path), "--hosts", "x")
+    words = ("certs", "create", str(tmp_path), "--hosts", "y", "--client", "alice")
+    ran = yak(*words)
+    assert ran.code == 2
+    assert f"error[certs-exist]: {tmp_path} has broker.pem already, for x" in ran.err
+    assert not (tmp_path / "alice.pem").exists()
+    ran = yak(*words, "--force")
+    assert ran.code == 0
+    assert f"created {tmp_path}/broker.pem" in ran.err
+    assert "advertised.listeners=SSL://y:9093" in ran.out
+    assert broker_names(yak, tmp_path) == ["y"]
+
+
+def test_certs_create_with_force_keeps_the_hosts_that_are_not_given(yak, tmp_path: Path):
+    yak("certs", "create", str(tmp_path), "--hosts", "x")
+    assert "advertised.listeners=SSL://x:9093" in yak("certs", "create", str(tmp_path), "--force").out
+    assert broker_names(yak, tmp_path) == ["x"]
+
+
 def test_certs_create_names_a_folder_that_cannot_be_written(yak, tmp_path: Path):
     (tmp_path / "file").write_text("")
     ran = yak("certs", "create", str(tmp_path / "file" / "c"))
