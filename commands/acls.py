@@ -141,13 +141,11 @@ def add(
     from yak.acls.bindings import AccessControlEntry, AclBinding
     from yak.client.acls import create_acls
 
-    patterns = _patterns(resources)
+    patterns, hosts = _patterns(resources), _hosts(entries.host)
     pairs = _grants(patterns, entries.operation, producer=producer, consumer=consumer)
     added = [
         AclBinding(pattern, AccessControlEntry(principal, each_host, each, permission))
-        for (permission, principal), each_host, (pattern, each) in product(
-            _principals(entries), entries.host or ["*"], pairs
-        )
+        for (permission, principal), each_host, (pattern, each) in product(_principals(entries), hosts, pairs)
     ]
     if not added:
         why = "an ACL has a principal, an operation and a resource"
@@ -208,6 +206,19 @@ def _patterns(resources: Resources) -> list[ResourcePattern]:
     if resources.cluster:
         patterns.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
     return patterns
+
+
+def _hosts(hosts: list[str] | None) -> list[str]:
+    """The hosts of new ACLs. Raises UsageError (`bad-acl-host`) for a text that no client's address is equal to."""
+    from ipaddress import ip_address
+
+    for host in hosts or ():
+        try:
+            _ = host == "*" or ip_address(host)
+        except ValueError:
+            why = "clients' addresses are compared with it: a host name or a network matches no client"
+            raise UsageError("bad-acl-host", f'"{host}" is no ip', why=why, try_=("--host 10.0.0.1",)) from None
+    return hosts or ["*"]
 
 
 def _principals(entries: Entries) -> list[tuple[Permission, str]]:

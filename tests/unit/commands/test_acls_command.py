@@ -108,6 +108,26 @@ def test_names_with_odd_characters_pass(yak, asked, name):
     assert asked.created == [acl(name, READ, f"User:{name}")]
 
 
+@pytest.mark.parametrize("host", ["nohost.example", "10.0.0.0/24", "10.0.0.1:9092", "[::1]", ""])
+def test_add_refuses_a_host_that_no_address_is_equal_to(yak, asked, host):
+    words = ("--deny", "ann", "--host", "10.0.0.1", "--host", host, "--topic", "a")
+    ran = yak("acls", "add", *words)
+    assert ran.code == 2
+    assert f'error[bad-acl-host]: "{host}" is no ip' in ran.err
+    assert asked.created == []
+
+
+@pytest.mark.parametrize("host", ["*", "::1", "2001:0db8::0001"])
+def test_add_takes_every_form_of_an_address_and_all_hosts(yak, asked, host):
+    assert yak("acls", "add", "--deny", "ann", "--host", host, "--operation", "read", "--topic", "a").code == 0
+    assert asked.created == [acl("a", READ, permission=DENY, host=host)]
+
+
+def test_remove_takes_a_host_that_is_no_address(yak, asked):
+    asked.found = [acl("orders", READ, host="nohost.example")]
+    assert yak("acls", "remove", "--host", "nohost.example", "--yes").code == 0
+
+
 def test_remove_shows_what_matches_and_removes_it_once_confirmed(yak, asked):
     ran = yak("acls", "remove", "--topic", "orders", "--allow", "ann", "--yes")
     assert ran.code == 0
