@@ -22,7 +22,8 @@ def bootstrap_servers(settings: Settings) -> Resolved:
     """The bootstrap servers: the configured ones, otherwise the running brokers of `yak up` in the data directory.
 
     So every command finds a cluster on other ports, and a cluster whose first broker is dead. If none runs, it is the
-    default address.
+    dead and paused ones: their cluster is meant, not another one at the default address. Without a cluster, or after
+    `yak down`, it is the default address.
     """
     from yak.local.cluster import LocalCluster
 
@@ -37,7 +38,8 @@ def bootstrap_servers(settings: Settings) -> Resolved:
             settings.warnings.append(f"{error.message}: {error.why}")
         return found
     running = [broker.address for broker in brokers if broker.state in ("running", "starting")]
-    return Resolved(found.name, ",".join(running), f"{_UP_IN}{data_dir}") if running else found
+    addresses = running or [broker.address for broker in brokers if broker.state != "stopped"]
+    return Resolved(found.name, ",".join(addresses), f"{_UP_IN}{data_dir}") if addresses else found
 
 
 def is_from_directory(settings: Settings, found: Resolved) -> bool:
@@ -46,7 +48,7 @@ def is_from_directory(settings: Settings, found: Resolved) -> bool:
 
 
 def is_of_yak_up(found: Resolved) -> bool:
-    """Whether these are the running brokers of `yak up` in the data directory."""
+    """Whether these are brokers of `yak up` in the data directory."""
     return found.origin.startswith(_UP_IN)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from yak.client.reach import Probe
 from yak.commands.local_cluster import bootstrap_servers, roles_note
 from yak.commands.settings import Settings
 from yak.local.processes import ProcessId, identify
@@ -47,11 +48,24 @@ def test_whoever_named_brokers_means_those(tmp_path):
     assert found() == ("file:2", "./yak.toml")
 
 
-def test_the_usual_address_is_asked_where_nothing_runs(remembered):
+def test_the_usual_address_is_asked_where_the_cluster_was_stopped(remembered):
     for broker in remembered.brokers:
-        broker.process = GONE
+        broker.process, broker.wanted = GONE, False
     save(remembered)
     assert found() == ("127.0.0.1:9092", "default")
+
+
+def test_a_cluster_whose_brokers_all_died_is_not_swapped_for_another_one(remembered, yak, monkeypatch):
+    for broker in remembered.brokers:
+        broker.process = GONE
+    remembered.brokers[2].wanted = False
+    save(remembered)
+    assert found() == ("127.0.0.1:7001,127.0.0.1:7002", "yak up in ./yak-data")
+    monkeypatch.setattr("yak.client.reach.probe", lambda address, _: Probe(address, "refused", "refused"))
+    ran = yak("topics", "list", "--timeout", "1ms")
+    assert ran.code == 3
+    assert "127.0.0.1:9092" not in ran.err
+    assert "try:  yak up -d" in ran.err
 
 
 def test_without_a_cluster_or_with_one_that_cannot_be_read_it_is_the_usual_address(tmp_path):
