@@ -81,20 +81,21 @@ class Migration:
             )
         if not known.voters:
             known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
+            self._say(f"first voters of the quorum: {', '.join(map(str, known.voters))}")
         known.moving_to, known.has_moved = to, False
         # with the cluster's id, for a broker that is added meanwhile or later
         line = quorum.shared_secret(known.brokers[0].data_dir)
         replace_file(layout.secret_path(known.data_dir), f"{line}\n".encode())
         state.save(known)
-        if to == quorum.RAFT:
-            self._say(f"voters of the quorum: {', '.join(map(str, known.voters))}")
 
     def _move(self, to: str) -> None:
         known = self._known
         start_missing(known, only=_NO_BROKER)  # Redis
         self._restart_all(BOTH, "both stores", in_quorum=known.metadata == quorum.RAFT)
         found = wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
-        self._say(f"node {found.leader_id} leads the quorum, and its voters have caught up")
+        # Those of the log, if there was a quorum before: `yak quorum add` and `remove` changed them.
+        voters = ", ".join(map(str, found.voter_ids))
+        self._say(f"node {found.leader_id} leads the quorum, and its voters {voters} have caught up")
         self._wait_in_sync()
         set_target(self._addresses(), to, timeout_s=PATIENCE_SECONDS)
         wait_for_store(self._addresses(), to, timeout_s=PATIENCE_SECONDS)

@@ -126,6 +126,30 @@ def test_move_that_began_keeps_its_redis(tmp_path: Any, monkeypatch: pytest.Monk
         cluster.migrate("redis", redis_url="redis://other/0")
 
 
+@pytest.mark.parametrize(
+    ("voters", "first"), [((), "first voters of the quorum: 1, 2, 3"), ((1, 2, 3), None)], ids=["new", "earlier"]
+)
+def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, voters: tuple[int, ...], first: str | None
+) -> None:
+    known = load(stored(tmp_path, voters=voters).data_dir)
+    assert known is not None
+    found = SimpleNamespace(leader_id=4, voter_ids=[1, 2, 3, 4])
+    monkeypatch.setattr(migration, "is_alive", lambda _: True)
+    monkeypatch.setattr(migration.quorum, "shared_secret", lambda _: "secret")
+    monkeypatch.setattr(migration, "read_stores", lambda _: [])
+    monkeypatch.setattr(migration, "wait_for_quorum", lambda *_, **__: found)
+    monkeypatch.setattr(migration.Migration, "_wait_in_sync", lambda _: None)
+    for name in ("start_missing", "set_target", "wait_for_store"):
+        monkeypatch.setattr(migration, name, lambda *_, **__: None)
+    said: list[str] = []
+    assert migration.Migration(known, lambda _: None, said.append).run("raft", None)
+    assert [line for line in said if "voters" in line] == [
+        *([first] if first else []),
+        "node 4 leads the quorum, and its voters 1, 2, 3, 4 have caught up",
+    ]
+
+
 def test_up_does_not_move_metadata_and_names_the_command(tmp_path: Any) -> None:
     with pytest.raises(UsageError) as caught:
         stored(tmp_path).up(UpSettings(metadata="raft"))
