@@ -596,7 +596,7 @@ def _target(g: Globals, name: str, to: WhereTo) -> "Target":
     if kind == "to_timestamp":
         return Target("timestamp", parse_time_ms(value, now_ms=g.now_ms(), zone=g.zone))
     if kind == "by_duration":  # Kafka's tool takes ISO-8601 durations only
-        return Target("timestamp", g.now_ms() - parse_duration_ms(value.upper().removeprefix("P").replace("T", "")))
+        return Target("timestamp", g.now_ms() - parse_duration_ms(value, may_be_iso=True))
     if kind == "from_file":
         return Target("file", offsets=_read_file(value, name))
     if kind in ("to_offset", "shift_by"):

@@ -19,12 +19,16 @@ _EPOCH_MS_FROM = 100_000_000_000
 """Epoch numbers from here on are milliseconds: as seconds this would be the year 5138."""
 
 
-def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
+def parse_duration_ms(text: str, *, bare_unit: str | None = None, may_be_iso: bool = False) -> int:
     """Milliseconds of `1m30s`; a bare number has the unit `bare_unit`, and is refused when that is None.
+
+    With `may_be_iso` also of ISO-8601's `PT1M30S`.
 
     Raises UsageError (`bad-duration`).
     """
     stripped = text.strip().lower()
+    if may_be_iso:
+        stripped = stripped.removeprefix("p").replace("t", "")
     if bare_unit is not None and re.fullmatch(_NUMBER, stripped, re.ASCII):
         stripped += bare_unit
     parts = _DURATION_PART.findall(stripped)

@@ -411,5 +411,10 @@ def test_reset_by_duration_and_explicit_dry_run_are_those_of_kafka(yak, world):
         "groups", "--reset-offsets", "--group", "audit", "--topic", "orders", "--by-duration", "1h", "--dry-run"
     )
     assert (by_duration.code, by_duration.out) == (by_time.code, by_time.out)
+    as_iso = yak("groups", "reset", "audit", "-t", "orders", "--by-duration", "PT1H")
+    assert (as_iso.code, as_iso.out) == (by_time.code, by_time.out)
+    for wrong in ("1x", "PT1x"):
+        refused = yak("groups", "reset", "audit", "-t", "orders", "--by-duration", wrong).err
+        assert f'error[bad-duration]: "{wrong}" is not a duration' in refused
     assert yak("groups", "reset", "audit", "-t", "orders", "--by-duration", "1h", "--to-latest").code == 2
     assert yak("groups", "reset", "audit", "-t", "orders", "--to-latest", "--dry-run", "--execute").code == 2
