@@ -9,6 +9,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Final
 
 from cryptography import x509
@@ -104,7 +105,10 @@ def read_certificates(path: str) -> list[CertificateFacts]:
     """The certificates of a PEM file, in order. Raises UsageError (`certs-unreadable`)."""
     try:
         with open(path, "rb") as file:
-            found = x509.load_pem_x509_certificates(file.read())
+            data = file.read()
+        if b"CERTIFICATE-----" not in data:
+            raise _without_certificate(path, has_key=b"PRIVATE KEY-----" in data)
+        found = x509.load_pem_x509_certificates(data)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     return [describe(each) for each in found]
@@ -257,6 +261,14 @@ def _read_authority(directory: str) -> tuple[x509.Certificate, ec.EllipticCurveP
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _without_certificate(path: str, *, has_key: bool) -> UsageError:
+    what = f"{path} has no certificate"
+    if has_key:
+        try_ = f"yak certs show {quote(os.path.join(os.path.dirname(path), CA_FILE))}"
+        return UsageError("certs-unreadable", what, why="it has a private key only", try_=(try_,))
+    return UsageError("certs-unreadable", what, why="it is not in PEM", try_=("yak certs create DIR",))
 
 
 def _unreadable(path: str, error: Exception) -> UsageError:

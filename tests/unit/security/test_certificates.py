@@ -84,3 +84,12 @@ def test_show_of_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         read_certificates(str(tmp_path / "x"))
     assert refused.value.code == "certs-unreadable"
+    assert (refused.value.message, refused.value.why) == (f"{tmp_path}/x has no certificate", "it is not in PEM")
+
+
+def test_show_of_a_private_key_says_that_it_is_one(tmp_path: Path) -> None:
+    create(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        read_certificates(str(tmp_path / "ca.key"))
+    assert refused.value.why == "it has a private key only"
+    assert refused.value.try_ == (f"yak certs show {tmp_path}/ca.pem",)
