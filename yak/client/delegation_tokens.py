@@ -21,6 +21,14 @@ WHY: Final = {
     "delegation_token_expired": "the token has expired",
     "delegation_token_not_found": "the token does not exist any more",
 }
+_TRY: Final = {
+    "delegation_token_auth_disabled": "yak serve --properties FILE          with delegation.token.secret.key",
+    "delegation_token_request_not_allowed": "yak context add NAME -b HOST:PORT --login USER",
+    "delegation_token_authorization_failed": "yak acls add --allow USER --operation create-tokens --user-principal OWNER",
+    "delegation_token_owner_mismatch": "yak tokens list",
+    "delegation_token_expired": "yak tokens list",
+    "delegation_token_not_found": "yak tokens list",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +134,6 @@ def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
     answer = call_once(address, request, what, timeout_s)
     if answer.error_code:
         name = answer.error_code.name
-        raise YakError("tokens-refused", what, why=WHY.get(name, f"the broker answered {name.upper()}"))
+        why, try_ = WHY.get(name, f"the broker answered {name.upper()}"), _TRY.get(name, "yak help tokens-refused")
+        raise YakError("tokens-refused", what, why=why, try_=(try_,))
     return answer

@@ -13,6 +13,8 @@ from kio.schema.renew_delegation_token.v2 import response as renewed
 from kio.static.primitive import i32Timedelta, i64
 
 from yak.client.delegation_tokens import (
+    _TRY,
+    WHY,
     TokenInfo,
     create_token,
     describe_tokens,
@@ -93,17 +95,23 @@ def test_token_is_renewed_and_expired():
 
 
 @pytest.mark.parametrize(
-    ("code", "why"),
+    ("code", "why", "try_"),
     [
-        (ErrorCode.delegation_token_auth_disabled, "delegation.token.secret.key is not set"),
-        (ErrorCode.policy_violation, "the broker answered POLICY_VIOLATION"),
+        (ErrorCode.delegation_token_auth_disabled, "delegation.token.secret.key is not set", "yak serve --properties"),
+        (ErrorCode.delegation_token_request_not_allowed, "the connection has no login", "yak context add NAME"),
+        (ErrorCode.policy_violation, "the broker answered POLICY_VIOLATION", "yak help tokens-refused"),
     ],
 )
-def test_refusal_names_its_reason(code, why):
+def test_refusal_names_its_reason_and_what_helps(code, why, try_):
     with pytest.raises(YakError) as caught:
         ask(38, creation(code), lambda address: create_token(address, [], None, owner=None, timeout_s=5))
     assert caught.value.code == "tokens-refused"
     assert why in caught.value.why
+    assert caught.value.try_[0].startswith(try_)
+
+
+def test_each_known_refusal_has_advice():
+    assert WHY.keys() == _TRY.keys()
 
 
 def test_broker_that_does_not_answer_is_unreachable():
