@@ -90,7 +90,7 @@ def config(
     """Show or change a broker's configs."""
     from yak.commands.broker_views import broker_rows, find_broker
 
-    changes = key_values(set_)
+    changes = key_values(set_, "--set log.retention.ms=3600000")
     if (changes or delete) and not dry_run:
         g.must_not_be_readonly(f"changing configs of broker {node_id}")
     admin = g.admin()

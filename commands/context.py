@@ -55,7 +55,7 @@ def add(
     from yak.commands.users import read_password
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
-    for setting, value in key_values(set_).items():
+    for setting, value in key_values(set_, "--set security_protocol=SSL").items():
         plain = setting.replace("-", "_")
         if plain not in BY_NAME or plain == "context":
             raise unknown_setting(setting, "--set")

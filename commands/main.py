@@ -184,7 +184,13 @@ def _run_leaf(leaf: "Leaf", program: str, words: list[str], before: "Flags", mad
     from yak.commands.app import typer_app
 
     command = get_command(typer_app(leaf, before, made))
-    code = command.main(args=words, prog_name=program, standalone_mode=False)
+    try:
+        code = command.main(args=words, prog_name=program, standalone_mode=False)
+    except Exception as error:
+        # The parser's error for an option without its value does not name its command.
+        if callable(getattr(error, "format_message", None)) and getattr(error, "ctx", None) is None:
+            error.ctx = command.context_class(command, info_name=program)  # type: ignore[attr-defined]
+        raise
     return code if isinstance(code, int) else 0
 
 

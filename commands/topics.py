@@ -41,13 +41,13 @@ def rewrite(words: list[str]) -> list[str]:
     return [verb, *(part for name in names for part in name.split(",")), *rest]
 
 
-def key_values(texts: list[str] | None) -> dict[str, str]:
-    """`NAME=VALUE` texts as a dict. Raises UsageError (`usage`)."""
+def key_values(texts: list[str] | None, example: str = "-c retention.ms=60000") -> dict[str, str]:
+    """`NAME=VALUE` texts as a dict; `example` is advised for others. Raises UsageError (`usage`)."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=("-c retention.ms=60000",))
+            raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=(example,))
         pairs[name.strip()] = value
     return pairs
 

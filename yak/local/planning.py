@@ -169,11 +169,12 @@ def _refuse_secrets(configs: Sequence[str]) -> None:
     """Refuse configs with passwords or keys. Raises UsageError (`secret-config`)."""
     for name in (pair.partition("=")[0].strip() for pair in configs):
         if is_sensitive(name):
+            tls = ("yak up --tls",) if "ssl" in name.split(".") else ()
             raise UsageError(
                 "secret-config",
                 f"yak up takes no {name}",
                 why="it would be stored in the cluster's state and stand on command lines, which other users see",
-                try_=("yak up --tls", "yak serve --properties FILE          a broker with it"),
+                try_=(*tls, "yak serve --properties FILE          a broker with it"),
             )
 
 

@@ -188,6 +188,38 @@ def test_the_parsers_errors_are_in_our_words(yak, words, said):
     assert "Possible" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["produce", "orders", "--transactional", "--resume"], "yak produce --help"),
+        (["transactions", "hanging", "--idle"], "yak transactions hanging --help"),
+        (["topics", "list", "--nope"], "yak topics list --help"),
+        (["context", "add", "p", "-b", "b:1", "--set", "security_protocol"], "--set security_protocol=SSL"),
+        (["brokers", "config", "1", "--set", "log.retention.ms"], "--set log.retention.ms=3600000"),
+        (["topics", "create", "orders", "-c", "retention.ms"], "-c retention.ms=60000"),
+    ],
+)
+def test_wrong_usage_is_advised_with_the_help_or_the_option_of_its_command(yak, words, advice):
+    ran = yak(*words)
+    assert ran.code == 2
+    assert ran.err.endswith(f"  try:  {advice}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("delegation.token.secret.key", ["yak serve --properties FILE"]),
+        ("ssl.keystore.key", ["yak up --tls", "yak serve --properties FILE"]),
+        ("listener.name.external.ssl.keystore.password", ["yak up --tls", "yak serve --properties FILE"]),
+    ],
+)
+def test_up_with_a_secret_is_advised_with_what_replaces_it(yak, name, advice):
+    ran = yak("up", "-c", f"{name}=abc", "-o", "json")
+    error = json.loads(ran.err)["error"]
+    assert error["code"] == "secret-config"
+    assert [each.partition("   ")[0] for each in error["try"]] == advice
+
+
 def test_global_options_are_read_before_and_after_the_command(yak):
     before = yak("-o", "json", "config", "show").out
     assert yak("config", "-o", "json", "show").out == before
