@@ -544,6 +544,8 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
 def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSender", bar: "Progress") -> None:
     kept_at = time.monotonic()
     for place, row in enumerate(_paced(source.rows(), request.rate, sender)):
+        if sender.fatal is not None:
+            return
         if row.record is None:
             source.reject(row)
             sender.settle_rejected(place)
@@ -644,6 +646,8 @@ def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int
     reasons = [f"{words} (x{count})" if count > 1 else words for words, count in tally.reasons.most_common(3)]
     if unsettled:
         reasons.append(f"no answer yet (x{unsettled})")
+    if sender.fatal is not None:
+        reasons.append("the producer sends no record after this error")
     written = []
     if tally.not_written:
         written.append(f"{group_digits(tally.not_written)} certainly not written, sending them again is safe")

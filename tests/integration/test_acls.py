@@ -408,3 +408,15 @@ def test_http_and_commands_without_rights_get_a_clear_error(cluster):
             cluster.yak(*words, user=BOB)
         assert "uthorization failed" in str(caught.value)
         assert "Traceback" not in str(caught.value)
+
+
+def test_produce_without_the_right_to_write_says_not_authorized(cluster):
+    create(cluster, "only-read")
+    cluster.yak("acls", "add", "--allow", BOB, "--operation", "read", "--topic", "only-read")
+    wait_until(lambda: is_in_force(cluster, BOB, "only-read"), "the ACL on every broker")
+    with pytest.raises(AssertionError) as caught:
+        cluster.yak("produce", "only-read", "-m", "x", user=BOB)
+    printed = [json.loads(line) for line in str(caught.value).splitlines() if line.startswith("{")]
+    assert [each["error"]["code"] for each in printed] == ["not-authorized"]
+    assert "CLUSTER_AUTHORIZATION_FAILED" in printed[0]["error"]["why"]
+    assert "FATAL" not in str(caught.value)

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from yak.client.admin import Admin
 from yak.client.bench.histogram import Histogram
+from yak.client.errors import reason
 from yak.client.metadata import Topic
 from yak.client.produce import (
     Acknowledged,
@@ -323,6 +324,9 @@ class Run:
         self._look_up(sender, state)
 
     def _look_up(self, sender: RecordSender, state: State) -> None:
+        if sender.fatal is not None and not self._end_why:
+            self._end_why = f"the producer sends no more records: {reason(sender.fatal)}"
+            self._producers.forget()
         now_ns = time.monotonic_ns()
         if now_ns - self._published_ns < PUBLISH_EVERY_NS:
             return

@@ -35,14 +35,23 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 500,
         "broker.address.ttl": 30_000,
         "log_level": QUIET_LEVEL,
+        "logger": _Silence(),
         "error_cb": _ignore,
     } | in_force().librdkafka()
     if (login := current_login()) is not None:
         config |= login.librdkafka()
     if verbose >= TRACE_VERBOSITY:
+        del config["logger"]
         config["log_level"] = 7
         config["debug"] = "protocol,broker,topic" if verbose == TRACE_VERBOSITY else "all"
     return config
+
+
+class _Silence:
+    """Drops the log lines that librdkafka writes at every level: those of fatal errors, which its calls raise too."""
+
+    def log(self, *_: object) -> None:
+        """As `logging.Logger.log`."""
 
 
 def _ignore(_error: object) -> None:

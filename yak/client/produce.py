@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
 from yak.client.connection import base_config
-from yak.client.errors import from_exception, from_kafka, kafka_exceptions, reason, was_written
+from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of, reason, was_written
 from yak.client.metadata import Topic, unknown_topic
 from yak.errors import UsageError, YakError
 from yak.ids import Offset
@@ -21,6 +21,7 @@ from yak.ids import Offset
 FEW = 10
 """Up to this many acknowledgements are stored individually; beyond, only each partition's first and last offset."""
 KEPT_FAILURES = 5
+_DROPPED: Final = ("_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL")
 SERVE_EVERY = 500
 """Records between two polls for delivery reports; a poll costs about as much as a send."""
 
@@ -161,15 +162,38 @@ def enqueue(producer: Any, topic: str, record: Outgoing, on_delivery: Callable[[
     return True
 
 
-def settle(producer: Any, timeout_s: float) -> int:
+def serve(call: Callable[[float], Any], wait_s: float, on_fatal: Callable[[Any], None]) -> None:
+    """Call `poll` or `flush` of a producer. `on_fatal` gets a fatal error as a `KafkaError`.
+
+    librdkafka reports a fatal error once, by an exception of whichever call runs then. It drops the queued records, so
+    that each of them has its delivery report, and refuses later ones.
+    """
+    raised_types: tuple[type[Exception], ...] = (SystemError, *kafka_exceptions())
+    try:
+        call(wait_s)
+    except raised_types as error:
+        # confluent-kafka calls the delivery callback with a fatal error pending, which Python reports in this way
+        raised = error.__cause__ if isinstance(error, SystemError) else error
+        cause = raised.args[0] if raised is not None and raised.args else None
+        if not getattr(cause, "fatal", bool)():
+            raise
+        on_fatal(cause)
+
+
+def settle(producer: Any, timeout_s: float, on_fatal: Callable[[Any], None]) -> int:
     """Wait until no record is queued or in flight, in short steps for Ctrl+C; return how many are left in the end."""
     deadline = time.monotonic() + timeout_s
     while left := len(producer):
         wait_s = min(0.2, deadline - time.monotonic())
         if wait_s <= 0:
             return int(left)
-        producer.flush(wait_s)
+        serve(producer.flush, wait_s, on_fatal)
     return 0
+
+
+def cause_of(error: Any, fatal: Any) -> Any:
+    """Why a delivery failed: the producer's fatal error for a record that librdkafka dropped because of that."""
+    return fatal if fatal is not None and name_of(error) in _DROPPED else error
 
 
 class RecordSender:
@@ -183,6 +207,8 @@ class RecordSender:
         self.topic = topic
         self.tally = Tally()
         self.prefix = AckedPrefix()
+        self.fatal: Any = None
+        """The `KafkaError` after which the producer sends no record."""
         self._acks = acks
         self._observer = observer
 
@@ -197,7 +223,7 @@ class RecordSender:
         A record that cannot be queued counts as failed. Raises KeyboardInterrupt while it waits.
         """
         while not self.try_send(record, number):
-            self._producer.poll(0.1)
+            self.serve(0.1)
 
     def try_send(self, record: Outgoing, number: int | None = None) -> bool:
         """As `send`, without waiting: False when the queue is full, without any effect."""
@@ -207,11 +233,16 @@ class RecordSender:
                 return False
         except kafka_exceptions() as error:
             self.tally.sent += 1
-            self._failed(place, from_exception(error, "a record was not sent"), "no", str(error))
+            failure, words = from_exception(error, "a record was not sent"), str(error)
+            if getattr(error.args[0], "name", str)() == "_FATAL":
+                self.serve()
+            if self.fatal is not None:
+                failure, words = from_kafka(self.fatal, failure.message), reason(self.fatal)
+            self._failed(place, failure, "no", words)
             return True
         self.tally.sent += 1
         if self.tally.sent % SERVE_EVERY == 0:
-            self._producer.poll(0)
+            self.serve()
         return True
 
     def settle_rejected(self, number: int) -> None:
@@ -220,21 +251,25 @@ class RecordSender:
 
     def serve(self, wait_s: float = 0.0) -> None:
         """Process delivery reports for at most this long."""
-        self._producer.poll(wait_s)
+        serve(self._producer.poll, wait_s, self._stopped)
 
     def finish(self, timeout_s: float) -> int:
         """Wait until all records are settled; return the number of unsettled ones on a timeout (their outcome is
         unknown)."""
-        return settle(self._producer, timeout_s)
+        return settle(self._producer, timeout_s, self._stopped)
 
     def give_up(self) -> None:
         """Drop queued records; records in flight count as unknown."""
         self._producer.purge()
-        self._producer.flush(0.5)
+        serve(self._producer.flush, 0.5, self._stopped)
+
+    def _stopped(self, fatal: Any) -> None:
+        self.fatal = self.fatal or fatal
 
     def _delivered(self, number: int, error: Any, message: Any) -> None:
         if error is not None:
-            self._failed(number, from_kafka(error, "a record was not acknowledged"), was_written(error), reason(error))
+            cause = cause_of(error, self.fatal)
+            self._failed(number, from_kafka(cause, "a record was not acknowledged"), was_written(error), reason(cause))
             return
         tally, topic, part, offset = self.tally, message.topic(), message.partition(), message.offset()
         offset = -1 if offset is None or self._acks == "0" else offset

@@ -79,3 +79,54 @@ def test_what_the_library_raises_becomes_ours_and_bugs_stay_bugs():
     assert from_exception(ours, "x") is ours
     with pytest.raises(KeyError):
         from_exception(KeyError("x"), "x")
+
+
+class FatalProducer:
+    """librdkafka after a fatal error: one call raises it, the next one reports the dropped record, and sends end."""
+
+    def __init__(self, fatal, *, is_hidden=False):
+        self._fatal, self._is_hidden, self._reports = fatal, is_hidden, []
+        self._is_raised = False
+
+    def __len__(self):
+        return len(self._reports)
+
+    def produce(self, *_, on_delivery):
+        if self._is_raised:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        self._reports.append(on_delivery)
+
+    def poll(self, _wait_s=0.0):
+        if not self._is_raised:
+            self._is_raised = True
+            if self._is_hidden:
+                raise SystemError("returned a result with an exception set") from KafkaException(self._fatal)
+            raise KafkaException(self._fatal)
+        while self._reports:
+            self._reports.pop()(KafkaError(KafkaError._PURGE_QUEUE), None)
+
+    flush = poll
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_fatal_error_of_the_producer_explains_each_record_that_was_dropped(is_hidden):
+    fatal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no producer id", fatal=True)
+    sender = RecordSender("t", FatalProducer(fatal, is_hidden=is_hidden))
+    sender.send(Outgoing(value=b"x"))
+    assert sender.finish(1.0) == 0
+    sender.send(Outgoing(value=b"y"))
+    tally = sender.tally
+    assert (tally.failed, tally.not_written, sender.waiting) == (2, 2, 0)
+    assert [each.error.code for each in tally.failures] == ["not-authorized"] * 2
+    assert list(tally.reasons) == ["no producer id (CLUSTER_AUTHORIZATION_FAILED)"]
+    assert sender.fatal is fatal
+
+
+def test_error_of_the_producer_that_is_not_fatal_is_raised():
+    with pytest.raises(KafkaException):
+        RecordSender("t", FatalProducer(KafkaError(KafkaError._STATE))).serve()
+
+
+def test_log_lines_of_fatal_errors_reach_stderr_only_when_the_protocol_is_logged():
+    assert "logger" in producer_settings("127.0.0.1:1", verbose=1)
+    assert "logger" not in producer_settings("127.0.0.1:1", verbose=2)

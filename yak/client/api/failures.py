@@ -60,16 +60,16 @@ def translated(error: Any, what: str) -> YakError:
     return for_python(from_kafka(error, what))
 
 
-def send_failed(error: Any, topic: str) -> SendFailed:
-    """A SendFailed for the KafkaError of a delivery report."""
+def send_failed(error: Any, topic: str, cause: Any) -> SendFailed:
+    """A SendFailed for the KafkaError of a delivery report, and the KafkaError that explains it."""
     written = was_written(error)
-    plain = from_kafka(error, "")
+    plain = from_kafka(cause, "")
     outcome = "it is not in the log" if written == "no" else "it may be in the log all the same"
     failed = SendFailed(
-        slug_of(error), f'a record for topic "{topic}" was not acknowledged; {outcome}', why=plain.why, try_=plain.try_
+        slug_of(cause), f'a record for topic "{topic}" was not acknowledged; {outcome}', why=plain.why, try_=plain.try_
     )
     failed.written = written
-    failed.kafka_code = int(error.code())
+    failed.kafka_code = int(cause.code())
     for_python(failed)
     return failed
 

@@ -30,7 +30,7 @@ from yak.client.api.failures import (
 from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.errors import from_exception, kafka_exceptions, names_no_partition
-from yak.client.produce import Outgoing, enqueue, settle
+from yak.client.produce import Outgoing, cause_of, enqueue, serve, settle
 from yak.errors import YakError
 
 KEPT_FAILURES_MAX = 10_000
@@ -65,12 +65,17 @@ class Deliveries:
 
     def __init__(self, *, has_offsets: bool) -> None:
         self._has_offsets = has_offsets
+        self._fatal: Any = None
         self._failed: deque[Delivery] = deque(maxlen=KEPT_FAILURES_MAX)
+
+    def stop(self, fatal: Any) -> None:
+        """The producer has a fatal error, a `KafkaError`: librdkafka drops its records."""
+        self._fatal = self._fatal or fatal
 
     def settle(self, delivery: Delivery, topic: str, error: Any, message: Any) -> None:
         """Process librdkafka's delivery report of one record."""
         if error is not None:
-            delivery.set_exception(send_failed(error, topic))
+            delivery.set_exception(send_failed(error, topic, cause_of(error, self._fatal)))
             self._failed.append(delivery)
             return
         kind, timestamp_ms = message.timestamp()
@@ -171,7 +176,9 @@ class Producer:
         self._is_closed = False
         stop = threading.Event()
         # The thread must not reference this object, or a discarded producer would never be collected.
-        self._thread = threading.Thread(target=_serve, args=(self._handle, stop), name="yak-producer", daemon=True)
+        self._thread = threading.Thread(
+            target=_serve, args=(self._handle, self._deliveries, stop), name="yak-producer", daemon=True
+        )
         self._thread.start()
         self._end = weakref.finalize(self, _forgotten, self._handle, stop)
         self._stop = stop
@@ -200,7 +207,7 @@ class Producer:
         while (delivery := self.offer(topic, record)) is None:
             if time.monotonic() > deadline:
                 raise queue_full(topic, self._delivery_timeout_s)
-            self._handle.poll(SERVE_S)
+            serve(self._handle.poll, SERVE_S, self._deliveries.stop)
         return delivery
 
     def encode(
@@ -289,7 +296,7 @@ class Producer:
         self._is_closed = True
         if self._settle(grace_s):
             self._handle.purge()
-            self._handle.flush(GRACE_S)
+            serve(self._handle.flush, GRACE_S, self._deliveries.stop)
         self._stop.set()
         self._end.detach()
         self._thread.join()
@@ -298,7 +305,7 @@ class Producer:
     def _settle(self, timeout_s: float) -> int:
         if self._stop.is_set():
             return 0
-        return settle(self._handle, timeout_s)
+        return settle(self._handle, timeout_s, self._deliveries.stop)
 
     def __enter__(self) -> Self:
         return self
@@ -336,9 +343,9 @@ def queue_full(topic: str, waited_s: float) -> YakError:
     return with_notes(error)
 
 
-def _serve(handle: Any, stop: threading.Event) -> None:
+def _serve(handle: Any, deliveries: Deliveries, stop: threading.Event) -> None:
     while not stop.is_set():
-        handle.poll(SERVE_S)
+        serve(handle.poll, SERVE_S, deliveries.stop)
 
 
 def _forgotten(handle: Any, stop: threading.Event) -> None:

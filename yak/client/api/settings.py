@@ -68,4 +68,7 @@ def handle_config(
     if not is_known and is_plain(config):
         with explaining("no broker answered"):
             check_reachable(bootstrap, int(timeout_s * 1000))
-    return base_config(bootstrap) | {"client.id": client_id} | dict(config)
+    common = base_config(bootstrap) | {"client.id": client_id} | dict(config)
+    if "logger" not in config and not {"log_level", "debug"}.isdisjoint(config):
+        del common["logger"]  # the caller wants librdkafka's log on stderr
+    return common
