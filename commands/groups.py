@@ -619,7 +619,8 @@ def _show_plan(
     out.table(rows if out.format in ("json", "yaml") else with_notes(rows), columns)
     out.stdout.flush()
     if plan.group is None:
-        out.note(f'there is no group "{name}" yet{": it was made" if results else ", it will be made"}')
+        made = ": it was made" if results else ", it will be made" if plan.changes else ""
+        out.note(f'there is no group "{name}" yet{made}')
     if results is None:
         if plan.refused is not None:
             out.warn(f"this cannot be done now: {plan.refused.why}")
@@ -629,7 +630,12 @@ def _show_plan(
     if errors:
         out.error(errors[0])
     done = counted(len(results) - len(errors), "partition")
-    out.note(f'{done} of group "{name}" moved' if results else "nothing to move: the offsets are there already")
+    if results:
+        out.note(f'{done} of group "{name}" moved')
+    elif plan.left_alone:
+        out.note(f"nothing was moved: {counted(plan.left_alone, 'partition')} left alone")
+    else:
+        out.note("nothing to move: the offsets are there already")
     return 1 if errors else None
 
 

@@ -300,6 +300,39 @@ def test_a_reset_takes_offsets_from_a_file(yak, world, tmp_path):
     assert (ran.code, "error[offsets-file]" in ran.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "error", "why"),
+    [
+        ("0rders,0,1", 1, "unknown-topic", 'closest: "orders"'),
+        ("orders,7,1", 2, "unknown-partition", "it has 3, from 0"),
+    ],
+)
+def test_reset_from_a_file_that_names_an_unknown_partition_moves_nothing(yak, world, tmp_path, line, code, error, why):
+    (tmp_path / "f.csv").write_text(f"orders,0,6\n{line}\n")
+    for more in ([], ["--execute"]):
+        ran = yak("groups", "reset", "billing", "--from-file", str(tmp_path / "f.csv"), *more)
+        assert (ran.code, ran.out) == (code, "")
+        assert f"error[{error}]" in ran.err
+        assert why in ran.err
+    assert world.commits == []
+
+
+def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
+    words = ("--topic", "orders:2", "--to-earliest", "--execute")
+    world.committed["billing"] = {O2: 9}
+    assert yak("groups", "reset", "billing", *words).err == "nothing to move: the offsets are there already\n"
+    monkeypatch.setattr(lag, "read_marks", lambda *_: {})
+    left = "nothing was moved: 1 partition left alone\n"
+    assert yak("groups", "reset", "billing", *words).err == left
+    world.errors["later"] = YakError("unknown-group", "none")
+    world.groups["later"] = BILLING
+    monkeypatch.setattr(describing, "require_groups", lambda _brokers, names: {names[0]: world.errors["later"]})
+    ran = yak("groups", "reset", "later", *words)
+    assert ran.err == f'there is no group "later" yet\n{left}'
+    ran = yak("groups", "reset", "later", *words[:-1])
+    assert ran.err.startswith('there is no group "later" yet\ndry run')
+
+
 def test_a_group_with_members_is_not_reset_and_the_dry_run_says_so(yak, world):
     ran = yak("groups", "reset", "audit", "-t", "orders", "--to-earliest", "--execute")
     assert ran.code == 1

@@ -35,19 +35,26 @@ def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[
     found: dict[TopicPartition, None] = {}
     for text in texts:
         name, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
-        topic = metadata.require_topic(name)
-        there = {each.number for each in topic.partitions}
-        wanted = _numbers(numbers, text) if colon else sorted(there)
-        for number in wanted:
-            if number not in there:
-                raise UsageError(
-                    "unknown-partition",
-                    f"{name} has no partition {number}",
-                    why=f"it has {len(there)}, from 0",
-                    try_=(f"yak topics describe {name}",),
-                )
+        there = sorted(each.number for each in metadata.require_topic(name).partitions)
+        for number in _numbers(numbers, text) if colon else there:
             found[TopicPartition(name, number)] = None
+    require_partitions(found, metadata)
     return list(found)
+
+
+def require_partitions(partitions: Iterable[TopicPartition], metadata: "ClusterMetadata") -> None:
+    """Raise YakError (`unknown-topic`, `unknown-partition`) for the first partition that does not exist."""
+    numbers: dict[str, set[int]] = {}
+    for name, number in partitions:
+        if name not in numbers:
+            numbers[name] = {each.number for each in metadata.require_topic(name).partitions}
+        if number not in numbers[name]:
+            raise UsageError(
+                "unknown-partition",
+                f"{name} has no partition {number}",
+                why=f"it has {len(numbers[name])}, from 0",
+                try_=(f"yak topics describe {name}",),
+            )
 
 
 def committed_places(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 from yak.client.groups import describing, lag, offsets
 from yak.client.groups.asking import GroupBrokers, answered
-from yak.client.groups.places import parse_partitions
+from yak.client.groups.places import parse_partitions, require_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.groups import Group
 
 Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current", "file"]
 NOTHING_COMMITTED: Final = "nothing is committed"
-NO_LEADER: Final = "the partition has no leader"
+NO_LEADER: Final = "the topic is gone, or the partition has no leader"
 NOT_IN_FILE: Final = "the file does not name it"
 
 
@@ -106,6 +106,11 @@ class ResetPlan:
     refused: YakError | None
 
     @property
+    def left_alone(self) -> int:
+        """How many offsets stay for another reason than that they are there already."""
+        return sum(each.after is None for each in self.steps)
+
+    @property
     def changes(self) -> dict[TopicPartition, Offset]:
         """The offsets to commit."""
         return {each.partition: each.after for each in self.steps if each.is_change and each.after is not None}
@@ -151,7 +156,12 @@ def _steps(
     topics: Sequence[str] | None,
     committed: dict[TopicPartition, Offset],
 ) -> list[Step]:
-    partitions = parse_partitions(topics, brokers.admin.metadata()) if topics else list(target.offsets or committed)
+    metadata = brokers.admin.metadata()
+    if topics:
+        partitions = parse_partitions(topics, metadata)
+    else:
+        require_partitions(target.offsets, metadata)
+        partitions = list(target.offsets or committed)
     if not partitions:
         raise YakError(
             "nothing-committed",
