@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yak.client.connection import base_config, check_reachable, is_plain
-from yak.client.errors import KafkaFailure, from_exception, kafka_exceptions
+from yak.client.errors import KafkaFailure, as_unknown, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
 from yak.errors import YakError
@@ -63,6 +63,10 @@ def _library() -> Any:
     return confluent_kafka.admin
 
 
+def _shows(topic: str) -> str:
+    return f"yak topics describe {topic}"
+
+
 class Admin:
     """One admin connection. Construction checks that a broker answers. Every method raises YakError.
 
@@ -112,6 +116,15 @@ class Admin:
         except kafka_exceptions() as error:
             raise from_exception(error, what, try_=try_) from None
 
+    def _change(self, future: Any, subject: str, done: str, check: str, *, validate_only: bool = False) -> Any:
+        """Wait for a change, as `topic "a" was` and `created`; `check` is the command that shows its outcome."""
+        try:
+            return self._wait(future, f"{subject} not {done}")
+        except YakError as error:
+            if validate_only:
+                raise
+            raise as_unknown(error, f"unknown: {subject} {done} or not", check) from None
+
     def _ask(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
         try:
             return call(*arguments, request_timeout=self.timeout_s, **options)
@@ -143,7 +156,7 @@ class Admin:
             what, self._client.create_topics, [new], validate_only=validate_only, operation_timeout=self.timeout_s
         )
         try:
-            self._wait(futures[name], what)
+            self._change(futures[name], f'topic "{name}" was', "created", _shows(name), validate_only=validate_only)
         except YakError as error:
             if error.code == "topic-exists":
                 error.try_ = (f"yak topics describe {name}", "add --if-not-exists")
@@ -165,7 +178,7 @@ class Admin:
             operation_timeout=self.timeout_s,
         )
         for name, future in futures.items():
-            self._wait(future, f'topic "{name}" was not deleted')
+            self._change(future, f'topic "{name}" was', "deleted", _shows(name))
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partitions to `total`."""
@@ -173,7 +186,8 @@ class Admin:
         futures = self._ask(
             what, self._client.create_partitions, [_library().NewPartitions(name, total)], validate_only=validate_only
         )
-        self._wait(futures[name], what)
+        done = f"grown to {total} partitions"
+        self._change(futures[name], f'topic "{name}" was', done, _shows(name), validate_only=validate_only)
 
     def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset | YakError]:
         """Raise log start offsets; the new log start offset, or the error, of each partition."""
@@ -188,7 +202,8 @@ class Admin:
         for wire, future in futures.items():
             partition = TopicPartition(wire.topic, wire.partition)
             try:
-                results[partition] = int(self._wait(future, f"{partition} was not trimmed").low_watermark)
+                low = self._change(future, f"{partition} was", "trimmed", _shows(wire.topic)).low_watermark
+                results[partition] = int(low)
             except YakError as error:
                 results[partition] = error
         return results
@@ -253,7 +268,13 @@ class Admin:
         what = f'configs of {kind} "{name}" were not changed'
         futures = self._ask(what, self._client.incremental_alter_configs, [resource], validate_only=validate_only)
         try:
-            self._wait(next(iter(futures.values())), what)
+            self._change(
+                next(iter(futures.values())),
+                f'configs of {kind} "{name}" were',
+                "changed",
+                f"yak {kind}s describe {name}",
+                validate_only=validate_only,
+            )
         except KafkaFailure as error:
             if error.kafka_code == _INVALID_REQUEST:
                 # what a broker answers for a bad value of its own configs, and for one that needs a restart

@@ -1,7 +1,7 @@
 """librdkafka's and the broker's errors as YakErrors: message, reason, advice, and whether a record was written."""
 
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from yak.errors import Unreachable, UsageError, YakError
 
@@ -177,6 +177,20 @@ def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = (
     if isinstance(error, ValueError | TypeError | OverflowError):
         return UsageError("usage", what, why=str(error), try_=try_)
     raise error
+
+
+UNCHANGED: Final = "Nothing was changed"
+"""What YAK's brokers say when they refuse a change by REQUEST_TIMED_OUT before they try it."""
+
+
+def as_unknown(error: YakError, what: str, check: str) -> YakError:
+    """The error of a change, which says that `what` is unknown if the change may still be made; `check` shows it."""
+    if error.code != "timed-out" or UNCHANGED in error.why:
+        return error
+    error.message, error.args = what, (what,)
+    error.why += "; the change may be made all the same, now or later"
+    error.try_ = (f"{check}          before the command is repeated", *_TRY["timed-out"])
+    return error
 
 
 def names_no_partition(error: BaseException) -> bool:

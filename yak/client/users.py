@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.client.errors import from_exception, kafka_exceptions
+from yak.client.errors import as_unknown, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
 from yak.errors import YakError
 from yak.lean_imports import import_kio
@@ -47,7 +47,7 @@ def set_password(admin: Admin, user: str, password: str, mechanisms: Sequence[st
         )
         for name in mechanisms
     ]
-    _alter(admin, changes, f"user {user} was not changed")
+    _alter(admin, changes, f"user {user} was", "changed")
 
 
 def remove_user(admin: Admin, user: str, mechanisms: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def remove_user(admin: Admin, user: str, mechanisms: Sequence[str]) -> None:
         library.UserScramCredentialDeletion(user, getattr(library.ScramMechanism, each.replace("-", "_")))
         for each in mechanisms
     ]
-    _alter(admin, changes, f"user {user} was not removed")
+    _alter(admin, changes, f"user {user} was", "removed")
 
 
 def _library() -> Any:
@@ -66,7 +66,7 @@ def _library() -> Any:
     return confluent_kafka.admin
 
 
-def _alter(admin: Admin, changes: list[Any], what: str) -> None:
+def _alter(admin: Admin, changes: list[Any], subject: str, done: str) -> None:
     """Make each change by a request of its own: Apache Kafka refuses two of one user in a request."""
     try:
         for change in changes:
@@ -74,4 +74,5 @@ def _alter(admin: Admin, changes: list[Any], what: str) -> None:
             for future in futures.values():
                 future.result(admin.timeout_s + 1)
     except kafka_exceptions() as error:
-        raise from_exception(error, what) from None
+        failure = from_exception(error, f"{subject} not {done}")
+        raise as_unknown(failure, f"unknown: {subject} {done} or not", "yak users list") from None

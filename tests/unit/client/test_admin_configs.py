@@ -1,4 +1,4 @@
-"""Configs that a broker does not take."""
+"""Changes that a broker does not make, or does not confirm."""
 
 from concurrent.futures import Future
 
@@ -7,15 +7,28 @@ from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.admin import Admin
 from yak.errors import YakError
+from yak.ids import TopicPartition
 
 
 class Client:
-    def __init__(self, code):
+    def __init__(self, code, words="Invalid value x for config log.retention.ms"):
         self.refused = Future()
-        self.refused.set_exception(KafkaException(KafkaError(code, "Invalid value x for config log.retention.ms")))
+        self.refused.set_exception(KafkaException(KafkaError(code, words)))
 
     def incremental_alter_configs(self, resources, **_options):
         return dict.fromkeys(resources, self.refused)
+
+    def create_topics(self, new, **_options):
+        return {each.topic: self.refused for each in new}
+
+    def delete_topics(self, names, **_options):
+        return dict.fromkeys(names, self.refused)
+
+    def create_partitions(self, new, **_options):
+        return {each.topic: self.refused for each in new}
+
+    def delete_records(self, wanted, **_options):
+        return dict.fromkeys(wanted, self.refused)
 
 
 @pytest.mark.parametrize("code", [KafkaError.INVALID_REQUEST, KafkaError.INVALID_CONFIG])
@@ -27,3 +40,49 @@ def test_a_config_that_a_broker_refuses_is_a_bad_config_for_either_error_code(co
         admin.alter_configs("broker", "1", {"log.retention.ms": "x"})
     assert (refused.value.code, refused.value.try_) == ("bad-config", ("yak help bad-config",))
     assert "log.retention.ms" in refused.value.why
+
+
+def an_admin(*answer):
+    admin = Admin.__new__(Admin)
+    admin.timeout_s, admin._client = 5.0, Client(*answer)
+    return admin
+
+
+CHANGES = [
+    (lambda admin: admin.create_topic("late"), 'topic "late" was', "created", "topics describe late"),
+    (lambda admin: admin.delete_topic("late"), 'topic "late" was', "deleted", "topics describe late"),
+    (lambda admin: admin.add_partitions("late", 6), 'topic "late" was', "grown to 6 partitions", "topics describe late"),
+    (
+        lambda admin: admin.alter_configs("broker", "1", {"a": "b"}),
+        'configs of broker "1" were', "changed", "brokers describe 1",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "subject", "done", "check"), CHANGES)
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT])
+def test_change_without_an_answer_has_an_unknown_outcome(change, subject, done, check, code):
+    with pytest.raises(YakError) as failed:
+        change(an_admin(code, "too late"))
+    assert failed.value.message == str(failed.value) == f"unknown: {subject} {done} or not"
+    assert failed.value.try_[0].split("  ")[0] == f"yak {check}"
+
+
+@pytest.mark.parametrize(("change", "subject", "done", "_check"), CHANGES)
+def test_change_that_a_broker_says_it_did_not_make_has_a_known_outcome(change, subject, done, _check):
+    with pytest.raises(YakError) as failed:
+        change(
+            an_admin(KafkaError.REQUEST_TIMED_OUT, "Metadata cannot be changed now. Nothing was changed; try again.")
+        )
+    assert failed.value.message == f"{subject} not {done}"
+
+
+def test_validation_without_an_answer_changed_nothing():
+    with pytest.raises(YakError, match='topic "late" was not created'):
+        an_admin(KafkaError._TIMED_OUT, "too late").create_topic("late", validate_only=True)
+
+
+def test_trim_without_an_answer_has_an_unknown_outcome():
+    partition = TopicPartition("late", 0)
+    failure = an_admin(KafkaError._TIMED_OUT, "too late").delete_records({partition: 1})[partition]
+    assert failure.message == "unknown: late-0 was trimmed or not"
