@@ -329,7 +329,9 @@ def isr(
     *,
     only: Shown,
     internal: Annotated[bool, option("--internal", "Also healthy partitions of internal topics.", WHAT)] = False,
-    check: Annotated[bool, option("--check", "Return 4 if a partition is under-replicated.", WHAT)] = False,
+    check: Annotated[
+        bool, option("--check", "Return 4 if a partition is under-replicated; with -q print only those.", WHAT)
+    ] = False,
     max_lag: Annotated[
         int | None, option("--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0)
     ] = None,
@@ -369,8 +371,12 @@ def isr(
         return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
     found = reader()
     shown = chosen(found)
-    show(g, shown, max_lag=max_lag)
     lines, colour = summary(found.partitions, max_lag=max_lag)
+    if check and g.quiet:
+        for line in lines[:-1]:
+            g.out.warn(line)
+        return 4 if len(lines) > 1 else None
+    show(g, shown, max_lag=max_lag)
     hidden = 0 if is_complete else _internal(found.partitions) - _internal(shown)
     _say(g, found, shown, lines, colour, from_redis=from_redis, hidden=hidden)
     return 4 if check and len(lines) > 1 else None

@@ -67,7 +67,7 @@ class _Option:
 
 OPTIONS: tuple[_Option, ...] = (
     _Option("output", ("--output", "-o"), "Format: table, json, yaml, wide, csv or raw.", metavar="FORMAT"),
-    _Option("quiet", ("--quiet", "-q"), "Print nothing on success; -qq: nothing at all.", "count"),
+    _Option("quiet", ("--quiet", "-q"), "Print no notes; -qq: no warnings or errors either.", "count"),
     _Option("verbose", ("--verbose", "-v"), "Say more; -vv shows the client library's log.", "count"),
     _Option("no_color", ("--no-color",), "No colours, as with NO_COLOR.", "flag"),
     _Option("no_headers", ("--no-headers",), "No header line in tables and CSV.", "flag"),

@@ -110,6 +110,19 @@ def test_check_returns_4_and_says_what_is_wrong_and_0_when_all_is_well(yak, clus
     assert yak("isr", "--check", "--max-lag", "0").code == 4
 
 
+def test_quiet_check_prints_only_the_partitions_that_fail_it(yak, cluster):
+    ran = yak("isr", "--check", "-q")
+    assert (ran.code, ran.out) == (4, "")
+    assert "warning: orders-2: under min ISR (1 of 2): acks=all is refused; out of sync: 1,3\n" in ran.err
+    assert "in sync\n" not in ran.err
+    ran = yak("isr", "--check", "-qq")
+    assert (ran.code, ran.out, ran.err) == (4, "", "")
+    cluster[:] = [replace(CLUSTER, partitions=(WELL,), silent={})]
+    ran = yak("isr", "--check", "-q")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert yak("isr", "-q").out.startswith("PARTITION")
+
+
 def test_internal_topics_are_hidden_while_they_are_healthy(yak, cluster):
     healthy, damaged = replace(WELL, topic="__consumer_offsets"), replace(BEHIND, topic="__consumer_offsets")
     cluster[:] = [replace(CLUSTER, partitions=(healthy, damaged, WELL), silent={})]
