@@ -56,6 +56,9 @@ def list_(
     from yak.commands.groups import chosen
 
     states = chosen(state, STATES, "state", "transactions")
+    if longer_than is not None and not states:
+        # brokers compare with the last start, as Kafka's (KIP-994), also where that transaction ended
+        states = tuple(each for each in STATES if each not in COMPLETE)
     longer_than_ms = None if longer_than is None else round(parse_duration_ms(longer_than, bare_unit="ms"))
     with _connect(g) as brokers:
         found, silent = list_transactions(

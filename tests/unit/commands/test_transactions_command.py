@@ -97,6 +97,15 @@ def test_filters_of_the_list_reach_the_brokers_as_kafka_spells_them(yak, world):
     assert '"stable" is not a state of transactions' in ran.err
 
 
+def test_list_of_long_transactions_leaves_out_those_that_ended(yak, world):
+    open_ = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
+    for words, states in (((), open_), (("--state", "completecommit"), ["CompleteCommit"])):
+        world.asked = []
+        assert yak("transactions", "list", "--longer-than", "1m", *words).code == 0
+        assert [list(each["states"]) for each in world.asked] == [states]
+        assert world.asked[0]["longer_than_ms"] == 60_000
+
+
 def test_list_without_every_coordinator_returns_1(yak, world):
     world.silent = {NODE: "refused"}
     ran = yak("transactions", "list")
