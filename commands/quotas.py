@@ -88,7 +88,10 @@ def set_quotas(
     connections a second.
     """
     entity = _entity(whose)
-    _alter(g, entity, {name: _value(name, text) for name, text in _pairs(values)}, "set", dry_run=dry_run)
+    changes = {name: _value(name, text) for name, text in _pairs(values)}
+    for name in changes:
+        _check_owner(entity, name)
+    _alter(g, entity, changes, "set", dry_run=dry_run)
 
 
 @quotas.command(
@@ -182,6 +185,18 @@ def _value(name: str, text: str) -> float:
     if not math.isfinite(value):
         raise UsageError("bad-quota", f'"{text}" is no value of {name}', why="it is a number")
     return value
+
+
+def _check_owner(entity: "Entity", name: str) -> None:
+    """Raise UsageError (`bad-quota`) if entities of this type do not have the quota."""
+    from yak.quotas.quota_types import IP, IP_QUOTAS
+
+    is_of_ips = name in IP_QUOTAS
+    if is_of_ips == (entity[0][0] == IP):
+        return
+    whose = "ips" if is_of_ips else "users and client ids"
+    try_ = ("--ip 10.0.0.1", "--ip-default") if is_of_ips else ("--client-id loader", "--user ann")
+    raise UsageError("bad-quota", f"{name} is a quota of {whose}", why="no other entity has it", try_=try_)
 
 
 def _alter(g: Globals, entity: "Entity", changes: dict[str, Any], done: str, *, dry_run: bool) -> None:

@@ -175,7 +175,7 @@ def quota_of(form: Mapping[str, str]) -> Quota:
 
 def is_refusal(error: YakError) -> bool:
     """Whether the brokers answered, and refused."""
-    return error.code in ("acls-off", "acl-refused", "quota-refused", "user-refused")
+    return error.code in ("acls-off", "not-authorized", "acl-refused", "quota-refused", "user-refused")
 
 
 def trouble_words(error: YakError, operation: str) -> str:

@@ -15,6 +15,7 @@ from yak.acls.bindings import (
     ResourceType,
 )
 from yak.acls.filters import AclFilter
+from yak.client.errors import from_answer
 from yak.client.raw_connection import call_once
 from yak.errors import UsageError, YakError
 from yak.lean_imports import import_kio
@@ -24,7 +25,7 @@ _INVALID_REQUEST: Final = 42
 
 
 def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[AclBinding]:
-    """The ACLs that a filter selects. Raises Unreachable, or YakError (`acls-off`, `acl-refused`)."""
+    """The ACLs that a filter selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
     import_kio()
     from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
@@ -35,7 +36,7 @@ def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[
 
 
 def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: float) -> None:
-    """Add ACLs. Raises Unreachable, or YakError (`acls-off`, `acl-refused`) for the first one that was refused."""
+    """Add ACLs. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`) for the first one that was refused."""
     import_kio()
     from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
     from kio.static.primitive import i8
@@ -59,7 +60,7 @@ def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: floa
 
 
 def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float) -> list[AclBinding]:
-    """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `acl-refused`)."""
+    """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
     import_kio()
     from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 
@@ -109,7 +110,7 @@ def _check(answer: Any, what: str) -> None:
             why="the brokers have no authorizer: every client may do everything",
             try_=("yak help acls-off",),
         )
-    why = answer.error_message or answer.error_code.name.replace("_", " ")
+    failure = from_answer(answer, what, "acl-refused")
     if answer.error_code == _INVALID_REQUEST:
-        raise UsageError("acl-refused", what, why=why, try_=("yak acls add --help",))
-    raise YakError("acl-refused", what, why=why, try_=("yak help acl-refused",))
+        raise UsageError("acl-refused", what, why=failure.why, try_=("yak acls add --help",))
+    raise failure

@@ -164,6 +164,17 @@ def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError
     return failure
 
 
+def from_answer(answer: Any, what: str, slug: str, *, try_: tuple[str, ...] = ()) -> KafkaFailure:
+    """A YakError for an answer of kio's with an error: `not-authorized` where an ACL is missing, otherwise `slug`."""
+    name = answer.error_code.name.upper()
+    if _SLUGS.get(name) == "not-authorized":
+        slug, try_ = "not-authorized", _TRY["not-authorized"]
+    why = answer.error_message or answer.error_code.name.replace("_", " ")
+    failure = KafkaFailure(slug, what, why=why, try_=try_ or (f"yak help {slug}",))
+    failure.kafka_code = int(answer.error_code)
+    return failure
+
+
 def from_exception(error: BaseException, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
     """A YakError for an exception of librdkafka's Python binding: a KafkaException, or a timeout of a future."""
     from confluent_kafka import KafkaError, KafkaException

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.attempts import attempts
+from yak.client.errors import from_answer
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import call_once
 from yak.client.replica_offsets import read_metadata
@@ -129,9 +130,7 @@ def list_reassignments(broker: Broker, *, timeout_s: float) -> dict[TopicPartiti
     what = "the partition reassignments could not be read"
     answer = call_once(broker.address, request, what, timeout_s)
     if int(answer.error_code):
-        slug = "not-authorized" if "authorization" in answer.error_code.name else "kafka-error"
-        why = answer.error_message or answer.error_code.name
-        raise YakError(slug, what, why=why, try_=(f"yak help {slug}",))
+        raise from_answer(answer, what, "kafka-error")
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): Reassignment(
             tuple(map(int, each.adding_replicas)), tuple(map(int, each.removing_replicas))

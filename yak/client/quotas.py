@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from yak.client.errors import from_answer
 from yak.client.raw_connection import call_once
 from yak.errors import UsageError, YakError
 from yak.lean_imports import import_kio
@@ -25,7 +26,7 @@ class EntityQuotas:
 
 
 def describe_quotas(address: str, entity: Entity | None, *, timeout_s: float) -> list[EntityQuotas]:
-    """The quotas of exactly one entity, or of all. Raises Unreachable, or YakError (`quota-refused`)."""
+    """The quotas of exactly one entity, or of all. Raises Unreachable, or YakError (`not-authorized`, `quota-refused`)."""
     import_kio()
     from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
     from kio.static.primitive import i8
@@ -51,7 +52,7 @@ def describe_quotas(address: str, entity: Entity | None, *, timeout_s: float) ->
 def alter_quotas(
     address: str, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool, timeout_s: float
 ) -> None:
-    """Set quotas of an entity, and remove those that are None. Raises Unreachable, or YakError (`quota-refused`)."""
+    """Set quotas of an entity, and remove those that are None. Raises Unreachable, or YakError (`not-authorized`, `quota-refused`)."""
     import_kio()
     from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
     from kio.static.primitive import f64
@@ -78,7 +79,7 @@ def address_of(host: str) -> str:
 
 
 def _refusal(what: str, answer: Any) -> YakError:
-    why = answer.error_message or answer.error_code.name
+    failure = from_answer(answer, what, "quota-refused")
     if answer.error_code == _INVALID_REQUEST:
-        return UsageError("quota-refused", what, why=why, try_=("yak quotas set --help",))
-    return YakError("quota-refused", what, why=why, try_=("yak help quota-refused",))
+        return UsageError("quota-refused", what, why=failure.why, try_=("yak quotas set --help",))
+    return failure

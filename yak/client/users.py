@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.client.errors import as_unknown, from_exception, kafka_exceptions
+from yak.client.errors import as_unknown, from_answer, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
-from yak.errors import YakError
 from yak.lean_imports import import_kio
 from yak.security.scram import BY_CODE
 
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def user_rows(admin: Admin) -> list[dict[str, Any]]:
-    """One row for each user and mechanism, with its iterations. Raises Unreachable, or YakError (`user-refused`).
+    """One row for each user and mechanism, with its iterations.
+
+    Raises Unreachable, or YakError (`not-authorized`, `user-refused`).
 
     The request has a connection of its own: when a broker refuses it as a whole, librdkafka 2.16 ends the process.
     """
@@ -26,8 +27,7 @@ def user_rows(admin: Admin) -> list[dict[str, Any]]:
     what = "the users could not be read"
     answer = call_once(admin.answered, DescribeUserScramCredentialsRequest(users=None), what, admin.timeout_s)
     if answer.error_code:
-        why = answer.error_message or answer.error_code.name.replace("_", " ")
-        raise YakError("user-refused", what, why=why, try_=("yak help user-refused",))
+        raise from_answer(answer, what, "user-refused")
     return [
         {"user": result.user, "mechanism": BY_CODE[info.mechanism].name, "iterations": int(info.iterations)}
         for result in sorted(answer.results, key=lambda each: str(each.user))

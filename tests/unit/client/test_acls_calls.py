@@ -35,7 +35,8 @@ ACL = AclBinding(
 WANTED = AclFilter(ResourceType.TOPIC, "orders", PatternType.MATCH, "User:ann", None, Operation.READ)
 FAILURES = [
     (ErrorCode.security_disabled, "No Authorizer", YakError, "acls-off"),
-    (ErrorCode.cluster_authorization_failed, None, YakError, "acl-refused"),
+    (ErrorCode.cluster_authorization_failed, None, YakError, "not-authorized"),
+    (ErrorCode.request_timed_out, None, YakError, "acl-refused"),
     (ErrorCode.invalid_request, "bad name", UsageError, "acl-refused"),
 ]
 

@@ -88,6 +88,15 @@ def test_a_refusal_says_why(code, kind):
         assert (caught.value.code, caught.value.why) == ("quota-refused", "in words")
 
 
+def test_quotas_without_the_right_to_read_them_are_not_authorized():
+    answer = description(ErrorCode.cluster_authorization_failed, None)
+    with pytest.raises(YakError) as caught:
+        ask(48, answer, lambda address: describe_quotas(address, None, timeout_s=5))
+    assert (caught.value.code, caught.value.why) == ("not-authorized", "cluster authorization failed")
+    assert caught.value.kafka_code == 31
+    assert caught.value.try_[0].startswith("yak acls list ")
+
+
 def test_no_broker_is_unreachable():
     with pytest.raises(Unreachable):
         describe_quotas("127.0.0.1:1", None, timeout_s=1)

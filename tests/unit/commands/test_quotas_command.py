@@ -58,8 +58,9 @@ def test_list_and_describe_show_entities_quotas_and_values(yak, altered):
     ],
 )
 def test_options_name_an_entity(yak, altered, options, entity):
-    assert yak("quotas", "set", *options, "producer_byte_rate=1").code == 0
-    assert altered == [(entity, {"producer_byte_rate": 1.0}, False)]
+    quota = "connection_creation_rate" if entity[0][0] == "ip" else "producer_byte_rate"
+    assert yak("quotas", "set", *options, f"{quota}=1").code == 0
+    assert altered == [(entity, {quota: 1.0}, False)]
 
 
 def test_set_takes_sizes_percents_and_numbers(yak, altered):
@@ -109,3 +110,19 @@ def test_remove_without_names_removes_all_of_the_entity(yak, altered):
 def test_wrong_words_are_refused_and_nothing_is_asked(yak, altered, words, code):
     ran = yak("quotas", *words)
     assert (ran.code, altered) == (code, []), ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "whose", "option"),
+    [
+        (("--client-id", "loader", "connection_creation_rate=10"), "ips", "--ip"),
+        (("--ip", "127.0.0.1", "producer_byte_rate=10"), "users and client ids", "--client-id"),
+    ],
+)
+def test_quota_of_another_type_of_entity_is_refused_with_its_option(yak, altered, words, whose, option):
+    ran = yak("quotas", "set", *words)
+    name = words[-1].partition("=")[0]
+    assert ran.code == 2
+    assert f"error[bad-quota]: {name} is a quota of {whose}" in ran.err
+    assert f"try:  {option} " in ran.err
+    assert altered == []

@@ -159,7 +159,7 @@ def test_form_of_a_quota_that_no_broker_accepts_is_refused(wrong):
         security.quota_of(QUOTA_FORM | wrong)
 
 
-@pytest.mark.parametrize("code", ["acl-refused", "quota-refused", "user-refused"])
+@pytest.mark.parametrize("code", ["not-authorized", "acl-refused", "quota-refused", "user-refused"])
 def test_refusal_names_the_acl_that_is_needed(code):
     error = YakError(code, "the quotas could not be read", why="Cluster authorization failed.")
     assert security.is_refusal(error)
