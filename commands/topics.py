@@ -20,7 +20,7 @@ from yak.view.formats import group_digits
 from yak.view.partition_state import Conditions, PartitionState, Replication, worst
 
 if TYPE_CHECKING:
-    from yak.client.admin import Admin
+    from yak.client.admin import Admin, ConfigValue
     from yak.client.metadata import Topic
 
 VERBS = ("list", "describe", "create", "alter", "delete")
@@ -129,14 +129,14 @@ def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
 
 
 def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
-    """All details of one topic. Raises YakError (`unknown-topic`)."""
+    """All details of one topic; `configs` is None where this user may not see them. Raises YakError (`unknown-topic`)."""
     metadata = admin.metadata()
     topic = metadata.require_topic(name)
     marks = admin.watermarks(list(topic.led))
     latest = admin.offsets(dict.fromkeys(marks, "latest"))
-    configs = admin.configs("topic", name)
-    damaged = admin.damaged_offsets(name)
-    min_isr = next((int(each.value or 1) for each in configs if each.name == "min.insync.replicas"), 1)
+    configs = _visible_configs(admin, name)
+    damaged = {} if configs is None else admin.damaged_offsets(name)
+    min_isr = next((int(each.value or 1) for each in configs or () if each.name == "min.insync.replicas"), 1)
     rows = []
     for each in topic.partitions:
         key = TopicPartition(name, each.number)
@@ -163,8 +163,20 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
         "records": sum(high - low for low, high in marks.values()),
         "state": state_of(topic, min_isr).value,
         "partitions": rows,
-        "configs": [{"name": each.name, "value": each.value, "source": each.source} for each in configs],
+        "configs": None
+        if configs is None
+        else [{"name": each.name, "value": each.value, "source": each.source} for each in configs],
     }
+
+
+def _visible_configs(admin: "Admin", name: str) -> "list[ConfigValue] | None":
+    """The topic's configs; None without the right to describe them, which is another one than that to see the topic."""
+    try:
+        return admin.configs("topic", name)
+    except YakError as error:
+        if error.code != "not-authorized":
+            raise
+        return None
 
 
 def _condition(row: dict[str, Any]) -> str:
@@ -186,7 +198,7 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
     out.line(f"topic        {described['name']}  ({described['topic_id']})")
     out.line(f"partitions   {len(partitions)}, replication factor {described['replication_factor']}")
     out.line(f"records      {group_digits(described['records'])}")
-    configs = [each for each in described["configs"] if all_configs or each["source"] == "topic"]
+    configs = [each for each in described["configs"] or () if all_configs or each["source"] == "topic"]
     for index, each in enumerate(configs):
         source = f"  ({each['source']})" if all_configs else ""
         out.line(f"{'configs' if index == 0 else '':<12} {each['name']}={each['value']}{source}")
@@ -311,6 +323,9 @@ def describe(
 
     admin = g.admin()
     described = [describe_topic(admin, name) for name in names]
+    for each in described:
+        if each["configs"] is None:
+            g.out.note(f"{each['name']}: the configs are not shown, which needs describe-configs of the topic")
     if g.output in ("csv", "raw"):
         rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
         g.out.table(rows, tuple(rows[0]) if rows else ())

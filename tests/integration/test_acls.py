@@ -312,6 +312,8 @@ def test_commands_of_a_reader_need_no_group_and_no_configs(cluster):
     record = cluster.yak("consume", "read-alone", "--from-beginning", "--exit", user=BOB)
     assert record["value"] == "value"
     assert "read-alone" in [topic["name"] for topic in cluster.yak("topics", "list", user=BOB)]
+    (described,) = cluster.yak("topics", "describe", "read-alone", user=BOB)
+    assert (described["partitions"][0]["high_watermark"], described["configs"]) == (1, None)
 
 
 def test_clients_of_a_benchmark_log_in(cluster):

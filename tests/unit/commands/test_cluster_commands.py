@@ -224,6 +224,21 @@ def test_watching_shows_rates_from_the_second_look_on(yak):
     assert [row["records_per_s"] for row in second] == [0, 0, 0]
 
 
+def test_topic_is_described_without_configs_that_the_user_may_not_see(yak, monkeypatch):
+    def denied(_self, _kind, _name):
+        raise YakError("not-authorized", "configs could not be read")
+
+    monkeypatch.setattr(FakeAdmin, "configs", denied)
+    ran = yak("topics", "describe", "orders")
+    assert ran.code == 0
+    assert ran.err == "orders: the configs are not shown, which needs describe-configs of the topic\n"
+    assert "min.insync.replicas" not in ran.out
+    assert "PARTITION" in ran.out
+    (described,) = json.loads(yak("topics", "describe", "orders", "-o", "json").out)
+    assert described["configs"] is None
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
+
+
 def test_a_broker_that_is_down_is_described_without_its_configs(yak):
     ran = yak("brokers", "describe", "3")
     assert ran.code == 0
