@@ -214,7 +214,8 @@ def _hosts(hosts: list[str] | None) -> list[str]:
 
     for host in hosts or ():
         try:
-            _ = host == "*" or ip_address(host)
+            if host != "*":
+                ip_address(host)
         except ValueError:
             why = "clients' addresses are compared with it: a host name or a network matches no client"
             raise UsageError("bad-acl-host", f'"{host}" is no ip', why=why, try_=("--host 10.0.0.1",)) from None
