@@ -4,6 +4,7 @@
 adds what it does with a record, and its own errors: methods here raise librdkafka's.
 """
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -281,9 +282,8 @@ class Inbox(Generic[R]):
         return self._beyond(self._committed)
 
     def unstored(self) -> dict[TopicPartition, Offset]:
-        """The uncommitted positions that `stored` does not know."""
-        later = self._beyond(self._stored)
-        return {each: offset for each, offset in self.uncommitted().items() if each in later}
+        """The positions that librdkafka does not have: those that differ from `stored`, or else from the last commit."""
+        return self._beyond({**self._committed, **self._stored})
 
     def _beyond(self, known: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
         with self._lock:
@@ -301,9 +301,16 @@ class Inbox(Generic[R]):
                 self._committed.pop(each, None)
 
     def stored(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """librdkafka has these offsets for its next periodic commit."""
+        """librdkafka has these offsets for its next periodic commit: what is committed of the partitions is unknown."""
         with self._lock:
             self._stored.update(offsets)
+            for each in offsets:
+                self._committed.pop(each, None)
+
+    def superseded(self, offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset]:
+        """Those of these offsets for whose partition another one is stored."""
+        with self._lock:
+            return {each: offset for each, offset in offsets.items() if self._stored.get(each, offset) != offset}
 
 
 OnRebalance: TypeAlias = Callable[[list[TopicPartition]], None]
@@ -501,6 +508,7 @@ class ConsumerHandle(Generic[R]):
         Without metadata, an offset gets the leader epoch of the record before it, so that a truncated log is detected
         (KIP-320).
         """
+        self._supersede_stored(offsets)
         wires = []
         for each, offset in offsets.items():
             epoch = self.inbox.epoch_before(each, offset) if metadata is None else None
@@ -508,6 +516,15 @@ class ConsumerHandle(Generic[R]):
             wires.append(self._wire(*each, offset, *(() if metadata is None else (metadata[each],)), **more))
         found = self.consumer.commit(offsets=wires, asynchronous=not waits)
         return _answers(found) if waits else {}
+
+    def _supersede_stored(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """The periodic commit, and that of `close`, would undo the coming one with offsets stored before it."""
+        from confluent_kafka import KafkaException
+
+        if later := self.inbox.superseded(offsets):
+            with contextlib.suppress(KafkaException):  # no longer assigned: nothing of it is committed periodically
+                self.consumer.store_offsets(offsets=self.wires_at(later))
+            self.inbox.stored(later)
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, Answer]:
         """The group's committed offsets."""

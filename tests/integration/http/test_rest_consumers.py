@@ -194,6 +194,28 @@ def test_what_was_given_is_committed_by_itself(cluster, topic, new_name):
     other.did("DELETE", "")
 
 
+@pytest.mark.parametrize(
+    "steps", ["commit beginning read", "commit beginning read commit", "commit beginning read end"]
+)
+def test_delete_after_a_commit_and_a_seek_commits_the_position_after_the_last_record(cluster, topic, new_name, steps):
+    group, place = new_name(), {"topic": topic, "partition": 0}
+    produce(cluster, topic, numbers(0, 12))
+    one = RestConsumer(cluster, 1, group, format="json")
+    one.did("POST", "/subscription", {"topics": [topic]})
+    one.read_until(12)
+    for step in steps.split():
+        if step == "read":
+            assert values(one.read_until(3)) == [0, 4, 8]
+        elif step == "commit":
+            assert one.ask("POST", "/offsets").status_code == 200
+        else:
+            one.did("POST", f"/positions/{step}", {"partitions": [place]})
+    one.did("DELETE", "")
+    other = RestConsumer(cluster, 2, group, format="json")
+    assert other.committed(*((topic, n) for n in range(4))) == dict.fromkeys(range(4), 3)
+    other.did("DELETE", "")
+
+
 def test_instances_share_the_partitions_though_nobody_reads(cluster, topic, new_name):
     group = new_name()
     both = [RestConsumer(cluster, node, group, format="json") for node in (1, 2)]

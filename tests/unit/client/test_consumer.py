@@ -111,6 +111,28 @@ def test_store_given_stores_assigned_positions_once(handle):
     assert handle.consumer.calls == [("store", [(0, 8)])]
 
 
+def test_position_after_a_seek_back_to_a_committed_offset_replaces_the_stored_one(handle):
+    handle.inbox.given([Record(A, 7)])
+    handle.commit({A: 8})
+    handle.inbox.committed({A: 8})
+    handle.inbox.seek(A, 0)
+    handle.store_given(lambda: [A])
+    handle.inbox.given([Record(A, 7)])
+    assert handle.inbox.uncommitted() == {A: 8}, "librdkafka may have committed 0 since"
+    handle.store_given(lambda: [A])
+    assert [call for call in handle.consumer.calls if call[0] == "store"] == [("store", [(0, 0)]), ("store", [(0, 8)])]
+
+
+def test_commit_replaces_the_stored_offset_that_a_periodic_commit_would_put_in_its_place(handle):
+    handle.inbox.seek(A, 0)
+    handle.store_given(lambda: [A])
+    handle.commit({A: 5, B: 2})
+    assert handle.consumer.calls[1:] == [
+        ("store", [(0, 5)]),
+        ("commit", [(0, 5, None, None), (1, 2, None, None)], False),
+    ]
+
+
 def test_assign_without_an_offset_leaves_it_to_the_group(handle):
     handle.assign({A: 7, B: None})
     handle.pause(dict.fromkeys([A, B]))

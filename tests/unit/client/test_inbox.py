@@ -93,6 +93,18 @@ def test_inbox_stored_offset_is_not_stored_again_and_stays_uncommitted():
     assert inbox.uncommitted() == {A: 2}
 
 
+def test_inbox_stored_offset_makes_unknown_what_is_committed():
+    inbox = Inbox()
+    inbox.put(message(partition=0, offset=1))
+    inbox.take(1)
+    inbox.committed({A: 2})
+    assert (inbox.unstored(), inbox.uncommitted()) == ({}, {})
+    inbox.stored({A: 0})
+    assert (inbox.unstored(), inbox.uncommitted()) == ({A: 2}, {A: 2})
+    assert inbox.superseded({A: 0, B: 3}) == {}
+    assert inbox.superseded({A: 2, B: 3}) == {A: 2}
+
+
 class AnyUse(RuleBasedStateMachine):
     """Whatever is called in whatever order, as a consumer with two partitions would."""
 
