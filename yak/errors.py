@@ -55,7 +55,7 @@ def __getattr__(name: str) -> object:
 class YakError(Exception):
     """An error for the user: a stable slug (`code`), the message, the reason (`why`) and remedies (`try_`).
 
-    `try_` holds one remedy a line; the first can be pasted into a shell.
+    `try_` holds one remedy a line; the first can be pasted into a shell. Tracebacks show the reason and the remedies.
     """
 
     exit_code = 1
@@ -68,6 +68,17 @@ class YakError(Exception):
         self.message = message
         self.why = why
         self.try_ = try_
+        self._notes: list[str] = []
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]  # PEP 678; `why` and `try_` may be set later
+        """What a traceback shows below the message: the reason, the remedies, and the notes that were added."""
+        reason = [f"  why:  {self.why}"] if self.why else []
+        return [*reason, *(f"  try:  {line}" for line in self.try_), *self._notes]
+
+    def add_note(self, note: str) -> None:
+        """Add a line to tracebacks."""
+        self._notes.append(note)
 
 
 class UsageError(YakError):

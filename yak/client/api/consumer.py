@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, translated, with_notes
+from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, translated
 from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.consumer import (
@@ -74,13 +74,11 @@ class Places:
             return where
         if where in ("earliest", "latest"):
             return self.watermarks(partition)[where == "latest"]
-        raise with_notes(
-            UsageError(
-                "usage",
-                f"{where!r} is no place in {partition}",
-                why="a place is an offset from 0 on, or a name",
-                try_=('"earliest"', '"latest"', "consumer.offset_for_time(partition, timestamp_ms)"),
-            )
+        raise UsageError(
+            "usage",
+            f"{where!r} is no place in {partition}",
+            why="a place is an offset from 0 on, or a name",
+            try_=('"earliest"', '"latest"', "consumer.offset_for_time(partition, timestamp_ms)"),
         )
 
     def own_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -95,13 +93,11 @@ class Places:
     def _reset_of(self, partition: TopicPartition) -> Offset:
         if self._reset != "error":
             return self.resolve(partition, self._reset)
-        raise with_notes(
-            YakError(
-                "no-offset",
-                f"where to begin in {partition} is not known",
-                why='nothing is committed, and auto_offset_reset="error"',
-                try_=("consumer.assign({partition: offset})", 'auto_offset_reset="earliest"'),
-            )
+        raise YakError(
+            "no-offset",
+            f"where to begin in {partition} is not known",
+            why='nothing is committed, and auto_offset_reset="error"',
+            try_=("consumer.assign({partition: offset})", 'auto_offset_reset="earliest"'),
         )
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset | None]:
@@ -419,13 +415,11 @@ class Consumer:
         if partition in self._handle.rebalancing.arriving:
             self._handle.rebalancing.arriving[partition] = offset
         elif partition not in self.assignment():
-            raise with_notes(
-                UsageError(
-                    "not-assigned",
-                    f"{partition} cannot be sought in",
-                    why="it is not assigned to this consumer, or not yet: a group assigns partitions during poll()",
-                    try_=("seek in on_assigned", "consumer.assign({partition: offset})"),
-                )
+            raise UsageError(
+                "not-assigned",
+                f"{partition} cannot be sought in",
+                why="it is not assigned to this consumer, or not yet: a group assigns partitions during poll()",
+                try_=("seek in on_assigned", "consumer.assign({partition: offset})"),
             )
         else:
             with explaining(f"{partition} could not be moved to {offset}"):
@@ -487,11 +481,9 @@ class Consumer:
     def _require_group(self, verb: str) -> None:
         self.reading.require_open()
         if self.group_id is None:
-            raise with_notes(
-                UsageError(
-                    "no-group",
-                    f"{verb}() needs a group",
-                    why="this consumer was made without group_id, so it shares no partitions and commits no offsets",
-                    try_=('Consumer(group_id="NAME")', "consumer.assign(consumer.partitions(TOPIC)) reads without one"),
-                )
+            raise UsageError(
+                "no-group",
+                f"{verb}() needs a group",
+                why="this consumer was made without group_id, so it shares no partitions and commits no offsets",
+                try_=('Consumer(group_id="NAME")', "consumer.assign(consumer.partitions(TOPIC)) reads without one"),
             )

@@ -1,14 +1,12 @@
-"""Errors of the Python API: YAK's, never librdkafka's; their reason and advice appear in tracebacks."""
+"""Errors of the Python API: YAK's, never librdkafka's, with advice for programs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import index
-from typing import Any, TypeVar
+from typing import Any
 
 from yak.client.errors import KafkaUsage, Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
 from yak.errors import UsageError, YakError
-
-_Error = TypeVar("_Error", bound=YakError)
 
 _TRY = {
     "timed-out": ("yak doctor", "give it more time with timeout=30 (seconds)"),
@@ -37,22 +35,12 @@ class SendFailed(YakError):
         self.kafka_code: int | None = None
 
 
-def with_notes(error: _Error) -> _Error:
-    """The same error, with reason and advice as notes (PEP 678), so that every traceback shows them."""
-    if not getattr(error, "__notes__", None):
-        if error.why:
-            error.add_note(f"  why:  {error.why}")
-        for line in error.try_:
-            error.add_note(f"  try:  {line}")
-    return error
-
-
 def for_python(error: YakError) -> YakError:
-    """The error with advice for a program instead of the command line, and with notes."""
+    """The same error, with advice for a program instead of the command line."""
     if isinstance(error, KafkaUsage):
         error.try_ = ("help(yak.Producer) and help(yak.Consumer) say what can be set",)
     error.try_ = _TRY.get(error.code, error.try_)
-    return with_notes(error)
+    return error
 
 
 def translated(error: Any, what: str) -> YakError:
@@ -76,7 +64,7 @@ def send_failed(error: Any, topic: str, cause: Any) -> SendFailed:
 
 @contextmanager
 def explaining(what: str) -> Iterator[None]:
-    """Translate exceptions of librdkafka's binding into a YakError: `what` failed. YakErrors get their notes."""
+    """Translate exceptions of librdkafka's binding into a YakError: `what` failed. YakErrors get their advice."""
     try:
         yield
     except YakError as error:
@@ -96,15 +84,14 @@ def is_whole_number(number: Any) -> bool:
 
 def bad_argument(what: str, why: str, *try_: str) -> UsageError:
     """The error for an argument that a call cannot have."""
-    return with_notes(UsageError("usage", what, why=why, try_=try_))
+    return UsageError("usage", what, why=why, try_=try_)
 
 
 def closed(what: str) -> UsageError:
     """The error for a call to a closed producer, consumer or client."""
-    error = UsageError(
+    return UsageError(
         "closed",
         f"this {what} is closed",
         why=f"close() was called, or its with block is over; a closed {what} does nothing more",
         try_=(f"make a new one, or move the call into the with block of the {what}",),
     )
-    return with_notes(error)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.client.api.failures import with_notes
 from yak.client.consumer import Received
 from yak.errors import UsageError, YakError
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -39,13 +38,12 @@ def to_bytes(serde: Serde, what: str, value: Any) -> bytes | None:
 
 def _not_encoded(serde: Serde, what: str, value: Any, why: str) -> UsageError:
     other = f"{what}s=yak.BYTES" if isinstance(value, bytes | bytearray | memoryview) else f"{what}s=yak.Serde(...)"
-    error = UsageError(
+    return UsageError(
         "not-encoded",
         f"the {what}, of type {type(value).__name__}, cannot be written as {serde.name}; nothing was sent",
         why=why,
         try_=(f"give the producer another way to write {what}s: {other}", "yak help not-encoded"),
     )
-    return with_notes(error)
 
 
 def _encode_json(value: Any) -> bytes:
@@ -179,7 +177,7 @@ class Message:
                 why=f"{str(error) or type(error).__name__}; it begins with {raw[:24]!r}",
                 try_=(f"read message.raw_{what}", f"Consumer({what}s=yak.BYTES), or yak.TEXT, or a yak.Serde"),
             )
-            raise with_notes(failure) from error
+            raise failure from error
 
     def __repr__(self) -> str:
         raw = self._received

@@ -25,7 +25,6 @@ from yak.client.api.failures import (
     for_python,
     is_whole_number,
     send_failed,
-    with_notes,
 )
 from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
@@ -106,7 +105,7 @@ class Deliveries:
         )
         failed.written = "no" if all(_written(each) == "no" for each in unseen) else "unknown"
         failed.kafka_code = first.kafka_code
-        return with_notes(failed)
+        return failed
 
 
 def _written(delivery: Delivery) -> str:
@@ -268,13 +267,11 @@ class Producer:
         if failure is not None:
             raise failure
         if left:
-            raise with_notes(
-                YakError(
-                    "timed-out",
-                    f"{left} records are not settled yet; they may be in the log or not",
-                    why="no acknowledgement in the time given",
-                    try_=("flush() again with more time", "yak doctor"),
-                )
+            raise YakError(
+                "timed-out",
+                f"{left} records are not settled yet; they may be in the log or not",
+                why="no acknowledgement in the time given",
+                try_=("flush() again with more time", "yak doctor"),
             )
 
     def close(self, timeout: float | None = None) -> None:
@@ -334,13 +331,12 @@ def _encoded(headers: Headers | None) -> list[tuple[str, bytes | None]]:
 
 def queue_full(topic: str, waited_s: float) -> YakError:
     """The error for a record that found the queue full."""
-    error = YakError(
+    return YakError(
         "queue-full",
         f'a record for topic "{topic}" was not sent',
         why=f"the queue was full for {waited_s:g} s: records are made faster than brokers acknowledge them",
         try_=("yak doctor", 'config={"queue.buffering.max.messages": 500_000}'),
     )
-    return with_notes(error)
 
 
 def _serve(handle: Any, deliveries: Deliveries, stop: threading.Event) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from yak.client.addresses import parse_addresses
-from yak.client.api.failures import explaining, with_notes
+from yak.client.api.failures import explaining
 from yak.client.connection import base_config, check_reachable, is_plain
 from yak.errors import UsageError
 
@@ -40,7 +40,7 @@ def find_bootstrap(given: Bootstrap) -> str:
         failure = UsageError(
             "bad-address", f'{origin}="{text}" names no broker', why=str(error), try_=('bootstrap="127.0.0.1:9092"',)
         )
-        raise with_notes(failure) from None
+        raise failure from None
 
 
 def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
                 why=f"the API has a way of its own: {OWN_NAMES[name]}",
                 try_=("config is for librdkafka's other settings",),
             )
-            raise with_notes(failure)
+            raise failure
     return given
 
 

@@ -5,7 +5,7 @@ import traceback
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from yak.client.api.failures import closed, explaining, translated, with_notes
+from yak.client.api.failures import closed, explaining, translated
 from yak.errors import Unreachable, UsageError, YakError
 
 
@@ -60,7 +60,20 @@ def test_advice_is_for_programs():
     assert error.try_ == ("create_topic(..., if_not_exists=True)",)
 
 
-def test_notes_are_added_once():
+def test_notes_are_there_once():
     error = closed("producer")
-    assert with_notes(error).__notes__ == error.__notes__
+    assert error.__notes__ == error.__notes__
     assert len(error.__notes__) == 2
+
+
+def test_traceback_of_any_error_of_yak_has_its_reason_its_advice_and_added_notes():
+    error = Unreachable("unreachable", "no broker answered", why="refused", try_=("yak status",))
+    error.try_ = ("yak up -d", "yak doctor")
+    error.add_note("in test_orders")
+    assert traceback.format_exception_only(error) == [
+        "yak.errors.Unreachable: no broker answered\n",
+        "  why:  refused\n",
+        "  try:  yak up -d\n",
+        "  try:  yak doctor\n",
+        "in test_orders\n",
+    ]

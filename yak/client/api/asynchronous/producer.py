@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self, Unpack
 
 from yak.client.api.asynchronous.worker import Loop, in_thread
 from yak.client.api.client import ProducerOptions
-from yak.client.api.failures import with_notes
 from yak.client.api.message import Sent
 from yak.client.api.producer import GRACE_S, Delivery, Headers, Producer, queue_full
 from yak.client.api.settings import Bootstrap
@@ -134,11 +133,9 @@ class AsyncProducer:
 
 def not_begun(what: str) -> UsageError:
     """The error for a call outside of the `async with` block."""
-    return with_notes(
-        UsageError(
-            "not-begun",
-            f"this {what} has not begun",
-            why="it connects when its async with block is entered, since that takes waiting",
-            try_=(f"async with ... as {what}: and then use it",),
-        )
+    return UsageError(
+        "not-begun",
+        f"this {what} has not begun",
+        why="it connects when its async with block is entered, since that takes waiting",
+        try_=(f"async with ... as {what}: and then use it",),
     )
