@@ -46,7 +46,7 @@ def _of_requests(flag: str, metavar: str, help_: str) -> Any:
 
 @faults.command("list", examples=("yak faults list", "yak faults list --broker 2 -o json"))
 def list_faults(g: Globals, broker: Broker = None) -> None:
-    """List the faults of all brokers, with the calls that matched and those that were hit."""
+    """List the faults of all brokers, with the calls that matched and that were hit. Faults of replicas have no counts."""
     from yak.client.faults import list_faults as list_of
 
     rows = [

@@ -26,12 +26,12 @@ class Fault:
 
     @property
     def calls(self) -> int:
-        """How many requests matched, on all running brokers."""
+        """How many requests matched, on all running brokers; 0 for a fault of replicas, which has no counts."""
         return self._count("calls")
 
     @property
     def hits(self) -> int:
-        """How many of them the fault acted on."""
+        """How many of them the fault acted on; 0 for a fault of replicas."""
         return self._count("hits")
 
     def clear(self) -> None:
@@ -89,6 +89,7 @@ class Faults:
         """Let the replica on a broker lag by `delay_ms`: it acknowledges records, and fetches the next ones, so much later.
 
         Without `delay_ms` it stops fetching, and leaves the ISR once records are written that it lacks.
+        It does nothing while the broker leads the partition or holds no replica of it.
         """
         rule = {"topic": topic, "partition": partition, "broker": broker, "delay_ms": delay_ms}
         return self._begin("lag_replica", rule, broker)
@@ -98,7 +99,7 @@ class Faults:
         return self._add("freeze_isr", topic=topic, partition=partition)
 
     def list(self, broker: int | None = None) -> list[dict[str, Any]]:
-        """The faults of all running brokers, or of one, with `node_id`, `calls` and `hits`."""
+        """The faults of all running brokers, or of one, with `node_id`; those of requests with `calls` and `hits`."""
         found: list[dict[str, Any]] = self._call("list_faults", broker=broker)
         return found
 

@@ -39,6 +39,14 @@ def test_lagging_replica_leaves_the_isr_and_comes_back_when_the_rule_is_cleared(
     assert rig.replica(slow, "orders").log_end_offset == 1
 
 
+def test_lag_of_the_leader_does_nothing_and_has_no_counts(rig):
+    leader = rig.leader("orders")
+    add(rig, leader, "lag_replica", partition=0, broker=leader)
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    [rule] = rig.nodes[leader - 1].broker.context.faults.as_json()
+    assert not {"calls", "hits"} & set(rule)
+
+
 def test_replica_that_lags_by_a_time_stays_in_the_isr_and_delays_acks(rig):
     slow = rig.followers("orders")[0]
     add(rig, slow, "lag_replica", partition=0, broker=slow, delay_ms=800)
