@@ -521,7 +521,7 @@ class YakApp(App[int]):
             await self.on_event(event)
 
     def action_find(self) -> None:
-        """Open the filter line (`/`); the filter applies as it is typed."""
+        """Open the filter line (`/`); the filter applies as it is typed. Enter refuses an invalid one, escape undoes it."""
         screen = self.screen
         if not isinstance(screen, YakScreen):
             return

@@ -11,7 +11,7 @@ from textual.widgets import Input, TextArea
 from yak.errors import UsageError
 from yak.tui.keys import KEYS, check_keymap, clashes
 from yak.tui.screens.base import SCREENS, YakScreen
-from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
+from yak.tui.widgets.dialogs import Field, FormDialog, Prompt, TextDialog
 from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid
 
@@ -253,6 +253,29 @@ def test_a_wrong_expression_is_told_and_the_rows_stay():
             assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
             assert grid.row_count == every
             await pilot.press("escape")
+
+    run(scenario())
+
+
+def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_before():
+    async def scenario():
+        app = recorded_app(start="activity")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            grid = app.screen.query_one("#events", Grid)
+            await pilot.press("slash", *"isr", "enter")
+            await pilot.pause()
+            assert grid.filter_text == "isr"
+            await pilot.press("slash", "ctrl+u", *"~e[", "enter")
+            await pilot.pause()
+            assert isinstance(app.screen, Prompt)
+            assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
+            await pilot.press("]")
+            await pilot.pause()
+            assert app.screen.query_one("#prompt-input", Input).value == "~e[]", "it takes keys as before"
+            await pilot.press("escape")
+            await pilot.pause()
+            assert grid.filter_text == "isr"
 
     run(scenario())
 

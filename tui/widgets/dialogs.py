@@ -309,7 +309,10 @@ class _Completing(Suggester):
 
 
 class Prompt(ModalScreen[str | None]):
-    """Returns the typed text; None after escape. `changed` is called at each letter and returns an error text."""
+    """Returns the typed text; None after escape.
+
+    `changed` is called at each letter, and at enter, and returns an error text: enter does not close the prompt then.
+    """
 
     AUTO_FOCUS = ""
     app: "YakApp"
@@ -368,13 +371,19 @@ class Prompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def tell(self, event: Input.Changed) -> None:
-        if self._changed is not None:
-            wrong = self._changed(event.value)
-            self.query_one("#prompt-error", Static).update(wrong)
+        self._tell(event.value)
+
+    def _tell(self, text: str) -> str:
+        wrong = "" if self._changed is None else self._changed(text)
+        self.query_one("#prompt-error", Static).update(wrong)
+        return wrong
 
     @on(Input.Submitted)
     def done(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value)
+        if self._tell(event.value):
+            self.app.call_later(self.app.take_keys_behind, self)  # which waited for the end of this prompt
+        else:
+            self.dismiss(event.value)
 
     def action_complete(self) -> None:
         field = next(iter(self.query(Input)), None)
