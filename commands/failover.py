@@ -175,7 +175,8 @@ def failover(
 ) -> int | None:
     """Move partitions to other leaders, or kill a leader.
 
-    The preferred leader (the first replica) takes over, or if it leads already, the next replica in the ISR.
+    The preferred leader (the first replica) takes over, or if it leads already, another replica in the ISR. The new
+    leader becomes the first replica, so that --all does not undo a move: move back with --to.
     """
     from yak.client.metadata import unknown_broker
     from yak.client.replica_offsets import read_metadata

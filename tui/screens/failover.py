@@ -146,7 +146,10 @@ class FailoverScreen(ControlsBrokers):
             Field("what", "Partitions", "", f"all {len(led)}; or a topic, or TOPIC:0"),
             Field("to", "New leader", ANY, choices=(ANY, *others)),
         )
-        words = "In order: the new leader has everything before it leads. Nothing is copied, nothing is lost."
+        words = (
+            "In order: the new leader has everything before it leads. Nothing is copied, nothing is lost. The new leader "
+            f"becomes the preferred one, and stays: F on it, with {node} as new leader, brings the leaders back."
+        )
         values = await self.app.push_screen_wait(
             FormDialog(
                 f"Planned failover of broker {node}", fields, words=words, yes="Move",
