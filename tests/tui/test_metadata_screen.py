@@ -2,6 +2,7 @@
 
 import asyncio
 
+from driving import until
 from pictures import recorded_app, recorded_source
 
 from yak.tui.source.recorded import RecordedSource
@@ -87,6 +88,21 @@ def test_it_begins_at_the_end_with_the_cluster_as_it_is():
             assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
             assert any(name.startswith("◆") for name, _words in image_texts(app))
             assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
+
+    run(scenario())
+
+
+def test_record_that_does_not_exist_is_refused_with_the_newest():
+    async def scenario():
+        app = recorded_app(start="metadata")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.8)
+            app.go("metadata", "999")
+            await until(pilot, lambda: app.notices, "the notice")
+            assert str(app.notices[-1][1]) == "record 999 does not exist yet: the newest is 34"
+            app.go("metadata", "12")
+            await until(pilot, lambda: log_of(app).cursor_key == "12", "the record")
+            assert len(app.notices) == 1
 
     run(scenario())
 

@@ -100,7 +100,17 @@ class MetadataScreen(AskingScreen):
         elif page["next"] is not None:
             log.take(await self._page(page["next"]), self._offset())
         self._show_log(self.app.now_ms())
+        if self._wished is not None and log.is_loaded:
+            self._say_missing(self._wished)
+            self._wished = None
         await self._load_missing()
+
+    def _say_missing(self, offset: int) -> None:
+        log = self.log_
+        if offset < log.begin:
+            self.app.notice(f"nothing here before that: the log starts at record {log.begin}", "warn")
+        elif offset > log.end:
+            self.app.notice(f"record {offset} does not exist yet: the newest is {log.end}", "warn")
 
     async def _page(self, first: int) -> Mapping[str, Any]:
         params = {"from": first, "limit": PAGE_RECORDS}
@@ -269,8 +279,8 @@ class MetadataScreen(AskingScreen):
             self.app.show_error(error)
             return
         log = self.log_
-        if offset < log.begin:
-            self.app.notice(f"nothing here before that: the log starts at record {log.begin}", "warn")
+        if offset < log.begin or _OFFSET.fullmatch(typed.strip()):  # that of a time may be newer than the log as read
+            self._say_missing(offset)
         self.query_one("#log", Grid).move_to(str(min(max(offset, log.begin), log.end)))
 
     async def _offset_of(self, typed: str) -> int:
