@@ -279,6 +279,8 @@ def _outcome(found: Timeline, look: Look) -> list[Cell]:
         return [Cell(f"{look.sign('bad')} without a leader: {names}", "bad")]
     if found.first_write_ms is not None:
         return [Cell(f"{look.sign('good')} writes go on", "good")]
+    if found.elected_ms is not None and not found.is_written:
+        return [Cell("no client was seen to write to them before, so no write is missed", "dim")]
     if found.elected_ms is not None:
         return [Cell(f"{look.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
     if found.drill.led and found.drill.action != "seen":

@@ -72,6 +72,8 @@ class Timeline:
     elected_ms: float | None = None
     """When the last of the partitions has a leader again."""
     first_write_ms: float | None = None
+    is_written: bool = False
+    """Whether a client was seen to write to the moved partitions before the drill."""
     back_ms: float | None = None
     moved: dict[str, Moved] = field(default_factory=dict)
     truncated: list[str] = field(default_factory=list)
@@ -165,6 +167,8 @@ def _writes(
     if found.elected_ms is None:
         return
     began_ms, elected_ms = found.drill.began_ms, found.drill.began_ms + found.elected_ms
+    moved_ones = [each for each in partitions.values() if each.name in found.moved]
+    found.is_written = any(at < began_ms for each in moved_ones for at in each.first_writes_ms.values())
     stood = [
         each
         for each in pauses
@@ -178,9 +182,8 @@ def _writes(
             return
     seen = [
         at
-        for partition in partitions.values()
-        if (moved := found.moved.get(partition.name)) is not None
-        and (at := partition.first_writes_ms.get(moved.leader_epoch)) is not None
+        for partition in moved_ones
+        if (at := partition.first_writes_ms.get(found.moved[partition.name].leader_epoch)) is not None
     ]
     if seen and min(seen) < end_ms:
         found.first_write_ms = max(min(seen) - began_ms, found.elected_ms)

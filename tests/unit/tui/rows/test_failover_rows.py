@@ -128,6 +128,8 @@ def test_what_is_missing_is_said_in_words() -> None:
     found.moved["orders-0"] = Moved("orders-0", 1, None, 5, 40)
     assert "without a leader: orders-0" in words(timeline_lines(found, LOOK, 80, 9, 10))
     found.moved["orders-0"].to_node, found.elected_ms = 2, 40
+    assert "no client was seen to write" in words(timeline_lines(found, LOOK, 80, 9, 10))
+    found.is_written = True
     assert "no write came through" in words(timeline_lines(found, LOOK, 80, 9, 10))
     idle = Timeline(Drill("kill", 1, 0, "kill"))
     assert "led nothing" in words(timeline_lines(idle, LOOK, 80, 9, 10))

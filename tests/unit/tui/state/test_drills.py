@@ -107,6 +107,18 @@ def test_without_clients_the_first_write_is_seen_in_the_high_watermark_and_stays
     assert len(partition.first_writes_ms) < 20
 
 
+def test_timeline_knows_whether_a_client_wrote_before_the_drill() -> None:
+    picture = Picture()
+    for each in KILLED:
+        picture.take(each)
+    partition = picture.partitions["orders", 0] = Partition("orders", 0, 2, 5, 5, (1, 2, 3), (2, 3), high_watermark=10)
+    assert not timeline(DRILL, picture.activity.lines, (), picture.partitions).is_written
+    partition.wrote(5, T0 + 180)
+    assert not timeline(DRILL, picture.activity.lines, (), picture.partitions).is_written
+    partition.wrote(4, T0 - 9_000)
+    assert timeline(DRILL, picture.activity.lines, (), picture.partitions).is_written
+
+
 def test_a_wait_that_ended_before_the_election_does_not_hide_the_first_write() -> None:
     picture = Picture()
     for each in KILLED:
