@@ -9,7 +9,7 @@ from yak.client.groups.describing import active_group
 from yak.client.groups.reset import ResetPlan, Step
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.tui.screens.groups import GroupScreen, ResetPreview
+from yak.tui.screens.groups import GroupScreen, GroupsScreen, ResetPreview
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
@@ -105,6 +105,22 @@ def test_enter_opens_a_group_and_escape_comes_back():
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen.TITLE_WORDS == "groups"
+
+    run(scenario())
+
+
+def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
+    async def scenario():
+        source = recorded_source()
+        missing = YakError("group-id-not-found", "group 'nosuch' does not exist", why="HTTP 404")
+        source.answers["GET /api/groups/nosuch"] = missing
+        app = recorded_app(source=source, start="groups")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.4)
+            app.go("groups", "nosuch")
+            await pilot.pause(0.4)
+            assert isinstance(app.screen, GroupsScreen)
+            assert [str(words) for _, words, _ in app.notices] == ["there is no group nosuch"]
 
     run(scenario())
 

@@ -258,6 +258,8 @@ class GroupChangesScreen(AskingScreen):
 
 _UNREAD_EVERY_S = 15.0
 """The first unread record of each partition costs a fetch from every leader."""
+_UNKNOWN = ("group-id-not-found", "unknown-group")
+"""The error of a group that does not exist, over HTTP and over the Kafka protocol."""
 _NOBODY = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
@@ -323,7 +325,14 @@ class GroupScreen(GroupChangesScreen):
 
     async def ask(self) -> None:
         """Ask its coordinator; the first time, find the age of its unread records too."""
-        said = await self.app.source.ask("GET", path_of("api", "groups", self.group.name))
+        try:
+            said = await self.app.source.ask("GET", path_of("api", "groups", self.group.name))
+        except YakError as error:
+            if error.code not in _UNKNOWN or self.group.said is not None or not self.is_active:
+                raise
+            self.app.notice(f"there is no group {self.group.name}", "warn")
+            self.dismiss()
+            return
         is_first = self.group.said is None or not self.unread
         self.group.told(said, self.app.now_ms())
         if is_first and self._unread_trouble is None:
