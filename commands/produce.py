@@ -44,6 +44,8 @@ class Source:
         self._rejects: Rejects | None = None
         self._skipped = 0
         self.rejected = 0
+        self.first_reason = ""
+        """Of the rejected rows, with the place in the file."""
         self.kept_rows = 0
         self.is_tee = request.tee
         self.format = _format_of(request)
@@ -171,6 +173,8 @@ class Source:
         from yak.client.rejects import Rejects
 
         self.rejected += 1
+        if not self.first_reason:
+            self.first_reason = f"{f'line {row.line}' if row.line else f'row {row.number + 1}'}: {row.problem}"
         if self._rejects is None:
             self._rejects = Rejects(self.rejected_path, is_resumed=self._skipped > 0)
         self._rejects.add(row, self._columns)
@@ -468,7 +472,7 @@ def _send_in_transaction(
         return 130
     reasons = [f"{words} (x{count})" for words, count in tally.reasons.most_common(3)]
     if source.rejected:
-        reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}")
+        reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}: {source.first_reason}")
     raise YakError(
         "transaction-aborted",
         f"the transaction of {counted(tally.sent, 'record')} was aborted",
@@ -631,12 +635,22 @@ def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, t
             f" in {format_duration(took_s * 1000)} ({group_digits(round(rate))}/s)"
         )
     if source.rejected:
-        out.note(f"{counted(source.rejected, 'bad row')} not sent: {source.rejected_path}")
+        _note_rejected(g, source)
     if tally.failed or unsettled:
         _complain(g, source, sender, unknown, unsettled)
     if interrupted:
         return 130
     return 1 if tally.failed or unsettled or source.rejected else 0
+
+
+def _note_rejected(g: "Globals", source: Source) -> None:
+    """Print how many rows were rejected, why the first one was, and what to do."""
+    from shlex import quote
+
+    g.out.note(f"{counted(source.rejected, 'bad row')} not sent: {source.rejected_path}")
+    g.out.note(f"  why:  {source.first_reason}")
+    g.out.note(f"  try:  less {quote(source.rejected_path)}")
+    g.out.note("  try:  correct those rows, and send them alone")
 
 
 def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:

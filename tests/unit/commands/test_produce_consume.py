@@ -126,12 +126,20 @@ def test_csv_rows_are_mapped_and_bad_ones_set_aside(yak, topic, tmp_path):
     ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--csv-header", "src=source")
     assert ran.code == 1
     assert 'o.csv: delimiter ";", columns id, total, src\n' in ran.err
-    assert "1 bad row not sent: o.csv.rejected.csv" in ran.err
+    assert "1 bad row not sent: o.csv.rejected.csv\n  why:  line 3: 2 columns, not 3\n" in ran.err
+    assert "  try:  less o.csv.rejected.csv\n  try:  correct those rows, and send them alone" in ran.err
     with open("o.csv.rejected.csv", newline="") as file:
         rejected = list(csv.DictReader(file))
     assert [(row["reason"], row["row"], row["id"]) for row in rejected] == [("2 columns, not 3", "2", "u2")]
     found = sorted((each["key"], each["value"], each["headers"][0]["value"]) for each in records(yak, topic))
     assert found == [("u1", '{"total":"12"}', "web"), ("u3", '{"total":"14"}', "app")]
+
+
+def test_bad_json_line_is_refused_with_the_reason_of_the_first_one(yak, topic, tmp_path):
+    (tmp_path / "o.json").write_text('{"value": 1}\n{bad\n{"nope": 3}\n')
+    ran = yak("produce", topic, "-f", "o.json", "--format", "json")
+    assert ran.code == 1
+    assert "2 bad rows not sent: o.json.rejected.csv\n  why:  row 2: not JSON: " in ran.err
 
 
 def test_csv_rows_say_their_partition_and_chosen_columns_and_are_read_in_any_encoding(yak, topic, tmp_path):
