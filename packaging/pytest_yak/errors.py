@@ -2,7 +2,7 @@
 
 
 class YakError(Exception):
-    """A refusal of the cluster: a code, a message, its reason, and what to try."""
+    """A refusal of the cluster: a code, a message, its reason, and what to try. Tracebacks show all of it."""
 
     def __init__(self, code: str, message: str, *, why: str | None = None, try_: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -10,3 +10,5 @@ class YakError(Exception):
         self.message = message
         self.why = why
         self.try_ = try_
+        for note in (*([f"  why:  {why}"] if why else []), *(f"  try:  {line}" for line in try_)):
+            self.add_note(note)

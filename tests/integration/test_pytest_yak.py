@@ -104,8 +104,9 @@ def test_faults_hit_a_client_and_are_gone_in_the_next_test(examples: pytest.Pyte
             fault = yak_cluster.faults.inject_error("Produce", "NOT_LEADER_OR_FOLLOWER", times=1, topic=yak_topic)
             send(yak_cluster, yak_topic)
             assert (fault.calls, fault.hits) == (2, 1)
-            with pytest.raises(YakError, match="no api"):
+            with pytest.raises(YakError, match="no api") as caught:
                 yak_cluster.faults.disconnect_on("Prodce")
+            assert caught.value.__notes__[:1] == ["  why:  the closest name is Produce"]
             assert "yak" not in sys.modules
 
         def test_next_one_has_no_faults(yak_cluster):
