@@ -116,7 +116,7 @@ class Turns(Generic[Side]):
             try:
                 body(side)
             except Exception as error:
-                error.add_note(f"side: {getattr(side, 'name', side)}; why: {getattr(error, 'why', '') or 'not said'}")
+                error.add_note(f"side: {getattr(side, 'name', side)}")
                 raise
 
 

@@ -102,7 +102,7 @@ def test_an_error_says_which_side_had_it() -> None:
 
     with pytest.raises(UsageError) as caught:
         Turns(("yak", "kafka")).take(fail)
-    assert caught.value.__notes__ == ["side: yak; why: 30 s passed"]
+    assert caught.value.__notes__ == ["  why:  30 s passed", "side: yak"]
 
 
 def test_processor_time_is_of_a_gigabyte_or_of_a_record() -> None:
