@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from yak.coordination.runtime import KeyedRecord, Producer, Then
-from yak.core.context import Context
+from yak.core.context import Clock, Context
 from yak.errors import ErrorCode, LogDirectoryFailure
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends, Leadership
@@ -22,20 +22,29 @@ _NONE = ErrorCode.none
 
 
 class Commit:
-    """A callback that waits for an offset's commit, in the partition's queue of delayed produce requests."""
+    """A callback that waits for an offset's commit, in the partition's queue of delayed produce requests.
 
-    __slots__ = ("base_offset", "error_code", "finished", "then")
+    After `until_ms` it is not called: its request was answered without it.
+    """
 
-    def __init__(self, then: Then) -> None:
+    __slots__ = ("_clock", "_is_called", "_until_ms", "base_offset", "error_code", "then")
+
+    def __init__(self, clock: Clock, then: Then, until_ms: int | None) -> None:
+        self._clock, self._until_ms = clock, until_ms
         self.then = then
-        self.finished = False
+        self._is_called = False
         self.error_code = _NONE
         self.base_offset = -1
+
+    @property
+    def finished(self) -> bool:
+        """Whether `then` was called, or is not to be called any more."""
+        return self._is_called or (self._until_ms is not None and self._clock.now_ms > self._until_ms)
 
     def resolve(self) -> None:
         """Call `then`: the offset is committed, or this leader cannot commit it."""
         if not self.finished:
-            self.finished = True
+            self._is_called = True
             self.then(self.error_code)
 
 
@@ -69,22 +78,28 @@ class CoordinatorPartitions:
             )
         return self._leader_appends.append_own_batch(partition, batch)
 
-    def when_acknowledged(self, partition: Partition, appended: Any, then: Then) -> None:  # noqa: ARG002
-        """Call `then` when the batch may be acknowledged, perhaps at once."""
+    def when_acknowledged(
+        self,
+        partition: Partition,  # noqa: ARG002
+        appended: Any,
+        then: Then,
+        until_ms: int | None = None,
+    ) -> None:
+        """Call `then` when the batch may be acknowledged, perhaps at once; not after `until_ms`."""
         if appended.must_wait and not appended.may_acknowledge():
-            commit = Commit(then)
+            commit = Commit(self._context.clock, then, until_ms)
             appended.wait_with(commit, commit)
         else:
             then(_NONE)
 
-    def when_committed(self, partition: Partition, end_offset: Offset, then: Then) -> None:
-        """Call `then` when everything below an offset is committed, perhaps at once."""
+    def when_committed(self, partition: Partition, end_offset: Offset, then: Then, until_ms: int | None = None) -> None:
+        """Call `then` when everything below an offset is committed, perhaps at once; not after `until_ms`."""
         if partition.high_watermark >= end_offset:
             then(_NONE)
             return
         info = LogAppendInfo(partition, -1, end_offset, -1, -1)
         info.wants_isr = info.must_wait = True
-        self.when_acknowledged(partition, info, then)
+        self.when_acknowledged(partition, info, then, until_ms)
 
     def directory_failed(self, failure: LogDirectoryFailure) -> None:
         """Take the log directory offline."""

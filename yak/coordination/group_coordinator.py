@@ -219,8 +219,9 @@ class GroupCoordinator:
         coordinated.shard.drop_if_void(group)
 
     def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:
-        """Call `then` when all records behind a group's state are committed."""
-        self.runtime.when_committed(coordinated, coordinated.shard.end_of(group_id), then)
+        """Call `then` when all records behind a group's state are committed, if its request still waits then."""
+        until_ms = self._context.clock.now_ms + self._context.config.offsets_commit_timeout_ms
+        self.runtime.when_committed(coordinated, coordinated.shard.end_of(group_id), then, until_ms)
 
     # --------------------------------------------------------------------------------------- port of classic groups
 

@@ -50,8 +50,8 @@ class LedPartitions(PartitionReader, Protocol):
     def when_acknowledged(self, partition: Partition, appended: Appended, then: Then) -> None:
         """Call `then` when the batch may be acknowledged, perhaps at once."""
 
-    def when_committed(self, partition: Partition, end_offset: Offset, then: Then) -> None:
-        """Call `then` when everything below an offset is committed, perhaps at once."""
+    def when_committed(self, partition: Partition, end_offset: Offset, then: Then, until_ms: int | None = None) -> None:
+        """Call `then` when everything below an offset is committed, perhaps at once; not after `until_ms`."""
 
 
 S = TypeVar("S", bound=Shard)
@@ -184,9 +184,12 @@ class CoordinatorRuntime(Generic[S]):
         replay(appended.end_offset)
         self._partitions.when_acknowledged(partition, appended, lambda code: then(as_coordinator(code)))
 
-    def when_committed(self, coordinated: Coordinated[S], end_offset: Offset, then: Then) -> None:
-        """Call `then` when all records below an offset are committed."""
-        self._partitions.when_committed(coordinated.partition, end_offset, lambda code: then(as_coordinator(code)))
+    def when_committed(
+        self, coordinated: Coordinated[S], end_offset: Offset, then: Then, until_ms: int | None = None
+    ) -> None:
+        """Call `then` when all records below an offset are committed; not after `until_ms`."""
+        partition = coordinated.partition
+        self._partitions.when_committed(partition, end_offset, lambda code: then(as_coordinator(code)), until_ms)
 
 
 def for_one_batch(records: Iterable[KeyedRecord], partition: Partition) -> list[KeyedRecord]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from yak.errors import ErrorCode
 from yak.ids import Offset, ProducerId
 
 if TYPE_CHECKING:
     from yak.replication.partition import Partition
+
+
+WAITING_PRODUCES_MIN: Final = 64
+"""So many requests may wait in a queue before those among them that timed out are removed."""
 
 
 class AppendAnswer(Protocol):
@@ -58,10 +62,13 @@ class LogAppendInfo:
             if partition.waiting_produces is None:
                 partition.waiting_produces = deque()
             queue = partition.waiting_produces
-            while queue and queue[0][1].finished:
-                # timed out before the commit; without this they would pile up while nothing is committed
-                queue.popleft()
             queue.append(entry)
+            if len(queue) > partition.waiting_produces_max:
+                # without this, those that timed out would pile up while nothing is committed
+                alive = [each for each in queue if not each[1].finished]
+                queue.clear()
+                queue.extend(alive)
+                partition.waiting_produces_max = max(WAITING_PRODUCES_MIN, 2 * len(queue))
         else:
             if partition.waiting_flushes is None:
                 partition.waiting_flushes = deque()

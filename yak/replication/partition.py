@@ -22,6 +22,7 @@ from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, To
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.isr import IsrProposal, Member, Replica, left_by_themselves
+from yak.replication.log_append_info import WAITING_PRODUCES_MIN
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
@@ -86,6 +87,8 @@ class Partition:
     flush_running: bool = False
     flush_wanted: bool = False
     waiting_produces: deque[WaitingAppend] | None = None
+    waiting_produces_max: int = WAITING_PRODUCES_MIN
+    """When there are more, those that timed out are removed."""
     waiting_flushes: deque[WaitingAppend] | None = None
     sessions: dict[ConsumerSession, ConsumerItem] | None = None
     """Fetch sessions of consumers, and their waiting fetches without a session: notified of commits."""

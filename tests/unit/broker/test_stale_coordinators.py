@@ -167,3 +167,28 @@ def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_o
         for topic in answer.topics
         for each in topic.partitions
     ] == [(*each, -1000, ErrorCode.unstable_offset_commit) for each in listed]
+
+
+def test_fetches_that_timed_out_leave_nothing_behind_while_nothing_is_committed() -> None:
+    settings = {"offsets.topic.num.partitions": "1", "offsets.commit.timeout.ms": "100"}
+    rig = ClusterRig(settings=settings | {"offsets.topic.replication.factor": "3"})
+    rig.create_topic("orders")
+    rig.ask(1, FIND_COORDINATOR, 3, key=GROUP, key_type=0)
+    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
+    rig.run_for(500)
+    leader = rig.leader(OFFSETS_TOPIC)
+    for node in rig.nodes:
+        node.store_goes_down()
+    rig.run_for(500)
+    rig.nodes[leader % 3].kill()  # it stays in the ISR
+    rig.run_for(500)
+    uncommitted = begin_commit(rig, 5)
+    rig.run_for(300)
+    assert uncommitted.is_done
+    for _ in range(150):
+        asked = begin_fetch(rig, leader)
+        rig.run_for(120)
+        assert asked.is_done
+    waiting = rig.replica(leader, OFFSETS_TOPIC).waiting_produces
+    assert 1 <= len(waiting) <= 65
+    assert not waiting[0][1].finished, "the commit's own callback still waits"

@@ -34,7 +34,9 @@ from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
 
 def _ack_commits_at_once(swaps: Swaps) -> None:
     swaps.put(
-        CoordinatorPartitions, "when_acknowledged", lambda _self, _partition, _appended, then: then(ErrorCode.none)
+        CoordinatorPartitions,
+        "when_acknowledged",
+        lambda _self, _partition, _appended, then, _until_ms=None: then(ErrorCode.none),
     )
 
 
