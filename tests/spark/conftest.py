@@ -26,7 +26,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One broker with topics of one replica; a test that kills it starts it again."""
     local = LocalCluster(str(tmp_path_factory.mktemp("spark-cluster")))
     try:
-        local.up(UpSettings(port=0, brokers=1, leaders=1, configs=("offsets.topic.num.partitions=1",)))
+        # records have timestamps of days that retention would delete
+        configs = ("offsets.topic.num.partitions=1", "log.retention.ms=-1")
+        local.up(UpSettings(port=0, brokers=1, leaders=1, configs=configs))
         yield local
     finally:
         local.discard()
