@@ -32,7 +32,7 @@ from yak.local.spawn import yak_argv
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PATIENCE_SECONDS = 30.0
-ADMIN, ANN, BOB = "admin", "ann", "bob"
+ADMIN, ANN, BOB, CLEO = "admin", "ann", "bob", "cleo"
 DENIAL_LOGGED = "a denial in the log, which takes the first 5 of 10 s, of all clients and tests"
 
 
@@ -41,7 +41,7 @@ class Cluster(RaftCluster):
 
     def __init__(self, folder):
         users = folder / "users"
-        users.write_text("".join(f"{user}:secret-of-{user}\n" for user in (ADMIN, ANN, BOB)))
+        users.write_text("".join(f"{user}:secret-of-{user}\n" for user in (ADMIN, ANN, BOB, CLEO)))
         users.chmod(0o600)
         configs = {
             "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
@@ -413,11 +413,11 @@ def test_http_and_commands_without_rights_get_a_clear_error(cluster):
 
 
 def test_produce_without_the_right_to_write_says_not_authorized(cluster):
-    create(cluster, "only-read")
-    cluster.yak("acls", "add", "--allow", BOB, "--operation", "read", "--topic", "only-read")
-    wait_until(lambda: is_in_force(cluster, BOB, "only-read"), "the ACL on every broker")
+    create(cluster, "only-read")  # and no other test gives this user a right
+    cluster.yak("acls", "add", "--allow", CLEO, "--operation", "read", "--topic", "only-read")
+    wait_until(lambda: is_in_force(cluster, CLEO, "only-read"), "the ACL on every broker")
     with pytest.raises(AssertionError) as caught:
-        cluster.yak("produce", "only-read", "-m", "x", user=BOB)
+        cluster.yak("produce", "only-read", "-m", "x", user=CLEO)
     printed = [json.loads(line) for line in str(caught.value).splitlines() if line.startswith("{")]
     assert [each["error"]["code"] for each in printed] == ["not-authorized"]
     assert "CLUSTER_AUTHORIZATION_FAILED" in printed[0]["error"]["why"]
