@@ -62,9 +62,11 @@ class LogAppendInfo:
             if partition.waiting_produces is None:
                 partition.waiting_produces = deque()
             queue = partition.waiting_produces
+            while queue and queue[0][1].finished:
+                # timed out before the commit; without this they would pile up while nothing is committed
+                queue.popleft()
             queue.append(entry)
-            if len(queue) > partition.waiting_produces_max:
-                # without this, those that timed out would pile up while nothing is committed
+            if len(queue) > partition.waiting_produces_max:  # and behind one that still waits
                 alive = [each for each in queue if not each[1].finished]
                 queue.clear()
                 queue.extend(alive)
