@@ -333,7 +333,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         g.out.note(f"http:    {' '.join(answering)}")
     if roles := roles_note({broker.node_id: broker.role for broker in status.brokers}):
         machines = {broker.machine or broker.node_id for broker in status.brokers}
-        g.out.note(f"leaders: {roles}; yak up --leaders {len(machines)} spreads them")
+        g.out.note(f"leaders: {roles}; yak up --leaders {len(machines)}, after yak down, spreads them")
     print_access(g, status)
     if status.moving_to is not None:
         g.out.note(f"a move of the metadata is not finished: yak cluster migrate --to {status.moving_to}")

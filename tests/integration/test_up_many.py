@@ -72,7 +72,7 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     assert len({broker["address"] for broker in brokers.values()}) == 3
     assert all(broker["state"] == "running" and broker["epoch"] > 0 for broker in brokers.values())
     says = "node 1 leads all new partitions, nodes 2, 3 (role follower) take over when it dies"
-    assert f"leaders: {says}; yak up --leaders 3 spreads them\n" in yak.run("up", "-d").err
+    assert f"leaders: {says}; yak up --leaders 3, after yak down, spreads them\n" in yak.run("up", "-d").err
     assert f"{says}\n" in yak.run("brokers", "list", "-b", status["bootstrap"]).err
     wait_until(lambda: isrs(status["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come in sync")
     write(status["bootstrap"], "orders", 30)

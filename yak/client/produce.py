@@ -174,8 +174,8 @@ def serve(call: Callable[[float], Any], wait_s: float, on_fatal: Callable[[Any],
     except raised_types as error:
         # confluent-kafka calls the delivery callback with a fatal error pending, which Python reports in this way
         raised = error.__cause__ if isinstance(error, SystemError) else error
-        cause = raised.args[0] if raised is not None and raised.args else None
-        if not getattr(cause, "fatal", bool)():
+        cause: Any = raised.args[0] if isinstance(raised, kafka_exceptions()) and raised.args else None
+        if not hasattr(cause, "fatal") or not cause.fatal():
             raise
         on_fatal(cause)
 
@@ -234,7 +234,7 @@ class RecordSender:
         except kafka_exceptions() as error:
             self.tally.sent += 1
             failure, words = from_exception(error, "a record was not sent"), str(error)
-            if getattr(error.args[0], "name", str)() == "_FATAL":
+            if hasattr(error.args[0], "name") and name_of(error.args[0]) == "_FATAL":
                 self.serve()
             if self.fatal is not None:
                 failure, words = from_kafka(self.fatal, failure.message), reason(self.fatal)

@@ -352,12 +352,12 @@ def led_by(
     partitions: Sequence[PartitionReplicas], node_id: NodeId
 ) -> tuple[tuple[TopicPartition, ...], tuple[TopicPartition, ...]]:
     """The partitions that a broker leads: those that another in-sync replica could lead, and the others."""
-    led = [each for each in partitions if each.leader == node_id]
-    shared, alone = (
-        tuple(TopicPartition(each.topic, each.partition) for each in led if (len(each.isr) > 1) is has_other)
-        for has_other in (True, False)
-    )
-    return shared, alone
+    movable: list[TopicPartition] = []
+    offline: list[TopicPartition] = []
+    for each in partitions:
+        if each.leader == node_id:
+            (movable if len(each.isr) > 1 else offline).append(TopicPartition(each.topic, each.partition))
+    return tuple(movable), tuple(offline)
 
 
 @contextmanager

@@ -490,7 +490,7 @@ class ConsumerSessions:
 
     def _subscribe(self, session: ConsumerSession, item: ConsumerItem) -> None:
         partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
-        if partition is None or item.topic_key not in (item.name, partition.topic_id):
+        if partition is None or item.topic_key not in (partition.topic_id, item.name):
             return  # there is none, or it is another topic's of that name
         if partition.sessions is None:
             partition.sessions = {}
