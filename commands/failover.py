@@ -193,6 +193,7 @@ def failover(
 
         found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
         node = _node_to_end(found, _selected(found, topic, from_), topic, from_, controller=controller)
+        _check_another_runs(found, node)
         return _end(g, LocalCluster(local.data_dir), found, node, hard=kill, probe=probe is not False)
     found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
     selected = _selected(found, topic, from_)
@@ -274,13 +275,6 @@ def _node_to_end(
     if controller:
         if found.controller_id not in found.brokers:
             raise YakError("no-controller", "the cluster has no controller now", try_=("yak cluster",))
-        if len(found.brokers) == 1:
-            raise YakError(
-                "last-broker",
-                f"broker {found.controller_id} cannot fail over",
-                why="it is the only broker that runs, so no other broker can become controller",
-                try_=("yak node add", f"yak node kill {found.controller_id}          stops the cluster's only broker"),
-            )
         return found.controller_id
     if from_ is not None:
         return from_
@@ -293,6 +287,16 @@ def _node_to_end(
         f"{topic} is led by {words or 'no broker'}: name the broker to kill",
         try_=(f"yak failover {topic}:0 --kill", "yak failover --from NODE --kill"),
     )
+
+
+def _check_another_runs(found: "ClusterReplicas", node: int) -> None:
+    if len(found.brokers) == 1:
+        raise YakError(
+            "last-broker",
+            f"broker {node} cannot fail over",
+            why="it is the only broker that runs, so no other broker can take over",
+            try_=("yak node add", f"yak node kill {node}          stops the cluster's only broker"),
+        )
 
 
 def _end(

@@ -15,13 +15,14 @@ from yak.acls.bindings import (
     ResourceType,
 )
 from yak.acls.filters import AclFilter
-from yak.client.errors import from_answer
-from yak.client.raw_connection import call_once
+from yak.client.errors import Change, from_answer
+from yak.client.raw_connection import call_change, call_once
 from yak.errors import UsageError, YakError
 from yak.lean_imports import import_kio
 
 _SECURITY_DISABLED: Final = 54
 _INVALID_REQUEST: Final = 42
+_SHOWS: Final = "yak acls list"
 
 
 def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[AclBinding]:
@@ -53,10 +54,9 @@ def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: floa
         )
         for pattern, entry in bindings
     )
-    what = "the ACLs were not added"
-    answer = call_once(address, CreateAclsRequest(creations=creations), what, timeout_s)
-    for result in answer.results:
-        _check(result, what)
+    change = Change("the ACLs were", "added", _SHOWS)
+    for result in call_change(address, CreateAclsRequest(creations=creations), change, timeout_s).results:
+        _check_change(result, change)
 
 
 def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float) -> list[AclBinding]:
@@ -64,13 +64,13 @@ def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float)
     import_kio()
     from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 
-    what = "the ACLs were not removed"
+    change = Change("the ACLs were", "removed", _SHOWS)
     request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
     deleted = []
-    for result in call_once(address, request, what, timeout_s).filter_results:
-        _check(result, what)
+    for result in call_change(address, request, change, timeout_s).filter_results:
+        _check_change(result, change)
         for acl in result.matching_acls:
-            _check(acl, what)
+            _check_change(acl, change)
             deleted.append(AclBinding(_pattern(acl), _entry(acl)))
     return deleted
 
@@ -97,6 +97,13 @@ def _entry(answer: Any) -> AccessControlEntry:
     return AccessControlEntry(
         answer.principal, answer.host, Operation(answer.operation), Permission(answer.permission_type)
     )
+
+
+def _check_change(answer: Any, change: Change) -> None:
+    try:
+        _check(answer, change.not_made)
+    except YakError as error:
+        raise change.judged(error) from None
 
 
 def _check(answer: Any, what: str) -> None:

@@ -1,12 +1,13 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from yak.client.connection import base_config, check_reachable, is_plain
-from yak.client.errors import KafkaFailure, as_unknown, from_exception, kafka_exceptions
+from yak.client.errors import Change, KafkaFailure, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
 from yak.errors import YakError
@@ -19,6 +20,7 @@ CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
 _INVALID_REQUEST = 42
+NAME_LENGTH_MAX = 249
 MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -65,6 +67,16 @@ def _library() -> Any:
 
 def _shows(topic: str) -> str:
     return f"yak topics describe {topic}"
+
+
+def _creation_with_a_valid_name(name: str) -> str:
+    """The command for the name without what is invalid; `orders:3` is meant as a topic with 3 partitions."""
+    stem, _, partitions = name.partition(":")
+    valid = re.sub(r"[^a-zA-Z0-9._-]+", "-", stem)[:NAME_LENGTH_MAX]
+    if valid in ("", ".", "..", name):
+        return "yak topics list"
+    is_count = partitions.isascii() and partitions.isdigit() and int(partitions) > 0
+    return f"yak topics create {valid}" + (f" -p {partitions}" if is_count else "")
 
 
 class Admin:
@@ -116,14 +128,13 @@ class Admin:
         except kafka_exceptions() as error:
             raise from_exception(error, what, try_=try_) from None
 
-    def _change(self, future: Any, subject: str, done: str, check: str, *, validate_only: bool = False) -> Any:
-        """Wait for a change, as `topic "a" was` and `created`; `check` is the command that shows its outcome."""
+    def _change(self, future: Any, change: Change, *, validate_only: bool = False) -> Any:
         try:
-            return self._wait(future, f"{subject} not {done}")
+            return self._wait(future, change.not_made)
         except YakError as error:
             if validate_only:
                 raise
-            raise as_unknown(error, f"unknown: {subject} {done} or not", check) from None
+            raise change.judged(error) from None
 
     def _ask(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
         try:
@@ -151,15 +162,21 @@ class Admin:
             new = _library().NewTopic(
                 name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs or {})
             )
-        what = f'topic "{name}" was not created'
+        change = Change(f'topic "{name}" was', "created", _shows(name))
         futures = self._ask(
-            what, self._client.create_topics, [new], validate_only=validate_only, operation_timeout=self.timeout_s
+            change.not_made,
+            self._client.create_topics,
+            [new],
+            validate_only=validate_only,
+            operation_timeout=self.timeout_s,
         )
         try:
-            self._change(futures[name], f'topic "{name}" was', "created", _shows(name), validate_only=validate_only)
+            self._change(futures[name], change, validate_only=validate_only)
         except YakError as error:
             if error.code == "topic-exists":
                 error.try_ = (f"yak topics describe {name}", "add --if-not-exists")
+            elif error.code == "bad-topic-name":
+                error.try_ = (_creation_with_a_valid_name(name),)
             raise
 
     def delete_topic(self, name: str) -> None:
@@ -178,16 +195,14 @@ class Admin:
             operation_timeout=self.timeout_s,
         )
         for name, future in futures.items():
-            self._change(future, f'topic "{name}" was', "deleted", _shows(name))
+            self._change(future, Change(f'topic "{name}" was', "deleted", _shows(name)))
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partitions to `total`."""
-        what = f'topic "{name}" was not grown to {total} partitions'
-        futures = self._ask(
-            what, self._client.create_partitions, [_library().NewPartitions(name, total)], validate_only=validate_only
-        )
-        done = f"grown to {total} partitions"
-        self._change(futures[name], f'topic "{name}" was', done, _shows(name), validate_only=validate_only)
+        change = Change(f'topic "{name}" was', f"grown to {total} partitions", _shows(name))
+        new = [_library().NewPartitions(name, total)]
+        futures = self._ask(change.not_made, self._client.create_partitions, new, validate_only=validate_only)
+        self._change(futures[name], change, validate_only=validate_only)
 
     def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset | YakError]:
         """Raise log start offsets; the new log start offset, or the error, of each partition."""
@@ -202,7 +217,7 @@ class Admin:
         for wire, future in futures.items():
             partition = TopicPartition(wire.topic, wire.partition)
             try:
-                low = self._change(future, f"{partition} was", "trimmed", _shows(wire.topic)).low_watermark
+                low = self._change(future, Change(f"{partition} was", "trimmed", _shows(wire.topic))).low_watermark
                 results[partition] = int(low)
             except YakError as error:
                 results[partition] = error
@@ -265,16 +280,11 @@ class Admin:
             resource.add_incremental_config(
                 _library().ConfigEntry(config, None, incremental_operation=_library().AlterConfigOpType.DELETE)
             )
-        what = f'configs of {kind} "{name}" were not changed'
-        futures = self._ask(what, self._client.incremental_alter_configs, [resource], validate_only=validate_only)
+        change = Change(f'configs of {kind} "{name}" were', "changed", f"yak {kind}s describe {name}")
+        request = self._client.incremental_alter_configs
+        futures = self._ask(change.not_made, request, [resource], validate_only=validate_only)
         try:
-            self._change(
-                next(iter(futures.values())),
-                f'configs of {kind} "{name}" were',
-                "changed",
-                f"yak {kind}s describe {name}",
-                validate_only=validate_only,
-            )
+            self._change(next(iter(futures.values())), change, validate_only=validate_only)
         except KafkaFailure as error:
             if error.kafka_code == _INVALID_REQUEST:
                 # what a broker answers for a bad value of its own configs, and for one that needs a restart

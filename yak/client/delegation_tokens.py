@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from yak.client.raw_connection import call_once
+from yak.client.errors import Change
+from yak.client.raw_connection import call_change, call_once
 from yak.errors import YakError
 from yak.lean_imports import import_kio
 
 _USER: Final = "User"
+_SHOWS: Final = "yak tokens list"
+_TIMED_OUT: Final = "request_timed_out"
 WHY: Final = {
     "delegation_token_auth_disabled": "delegation.token.secret.key is not set on the broker",
     "delegation_token_request_not_allowed": "the connection has no login, or one by a delegation token",
@@ -25,9 +28,9 @@ _TRY: Final = {
     "delegation_token_auth_disabled": "yak serve --properties FILE          with delegation.token.secret.key",
     "delegation_token_request_not_allowed": "yak context add NAME -b HOST:PORT --login USER",
     "delegation_token_authorization_failed": "yak acls add --allow USER --operation create-tokens --user-principal OWNER",
-    "delegation_token_owner_mismatch": "yak tokens list",
-    "delegation_token_expired": "yak tokens list",
-    "delegation_token_not_found": "yak tokens list",
+    "delegation_token_owner_mismatch": _SHOWS,
+    "delegation_token_expired": _SHOWS,
+    "delegation_token_not_found": _SHOWS,
 }
 
 
@@ -62,7 +65,7 @@ def create_token(
         renewers=tuple(CreatableRenewers(principal_type=_USER, principal_name=name) for name in renewers),
         max_lifetime=_duration(lifetime_ms),
     )
-    answer = _call(address, request, "the token was not created", timeout_s)
+    answer = _change(address, request, Change("the token was", "created", _SHOWS), timeout_s)
     return TokenInfo(
         answer.token_id,
         answer.principal_name,
@@ -80,7 +83,8 @@ def describe_tokens(address: str, *, timeout_s: float) -> list[TokenInfo]:
     from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
 
     request = DescribeDelegationTokenRequest(owners=None)
-    answer = _call(address, request, "the tokens could not be read", timeout_s)
+    what = "the tokens could not be read"
+    answer = _checked(call_once(address, request, what, timeout_s), what)
     return [
         TokenInfo(
             each.token_id,
@@ -100,7 +104,7 @@ def find_token(address: str, token_id: str, *, timeout_s: float) -> TokenInfo:
     for token in describe_tokens(address, timeout_s=timeout_s):
         if token.token_id == token_id:
             return token
-    raise YakError("unknown-token", f"delegation token {token_id} does not exist", try_=("yak tokens list",))
+    raise YakError("unknown-token", f"delegation token {token_id} does not exist", try_=(_SHOWS,))
 
 
 def renew_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
@@ -109,7 +113,8 @@ def renew_token(address: str, token: TokenInfo, period_ms: int | None, *, timeou
     from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
 
     request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period=_duration(period_ms))
-    return _ms(_call(address, request, f"token {token.token_id} was not renewed", timeout_s).expiry_timestamp)
+    change = Change(f"token {token.token_id} was", "renewed", _SHOWS)
+    return _ms(_change(address, request, change, timeout_s).expiry_timestamp)
 
 
 def expire_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
@@ -118,7 +123,8 @@ def expire_token(address: str, token: TokenInfo, period_ms: int | None, *, timeo
     from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
 
     request = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period=_duration(period_ms))
-    return _ms(_call(address, request, f"token {token.token_id} was not changed", timeout_s).expiry_timestamp)
+    change = Change(f"token {token.token_id} was", "changed", _SHOWS)
+    return _ms(_change(address, request, change, timeout_s).expiry_timestamp)
 
 
 def _duration(milliseconds: int | None) -> Any:
@@ -130,10 +136,19 @@ def _ms(time: dt.datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-def _call(address: str, request: Any, what: str, timeout_s: float) -> Any:
-    answer = call_once(address, request, what, timeout_s)
+def _change(address: str, request: Any, change: Change, timeout_s: float) -> Any:
+    answer = call_change(address, request, change, timeout_s)
+    try:
+        return _checked(answer, change.not_made)
+    except YakError as error:
+        raise change.judged(error) from None
+
+
+def _checked(answer: Any, what: str) -> Any:
     if answer.error_code:
         name = answer.error_code.name
+        if name == _TIMED_OUT:
+            raise YakError("timed-out", what, why="the brokers did not store the change in time", try_=(_SHOWS,))
         why, try_ = WHY.get(name, f"the broker answered {name.upper()}"), _TRY.get(name, "yak help tokens-refused")
         raise YakError("tokens-refused", what, why=why, try_=(try_,))
     return answer

@@ -1,7 +1,7 @@
 """librdkafka's and the broker's errors as YakErrors: message, reason, advice, and whether a record was written."""
 
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from yak.errors import Unreachable, UsageError, YakError
 
@@ -165,10 +165,10 @@ def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError
 
 
 def from_answer(answer: Any, what: str, slug: str, *, try_: tuple[str, ...] = ()) -> KafkaFailure:
-    """A YakError for an answer of kio's with an error: `not-authorized` where an ACL is missing, otherwise `slug`."""
-    name = answer.error_code.name.upper()
-    if _SLUGS.get(name) == "not-authorized":
-        slug, try_ = "not-authorized", _TRY["not-authorized"]
+    """A YakError for an answer of kio's with an error: `not-authorized`, `timed-out`, and `slug` for all others."""
+    named = _SLUGS.get(answer.error_code.name.upper())
+    if named in ("not-authorized", "timed-out"):
+        slug, try_ = named, _TRY[named]
     why = answer.error_message or answer.error_code.name.replace("_", " ")
     failure = KafkaFailure(slug, what, why=why, try_=try_ or (f"yak help {slug}",))
     failure.kafka_code = int(answer.error_code)
@@ -194,14 +194,27 @@ UNCHANGED: Final = "Nothing was changed"
 """What YAK's brokers say when they refuse a change by REQUEST_TIMED_OUT before they try it."""
 
 
-def as_unknown(error: YakError, what: str, check: str) -> YakError:
-    """The error of a change, which says that `what` is unknown if the change may still be made; `check` shows it."""
-    if error.code != "timed-out" or UNCHANGED in error.why:
+class Change(NamedTuple):
+    """A change in words, as `topic "a" was` and `created`; `check` is the command that shows its outcome."""
+
+    subject: str
+    done: str
+    check: str
+
+    @property
+    def not_made(self) -> str:
+        """That the change was not made."""
+        return f"{self.subject} not {self.done}"
+
+    def judged(self, error: YakError) -> YakError:
+        """The error of the change; one without an answer says that the change may be made all the same."""
+        if error.code != "timed-out" or UNCHANGED in error.why:
+            return error
+        what = f"unknown: {self.subject} {self.done} or not"
+        error.message, error.args = what, (what,)
+        error.why += "; the change may be made all the same, now or later"
+        error.try_ = (f"{self.check}          before the command is repeated", *_TRY["timed-out"])
         return error
-    error.message, error.args = what, (what,)
-    error.why += "; the change may be made all the same, now or later"
-    error.try_ = (f"{check}          before the command is repeated", *_TRY["timed-out"])
-    return error
 
 
 def names_no_partition(error: BaseException) -> bool:

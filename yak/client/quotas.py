@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.client.errors import from_answer
-from yak.client.raw_connection import call_once
+from yak.client.errors import Change, from_answer
+from yak.client.raw_connection import call_change, call_once
 from yak.errors import UsageError, YakError
 from yak.lean_imports import import_kio
 from yak.quotas.entity import Entity, entity_of
@@ -64,9 +64,10 @@ def alter_quotas(
         ),
     )
     request = AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only)
-    (answer,) = call_once(address, request, "the quotas were not changed", timeout_s).entries
+    change = Change("the quotas were", "changed", "yak quotas list")
+    (answer,) = call_change(address, request, change, timeout_s).entries
     if answer.error_code:
-        raise _refusal("the quotas were not changed", answer)
+        raise change.judged(_refusal(change.not_made, answer))
 
 
 def address_of(host: str) -> str:

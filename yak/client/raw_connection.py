@@ -9,10 +9,11 @@ import struct
 from functools import partial
 from typing import Any, Final, Self
 
+from yak.client.errors import Change
 from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
-from yak.errors import Unreachable
+from yak.errors import Unreachable, YakError
 from yak.lean_imports import import_kio
 
 CLIENT_ID: Final = b"yak"
@@ -114,3 +115,16 @@ def call_once(address: str, request: Any, what: str, timeout_s: float) -> Any:
             return connection.call(request)
     except OSError as error:
         raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
+
+
+def call_change(address: str, request: Any, change: Change, timeout_s: float) -> Any:
+    """As `call_once`, for a change. Raises YakError (`timed-out`) when the request was sent and no answer came."""
+    try:
+        with RawConnection(address, timeout_s=timeout_s) as connection:
+            try:
+                return connection.call(request)
+            except OSError as error:
+                why = f"{address} did not answer: {error}"
+                raise change.judged(YakError("timed-out", change.not_made, why=why)) from None
+    except OSError as error:
+        raise Unreachable("unreachable", change.not_made, why=f"{address} did not answer: {error}") from None

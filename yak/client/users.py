@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from yak.client.errors import as_unknown, from_answer, from_exception, kafka_exceptions
+from yak.client.errors import Change, from_answer, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
 from yak.lean_imports import import_kio
 from yak.security.scram import BY_CODE
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
+
+_SHOWS: Final = "yak users list"
 
 
 def user_rows(admin: Admin) -> list[dict[str, Any]]:
@@ -47,7 +49,7 @@ def set_password(admin: Admin, user: str, password: str, mechanisms: Sequence[st
         )
         for name in mechanisms
     ]
-    _alter(admin, changes, f"user {user} was", "changed")
+    _alter(admin, changes, Change(f"user {user} was", "changed", _SHOWS))
 
 
 def remove_user(admin: Admin, user: str, mechanisms: Sequence[str]) -> None:
@@ -57,7 +59,7 @@ def remove_user(admin: Admin, user: str, mechanisms: Sequence[str]) -> None:
         library.UserScramCredentialDeletion(user, getattr(library.ScramMechanism, each.replace("-", "_")))
         for each in mechanisms
     ]
-    _alter(admin, changes, f"user {user} was", "removed")
+    _alter(admin, changes, Change(f"user {user} was", "removed", _SHOWS))
 
 
 def _library() -> Any:
@@ -66,7 +68,7 @@ def _library() -> Any:
     return confluent_kafka.admin
 
 
-def _alter(admin: Admin, changes: list[Any], subject: str, done: str) -> None:
+def _alter(admin: Admin, changes: list[Any], whole: Change) -> None:
     """Make each change by a request of its own: Apache Kafka refuses two of one user in a request."""
     try:
         for change in changes:
@@ -74,5 +76,4 @@ def _alter(admin: Admin, changes: list[Any], subject: str, done: str) -> None:
             for future in futures.values():
                 future.result(admin.timeout_s + 1)
     except kafka_exceptions() as error:
-        failure = from_exception(error, f"{subject} not {done}")
-        raise as_unknown(failure, f"unknown: {subject} {done} or not", "yak users list") from None
+        raise whole.judged(from_exception(error, whole.not_made)) from None

@@ -36,7 +36,7 @@ WANTED = AclFilter(ResourceType.TOPIC, "orders", PatternType.MATCH, "User:ann", 
 FAILURES = [
     (ErrorCode.security_disabled, "No Authorizer", YakError, "acls-off"),
     (ErrorCode.cluster_authorization_failed, None, YakError, "not-authorized"),
-    (ErrorCode.request_timed_out, None, YakError, "acl-refused"),
+    (ErrorCode.request_timed_out, None, YakError, "timed-out"),
     (ErrorCode.invalid_request, "bad name", UsageError, "acl-refused"),
 ]
 
@@ -112,3 +112,24 @@ def test_error_of_the_broker_is_raised(code, message, kind, slug):
 def test_broker_that_does_not_answer_is_unreachable():
     with pytest.raises(Unreachable):
         describe_acls("127.0.0.1:1", WANTED, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "answer", "call", "done"),
+    [
+        (30, creation, lambda address: create_acls(address, [ACL], timeout_s=5), "added"),
+        (31, deletion, lambda address: delete_acls(address, [WANTED], timeout_s=5), "removed"),
+    ],
+)
+def test_a_change_without_a_clear_answer_may_be_made_all_the_same(api_key, answer, call, done):
+    for unclear in (answer(ErrorCode.request_timed_out), None):
+        with pytest.raises(YakError, match=rf"^unknown: the ACLs were {done} or not") as caught:
+            ask(api_key, unclear, call)
+        assert caught.value.code == "timed-out"
+        assert caught.value.why.endswith("; the change may be made all the same, now or later")
+        assert caught.value.try_[0] == "yak acls list          before the command is repeated"
+
+
+def test_a_change_that_was_not_sent_was_not_made():
+    with pytest.raises(Unreachable, match=r"^the ACLs were not added"):
+        create_acls("127.0.0.1:1", [ACL], timeout_s=1)

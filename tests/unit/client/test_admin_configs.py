@@ -86,3 +86,19 @@ def test_trim_without_an_answer_has_an_unknown_outcome():
     partition = TopicPartition("late", 0)
     failure = an_admin(KafkaError._TIMED_OUT, "too late").delete_records({partition: 1})[partition]
     assert failure.message == "unknown: late-0 was trimmed or not"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("orders:3", "yak topics create orders -p 3"),
+        ("orders:0", "yak topics create orders"),
+        ("my orders/new", "yak topics create my-orders-new"),
+        ("a.b", "yak topics list"),  # valid, but it collides with a_b
+        (":3", "yak topics list"),
+    ],
+)
+def test_an_invalid_topic_name_is_answered_with_the_command_for_a_valid_one(name, advice):
+    with pytest.raises(YakError) as refused:
+        an_admin(KafkaError.TOPIC_EXCEPTION, "Topic name is invalid").create_topic(name)
+    assert (refused.value.code, refused.value.try_) == ("bad-topic-name", (advice,))

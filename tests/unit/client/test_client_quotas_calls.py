@@ -72,7 +72,7 @@ def test_quotas_are_set_and_removed_in_one_request():
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(ErrorCode.invalid_request, UsageError), (ErrorCode.request_timed_out, YakError)]
+    ("code", "kind"), [(ErrorCode.invalid_request, UsageError), (ErrorCode.policy_violation, YakError)]
 )
 def test_a_refusal_says_why(code, kind):
     for api_key, answer, call in (
@@ -107,3 +107,13 @@ def test_host_is_resolved_to_its_ip():
     assert address_of("::1") == "::1"
     with pytest.raises(UsageError):
         address_of("no such host")
+
+
+@pytest.mark.parametrize("answer", [alteration(ErrorCode.request_timed_out), None])
+def test_a_change_of_quotas_without_a_clear_answer_may_be_made_all_the_same(answer):
+    with pytest.raises(YakError, match=r"^unknown: the quotas were changed or not") as caught:
+        ask(
+            49, answer,
+            lambda address: alter_quotas(address, ANN, {"producer_byte_rate": 1.0}, validate_only=False, timeout_s=5),
+        )  # fmt: skip
+    assert caught.value.code == "timed-out"

@@ -117,3 +117,10 @@ def test_each_known_refusal_has_advice():
 def test_broker_that_does_not_answer_is_unreachable():
     with pytest.raises(Unreachable):
         describe_tokens("127.0.0.1:1", timeout_s=1)
+
+
+@pytest.mark.parametrize("answer", [creation(ErrorCode.request_timed_out), None])
+def test_a_token_without_a_clear_answer_may_be_created_all_the_same(answer):
+    with pytest.raises(YakError, match=r"^unknown: the token was created or not") as caught:
+        ask(38, answer, lambda address: create_token(address, [], None, owner=None, timeout_s=5))
+    assert (caught.value.code, caught.value.try_[0].split("  ")[0]) == ("timed-out", "yak tokens list")

@@ -230,13 +230,16 @@ def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
     assert world[0] == []
 
 
-@pytest.mark.parametrize("kill", [(), ("--kill",)])
-def test_the_controller_of_a_single_broker_is_not_ended(yak, world, monkeypatch, kill):
+@pytest.mark.parametrize(
+    "words",
+    [("--controller",), ("--controller", "--kill"), ("--from", "1", "--kill"), ("orders:0", "--kill")],
+)
+def test_a_single_broker_is_not_ended(yak, world, monkeypatch, words):
     done, local = world
     local[0] = LOCAL
     alone = replace(CLUSTER, brokers={1: CLUSTER.brokers[1]})
     monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: alone)
-    ran = yak("failover", "--controller", *kill, "--yes")
+    ran = yak("failover", *words, "--yes")
     assert ran.code == 1
     assert ran.err.startswith("error[last-broker]: broker 1 cannot fail over\n  why:  it is the only broker that runs")
     assert done == []
