@@ -1,8 +1,8 @@
 """Run a library's test files with jest, one process each: a file that hangs is ended, and the next one runs.
 
-    python jest_files.py REPORT CONFIG SKIPPED [LEFT_OUT ...]
+    python jest_files.py REPORT CONFIG [LEFT_OUT ...]
 
-It runs in the library's sources. A test whose name matches SKIPPED is skipped, and the files LEFT_OUT are not run. REPORT
+It runs in the library's sources. The files LEFT_OUT are not run. REPORT
 gets a line of JSON when a file ends: its path and each test's name and status, or null if it did not end.
 """
 
@@ -24,15 +24,15 @@ _NEEDS_BROKER: Final = re.compile(
 
 def main() -> None:
     """Run all files; the report says what passed."""
-    report, config, skipped, *left_out = sys.argv[1:]
+    report, config, *left_out = sys.argv[1:]
     files = [str(path) for path in sorted(Path("src").rglob("*.spec.js"))]
     with Path(report).open("w") as lines:
         for file in files:
             if file not in left_out and _NEEDS_BROKER.search(Path(file).read_text()):
-                print(json.dumps({"file": file, "tests": _run(file, config, skipped)}), file=lines, flush=True)
+                print(json.dumps({"file": file, "tests": _run(file, config)}), file=lines, flush=True)
 
 
-def _run(file: str, config: str, skipped: str) -> list[tuple[str, str]] | None:
+def _run(file: str, config: str) -> list[tuple[str, str]] | None:
     """The name and status of each test; None when the file did not load or end."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output.json")
@@ -40,7 +40,6 @@ def _run(file: str, config: str, skipped: str) -> list[tuple[str, str]] | None:
         command += [
             "--json",
             f"--outputFile={output}",
-            f"--testNamePattern=^(?!.*({skipped}))",
             "--runTestsByPath",
             file,
         ]

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import IO, Final
 
@@ -38,6 +39,11 @@ SUITE_SECONDS: Final = 2400
 """A suite that takes longer is ended, and judged by what it reported."""
 _PROXY_PORT: Final = 29091
 """sarama's tests expect the proxies of its brokers from this port on, and brokers that advertise them."""
+_AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""The tests of ACLs make and delete them; no ACL binds the tests, which do not log in."""
 
 
 class Missing(Exception):
@@ -96,35 +102,50 @@ class Run:
         return read_results(self.suite, self.report)
 
     def _start_cluster(self, stack: ExitStack, log: IO[str]) -> None:
+        suite = self.suite
         workspace = Workspace()
         stack.callback(workspace.close)
-        held = [stack.enter_context(hold("127.0.0.1")) for _ in range(self.suite.brokers)]
-        ports = [each.getsockname()[1] for each in held]
+        protocols = ("PLAINTEXT", *suite.secured)
+        held = [[stack.enter_context(hold("127.0.0.1")) for _ in protocols] for _ in range(suite.brokers)]
+        ports = [[each.getsockname()[1] for each in of_broker] for of_broker in held]
         proxies = [
             {
                 "name": f"kafka{number}",
                 "listen": f"127.0.0.1:{_PROXY_PORT + number - 1}",
                 "upstream": f"127.0.0.1:{port}",
             }
-            for number, port in enumerate(ports, start=1)
+            for number, (port, *_) in enumerate(ports, start=1)
         ]
         addresses = (
-            [each["listen"] for each in proxies]
-            if self.suite.serves
-            else [f"{self.suite.host}:{port}" for port in ports]
+            [each["listen"] for each in proxies] if suite.serves else [f"{suite.host}:{port}" for port, *_ in ports]
         )
         host, _, port = addresses[0].rpartition(":")
-        self._words |= {"bootstrap": ",".join(addresses), "host": host, "port": port, "proxies": json.dumps(proxies)}
-        for name, content in self.suite.files.items():
+        self._words |= {"bootstrap": ",".join(addresses), "host": host, "port": port}
+        self._words |= {"proxies": json.dumps(proxies), "ports": json.dumps(ports)}
+        for name, content in suite.files.items():
             (self._sources / name).write_text(self._filled(content))
-        for command in self.suite.serves:
+        for command in suite.serves:
             stack.enter_context(_ended(self._call(command, log)))
-        nodes = range(self.suite.first_node_id, self.suite.first_node_id + self.suite.brokers)
-        configs = {
-            node: {**self.suite.configs, "advertised.listeners": f"PLAINTEXT://{address}"}
-            for node, address in zip(nodes, addresses, strict=True)
-        }
-        stack.callback(Cluster(workspace, "", configs, dict(zip(nodes, ports, strict=True))).end)
+        common = {**_AUTHORIZER, **suite.configs, **(self._certificates(log) if suite.secured else {})}
+        configs: dict[int, Mapping[str, str]] = {}
+        fixed_ports: dict[int, int] = {}
+        for node, address, of_broker in zip(count(suite.first_node_id), addresses, ports, strict=False):
+            own = [f"{name}://{suite.host}:{each}" for name, each in zip(protocols, of_broker, strict=True)]
+            listeners = {"listeners": ",".join(own)} if suite.secured else {}
+            advertised = ",".join([f"PLAINTEXT://{address}", *own[1:]])
+            configs[node] = {**common, **listeners, "advertised.listeners": advertised}
+            fixed_ports[node] = of_broker[0]
+        stack.callback(Cluster(workspace, "", configs, fixed_ports).end)
+        for command in suite.set_up:
+            if self._call(command, log).wait():
+                raise Missing(f"`{self._filled(command)}` fails: {self._end_of_log()}")
+
+    def _certificates(self, log: IO[str]) -> dict[str, str]:
+        """The configs of a certificate for localhost, and of the authority that signed it."""
+        folder = self._sources.parent / "certificates"
+        self._call(f"{{yak}} certs create {folder} --force", log).wait()
+        store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"{folder}/broker.pem"}
+        return store | {"ssl.truststore.type": "PEM", "ssl.truststore.location": f"{folder}/ca.pem"}
 
     def _call(self, command: str, log: IO[str], output: IO[str] | None = None) -> subprocess.Popen[bytes]:
         environment = {name: self._filled(value) for name, value in self.suite.environment.items()}

@@ -54,7 +54,9 @@ class _Spec(BrokerSpec):
 
     def serve_arguments(self, ready_file: str) -> list[str]:
         more = [word for folder in self.more_data_dirs for word in ("--data-dir", folder)]
-        return [*BrokerSpec.serve_arguments(self, ready_file), "--advertised", "localhost", *more]
+        if not any(config.startswith("listeners=") for config in self.configs):
+            more += ["--advertised", "localhost"]
+        return [*BrokerSpec.serve_arguments(self, ready_file), *more]
 
 
 class Cluster:

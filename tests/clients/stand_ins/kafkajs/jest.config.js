@@ -5,5 +5,5 @@ module.exports = {
   ...require(`${rootDir}/jest.config.js`),
   rootDir,
   reporters: ['default'],
-  transform: { 'testHelpers/index\\.js$': `${__dirname}/ports.js`, '\\.js$': 'babel-jest' },
+  transform: { '(testHelpers/index|createAcls\\.spec|connect\\.spec|scram\\.spec)\\.js$': `${__dirname}/ports.js`, '\\.js$': 'babel-jest' },
 }

@@ -1,7 +1,8 @@
-// The plaintext ports in kafkajs's testHelpers become those of the cluster when jest loads the file.
-const ports = process.env.BOOTSTRAP.split(',').map(address => address.split(':')[1])
+// The ports in kafkajs's testHelpers become those of the cluster when jest loads the file.
+const named = [[9092, 9093, 9094], [9095, 9096, 9097], [9098, 9099, 9100]].flat()
+const ports = JSON.parse(process.env.PORTS).flat()
 
 module.exports = {
-  process: source => [9092, 9095, 9098].reduce((text, port, i) => text.replace(new RegExp(`\\b${port}\\b`, 'g'), ports[i]), source),
+  process: source => named.reduce((text, port, i) => text.replace(new RegExp(`\\b${port}\\b`, 'g'), ports[i]), source),
   getCacheKey: (source, path) => `${path} ${ports} ${source}`,
 }
