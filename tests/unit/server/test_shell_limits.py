@@ -89,6 +89,25 @@ def test_deadlines_close_the_silent_the_slow_and_the_idle() -> None:
     trio.run(main)
 
 
+def test_connection_is_idle_only_from_its_last_answer_on() -> None:
+    async def main() -> None:
+        async with running(ConnectionLimits(idle_ms_max=1000)) as broker:
+            stream = await broker.connect()
+            await stream.send_all(frame(b"hold...."))
+            await broker.until(lambda: bool(broker.core.held))
+            await trio.sleep(0.6)
+            (connection,) = broker.shell.connections.values()
+            (held,) = broker.core.held.pop(connection.connection_id)
+            broker.core.on_event = lambda _event: [Reply(connection.connection_id, [frame(held)])]
+            broker.shell.post(TimerDue())
+            broker.core.on_event = None
+            assert await receive(stream, len(frame(held))) == frame(held)
+            await trio.sleep(0.6)
+            assert await ask(stream, b"still there") == b"still there"
+
+    trio.run(main)
+
+
 def test_one_address_gets_only_so_many_connections() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(connections_per_ip_max=3)) as broker:
