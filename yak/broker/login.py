@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from yak.security.oauth_settings import AccessToken
 
 _REAUTHENTICATION_MS_MIN: Final = 1_000
-"""A client may log in again after this time (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
+"""Between two re-authentications of a connection (KafkaChannel.maybeBeginServerReauthentication). The first one may follow
+the login at once: a client with a token of less than a second begins it that early.
+"""
 _FRAMED_VERSION: Final = 1
 """Before v1 of SaslHandshake, the tokens have no Kafka header (KIP-152)."""
 _LENGTH: Final = struct.Struct(">i")
@@ -90,7 +92,8 @@ class Login:
     """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
     user: str | None = None
     """The user that has proven who it is; a later login of the connection must be the same one's."""
-    begun_ms: int = 0
+    reauthenticated_ms: int | None = None
+    """When the last re-authentication began; None: there was none."""
     expires_ms: int | None = None
     """When the client must have logged in again; None: never."""
 
@@ -171,14 +174,17 @@ class Logins:
         """Choose a mechanism, for the first login of a connection or for a new one before the old one expires."""
         enabled, name, now_ms = self._context.config.sasl_enabled_mechanisms, call.request.mechanism, call.now_ms
         if login.state is LoginState.DONE:
-            if login.expires_ms is None or now_ms < login.begun_ms + _REAUTHENTICATION_MS_MIN:
+            last_ms = login.reauthenticated_ms
+            is_early = last_ms is not None and now_ms < last_ms + _REAUTHENTICATION_MS_MIN
+            if login.expires_ms is None or is_early:
                 return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
+            login.reauthenticated_ms = now_ms
             enabled = (login.mechanism,)
         if name not in enabled:
             words = f"mechanism {name[:40]!r} is not enabled"
             answer = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(enabled)}
             return self._refuse(call, login, answer, words)
-        login.state, login.mechanism, login.begun_ms = LoginState.AUTHENTICATE, name, now_ms
+        login.state, login.mechanism = LoginState.AUTHENTICATE, name
         login.scram, login.token_error, login.is_bare = None, b"", call.version < _FRAMED_VERSION
         mechanism = MECHANISMS.get(name)
         if mechanism is not None:

@@ -203,10 +203,23 @@ def test_another_login_prolongs_the_connection(short, mechanism, waited_ms):
     assert short.metadata() is not None
 
 
-def test_another_login_within_a_second_is_refused(short):
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
+def test_another_login_within_a_second_of_the_first_prolongs_the_connection(mechanism):
+    soon = Client(make_rig(connections_max_reauth_ms="500"))
+    soon.log_in(mechanism)
+    soon.rig.run_for(400)
+    assert soon.log_in(mechanism).error_code == ErrorCode.none
+    soon.rig.run_for(400)
+    assert soon.metadata() is not None
+
+
+def test_third_login_within_a_second_of_the_second_is_refused(short):
+    short.log_in("PLAIN")
     short.log_in("PLAIN")
     assert short.handshake("PLAIN").error_code == ErrorCode.illegal_sasl_state
     assert short.metadata() is not None
+    short.rig.run_for(1_000)
+    assert short.handshake("PLAIN").error_code == ErrorCode.none
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
