@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS, RATES
@@ -99,10 +100,28 @@ def describe_broker(
         if (definition := of_one_listener(name)) is not None
     }
     rows = [
-        _row(definition, _behind((Synonym(definition.name),), levels), definition.update is Update.READ_ONLY)
+        _row(definition, _behind_broker_config(definition.name, levels), definition.update is Update.READ_ONLY)
         for definition in _chosen({**BROKER_CONFIGS, **prefixed}, names)
     ]
     return [row for row in rows if row.synonyms or row.name not in RATES]
+
+
+_FALLBACKS: Final = {
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
+    "log.retention.minutes": ("log.retention.hours",),
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+    "log.roll.ms": ("log.roll.hours",),
+}
+"""The broker configs that count when one is not set (DynamicBrokerConfig.brokerConfigSynonyms)."""
+
+
+def _behind_broker_config(
+    name: str, levels: Sequence[tuple[ConfigSource, Mapping[str, str | None]]]
+) -> list[tuple[str | None, SynonymRow]]:
+    """A broker config's values, then those of its fallbacks in their own units; none before it has one itself."""
+    found = _behind(tuple(map(Synonym, (name, *_FALLBACKS.get(name, ())))), levels)
+    return list(dropwhile(lambda each: each[1].name != name, found))
 
 
 def describe_default_broker(

@@ -98,3 +98,19 @@ def test_rows_fit_every_version_of_the_answer():
 def test_a_list_is_described_as_it_counts():
     [row] = describe_topic({"cleanup.policy": " delete , delete"}, {}, {}, {}, ["cleanup.policy"])
     assert (row.value, row.source) == ("delete", ConfigSource.DYNAMIC_TOPIC)
+
+
+def test_a_broker_config_lists_its_fallbacks_behind_its_own_value():
+    settings = {"log.retention.ms": "9", "log.roll.ms": "8"}, {}, {"log.retention.hours": "24"}
+    names = ["log.retention.minutes", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"]
+    rows = {row.name: row for row in describe_broker(*settings, names)}
+    retention = rows["log.retention.ms"]
+    assert (retention.value, retention.source) == ("9", ConfigSource.DYNAMIC_BROKER)
+    assert retention.synonyms == (
+        SynonymRow("log.retention.ms", "9", ConfigSource.DYNAMIC_BROKER),
+        SynonymRow("log.retention.hours", "24", ConfigSource.STATIC_BROKER),
+        SynonymRow("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
+    assert [row.name for row in rows["log.roll.ms"].synonyms] == ["log.roll.ms", "log.roll.hours"]
+    for name in ("log.retention.minutes", "log.roll.jitter.ms"):  # not set: Kafka shows neither value nor synonyms
+        assert (rows[name].value, rows[name].source, rows[name].synonyms) == (None, ConfigSource.DEFAULT, ())
