@@ -88,6 +88,17 @@ def test_pages_of_topics_leave_out_what_may_not_be_described(rig):
     assert {topic.name: topic.error_code for topic in answer.topics} == {"mine": DENIED, "theirs": NONE}
 
 
+def test_cursor_of_a_full_page_names_no_topic_that_may_not_be_described(rig):
+    """DescribeTopicPartitionsRequestHandler leaves such topics out before it pages."""
+    rig.create_topic("zebra")
+    rig.acl(DESCRIBE, TOPIC, "mine")
+    answer = rig.ask_filled(75, 0, {"response_partition_limit": 1}, rig.user("ann"))
+    assert ([topic.name for topic in answer.topics], answer.next_cursor) == (["mine"], None)
+    rig.acl(DESCRIBE, TOPIC, "zebra")
+    answer = rig.ask_filled(75, 0, {"response_partition_limit": 1}, rig.user("ann"))
+    assert answer.next_cursor.topic_name == "zebra", "theirs is between them"
+
+
 # ---------------------------------------------------------------------------------------------------- Produce, Fetch
 
 

@@ -48,15 +48,16 @@ def slices(broker: Broker, call: Call) -> Slices:
     cursor: Fields | None = None
     pace = Pace()
     for name in names:
-        if room <= 0:
-            cursor = {"topic_name": name, "partition_index": 0}
-            break
         if not broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
             if request.topics:
                 broker.authorization.note_denied(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
                 topics.append(_refused(name, ErrorCode.topic_authorization_failed))
             start = 0
             continue
+        if room <= 0:
+            # a cursor never names a topic that the client may not describe
+            cursor = {"topic_name": name, "partition_index": 0}
+            break
         info = broker.image.topics.get(name)
         answer = yield from _describe(broker, call, name, info, start, room, pace)
         topics.append(answer)
