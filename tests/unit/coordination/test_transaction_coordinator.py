@@ -330,6 +330,30 @@ def test_describe_and_list(rig):
     assert listed(transactional_id_pattern="x.*") == []
 
 
+def list_by_pattern(rig, pattern):
+    fields = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    answer = rig.ask(66, 2, transactional_id_pattern=pattern, **fields)
+    return answer.error_code, [each.transactional_id for each in answer.transaction_states]
+
+
+def init_named(rig, name):
+    timeout = dt.timedelta(seconds=60)
+    return rig.ask(22, 4, transactional_id=name, transaction_timeout=timeout, producer_id=-1, producer_epoch=-1)
+
+
+def test_pattern_that_costs_too_much_for_the_ids_here_is_refused_and_the_connection_stays(rig):
+    for number in range(3):
+        assert init_named(rig, f"{number}" + "x" * 31_999).error_code == NONE
+    assert list_by_pattern(rig, "[a-z]{1000}y") == (ErrorCode.invalid_regular_expression, [])
+    assert list_by_pattern(rig, "1x+")[0] == NONE
+
+
+def test_pattern_matches_characters_of_an_id_not_its_bytes(rig):
+    assert init_named(rig, "café").error_code == NONE
+    assert list_by_pattern(rig, "caf.") == (NONE, ["café"])
+    assert list_by_pattern(rig, "caf..") == (NONE, [])
+
+
 def test_offsets_of_a_group_add_its_partition(rig):
     producer = init(rig)
     rig.ask(10, 3, key="g", key_type=0)

@@ -297,11 +297,12 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
     request = call.request
     pattern = getattr(request, "transactional_id_pattern", None)
     try:
-        expression = Expression(pattern) if pattern else None
+        expression = Expression(pattern, is_of_ascii=False) if pattern else None
         transactions = list(broker.transaction_coordinator.transactions())
+        ids = () if expression is None else [each.transactional_id for each in transactions]
+        names = None if expression is None else frozenset(expression.matching(ids))
     except PeerError as error:
         return Now({"error_code": error.error_code, "unknown_state_filters": [], "transaction_states": []})
-    names = None if expression is None else set(expression.matching([each.transactional_id for each in transactions]))
     states = {BY_LABEL[name] for name in request.state_filters if name in BY_LABEL}
     producer_ids = frozenset(request.producer_id_filters)
     duration_ms = getattr(request, "duration_filter", -1)

@@ -34,8 +34,8 @@ class Expression:
 
     __slots__ = ("_program_size", "_regexp", "_shown")
 
-    def __init__(self, expression: str) -> None:
-        """Raises PeerError(INVALID_REGULAR_EXPRESSION) with the reason."""
+    def __init__(self, expression: str, *, is_of_ascii: bool = True) -> None:
+        """`is_of_ascii`: all names to match are ASCII. Raises PeerError(INVALID_REGULAR_EXPRESSION) with the reason."""
         self._shown = expression if len(expression) <= 100 else expression[:100] + "..."
         if len(expression) > LENGTH_MAX:
             raise self._refusal(f"it has {len(expression)} characters, more than {LENGTH_MAX}")
@@ -45,8 +45,8 @@ class Expression:
         options.max_mem = _PROGRAM_BYTES_MAX
         options.log_errors = False
         options.never_capture = True
-        if expression.isascii():
-            # topic names are ASCII too; in Latin-1, character classes take a quarter of the instructions
+        if is_of_ascii and expression.isascii():
+            # as topic names are; in Latin-1, character classes take a quarter of the instructions
             options.encoding = re2.Options.Encoding.LATIN1
         try:
             self._regexp = re2.compile(expression.encode(), options)
@@ -65,10 +65,9 @@ class Expression:
 
     def steps(self, names: Collection[str]) -> int:
         """An upper bound of the steps to compile the expression and match these names."""
-        # topic names are ASCII; one more byte for the end of each name
-        return self._program_size * (_STEPS_TO_COMPILE + sum(map(len, names)) + len(names)) + _STEPS_TO_CALL * len(
-            names
-        )
+        # one more byte for the end of each name
+        size_bytes = sum(len(name) if name.isascii() else len(name.encode()) for name in names) + len(names)
+        return self._program_size * (_STEPS_TO_COMPILE + size_bytes) + _STEPS_TO_CALL * len(names)
 
     def matching(self, names: Collection[str]) -> tuple[str, ...]:
         """The names that match as a whole, sorted. Raises PeerError(INVALID_REGULAR_EXPRESSION) for too many steps."""
