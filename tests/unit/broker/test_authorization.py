@@ -314,6 +314,27 @@ def test_created_topic_shows_configs_only_to_a_client_that_may_describe_them(rig
     assert "x" not in rig.broker.image.topics
 
 
+def test_too_many_partitions_disclose_no_topic_that_may_not_be_altered(rig):
+    """The bound counts the partitions that a topic has: its error told whether a denied topic exists, and how many."""
+    ann = rig.user("ann")
+
+    def grow(*names):
+        topics = [{"name": name, "count": 20_000, "assignments": None} for name in names]
+        return [each.error_code for each in rig.ask_filled(37, 3, {"topics": topics}, ann).results]
+
+    assert grow("theirs") == grow("absent") == [DENIED]
+    rig.acl(Operation.ALTER, TOPIC, "mine")
+    assert grow("theirs", "mine") == [DENIED, ErrorCode.policy_violation]
+
+
+def test_partitions_of_a_topic_that_may_not_be_created_do_not_count(rig):
+    rig.acl(CREATE, TOPIC, "new")
+    many = create_fields("denied", {}, partitions=20_000)["topics"]
+    fields = create_fields("new", {})
+    answer = rig.ask_filled(19, 7, fields | {"topics": [*many, *fields["topics"]]}, rig.user("ann"))
+    assert {topic.name: topic.error_code for topic in answer.topics} == {"denied": DENIED, "new": NONE}
+
+
 def test_topic_of_another_client_is_not_deleted_and_an_absent_one_not_disclosed(rig):
     rig.acl(DELETE, TOPIC, "mine")
     rig.acl(DESCRIBE, TOPIC, "theirs")

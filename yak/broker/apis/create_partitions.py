@@ -52,14 +52,14 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked, twice), broker.full_brokers()
+    refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
     for topic in asked:
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
+            broker.authorization.check(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
             if refusal is not None:
                 raise refusal
-            broker.authorization.check(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
             if topic.name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
                 words = f"The number of partitions of {topic.name} decides where each group or transaction is stored and cannot change."
                 raise PeerError(ErrorCode.invalid_partitions, words)
@@ -78,14 +78,19 @@ def _grow(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
-    """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike."""
-    present = broker.image.topics
+def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
+    """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike.
+
+    A topic that the client may not alter does not count: the error would tell how many partitions it has.
+    """
+    present, may_see = broker.image.topics, broker.authorization.may_see
     try:
         refuse_many_partitions(
             max(0, topic.count - len(present[topic.name].partitions))
             for topic in asked
-            if topic.name in present and topic.name not in twice
+            if topic.name in present
+            and topic.name not in twice
+            and may_see(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
         )
     except PeerError as error:
         return error

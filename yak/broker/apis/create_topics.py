@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis.metadata import check_creation
+from yak.broker.apis.metadata import check_creation, may_create
 from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, from_newest_image
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
@@ -70,7 +70,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, asked, twice), broker.full_brokers()
+    refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
     for topic in asked:
         try:
             if topic.name in twice:
@@ -78,9 +78,9 @@ def _create(broker: Broker, call: Call) -> Outcome:
             if topic.name == METADATA_TOPIC:
                 words = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
                 raise PeerError(ErrorCode.invalid_request, words)
+            check_creation(broker, call, topic.name)
             if refusal is not None:
                 raise refusal
-            check_creation(broker, call, topic.name)
             plan = broker.topic_creation.plan(_new_topic(topic), full)
             broker.throttling.mutates(call, len(plan.assignments), strict_since=_STRICT_QUOTA_VERSION)
         except PeerError as error:
@@ -92,8 +92,8 @@ def _create(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
-    """The error for all topics of a request that can be created, if any: those named `twice` cannot."""
+def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
+    """The error for all topics of a request that can be created, if any: those named `twice` or denied cannot."""
     if len(asked) > TOPICS_PER_CREATE_MAX:
         words = f"{len(asked)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, words)
@@ -102,7 +102,7 @@ def _refusal(broker: Broker, asked: Sequence[Any], twice: Collection[str]) -> Pe
         refuse_many_partitions(
             len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
             for topic in asked
-            if topic.name not in twice and topic.name != METADATA_TOPIC
+            if topic.name not in twice and topic.name != METADATA_TOPIC and may_create(broker, call, topic.name)
         )
     except PeerError as error:
         return error

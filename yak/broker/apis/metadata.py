@@ -249,9 +249,16 @@ def _may_describe(broker: Broker, call: Call, name: str) -> bool:
 
 def check_creation(broker: Broker, call: Call, name: str) -> None:
     """Raise PeerError unless the client may create this topic: with the right to create any, or this one."""
-    authorization = broker.authorization
-    if not authorization.may_see(call, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
-        authorization.check(call, Operation.CREATE, ResourceType.TOPIC, name)
+    if not may_create(broker, call, name):
+        broker.authorization.check(call, Operation.CREATE, ResourceType.TOPIC, name)
+
+
+def may_create(broker: Broker, call: Call, name: str) -> bool:
+    """Whether the client may create this topic; a denial is not noted."""
+    may_see = broker.authorization.may_see
+    return may_see(call, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or may_see(
+        call, Operation.CREATE, ResourceType.TOPIC, name
+    )
 
 
 def topic_operations(broker: Broker, call: Call, name: str) -> int:
