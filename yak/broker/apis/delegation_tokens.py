@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_token, plan_remove_token
 from yak.errors import ErrorCode, PeerError
 from yak.limits import DELEGATION_TOKENS_MAX, RENEWERS_PER_TOKEN_MAX
@@ -167,7 +167,24 @@ class _Creation(DelayedMetadataChanges[str]):
 
 
 def renew_delegation_token(broker: Broker, call: Call) -> Outcome:
-    """Renew a token."""
+    """Renew a token, also one that another broker has just created."""
+    return from_newest_image(broker, call, _TIMEOUT_MS, _renew, is_needed=_is_unknown(broker, call))
+
+
+def expire_delegation_token(broker: Broker, call: Call) -> Outcome:
+    """Set the end of a token, or remove it at once; also of one that another broker has just created."""
+    return from_newest_image(broker, call, _TIMEOUT_MS, _expire, is_needed=_is_unknown(broker, call))
+
+
+def _is_unknown(broker: Broker, call: Call) -> bool:
+    """Whether the client may ask for tokens, and names one that this image lacks."""
+    try:
+        return _enabled(broker, call).find(bytes(call.request.hmac)) is None
+    except PeerError:
+        return False
+
+
+def _renew(broker: Broker, call: Call) -> Outcome:
     try:
         tokens = _enabled(broker, call)
         token = _named(tokens, call)
@@ -179,8 +196,8 @@ def renew_delegation_token(broker: Broker, call: Call) -> Outcome:
     return _change(broker, call, tokens, token, expires_ms)
 
 
-def expire_delegation_token(broker: Broker, call: Call) -> Outcome:
-    """Set the end of a token; with a negative period remove it at once."""
+def _expire(broker: Broker, call: Call) -> Outcome:
+    """With a negative period the token is removed."""
     period_ms = _milliseconds(call.request.expiry_time_period)
     try:
         tokens = _enabled(broker, call)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_user
 from yak.errors import ErrorCode, PeerError
 from yak.security.scram import BY_CODE, MECHANISMS, Mechanism, ScramCredential, bad_upsertion, bad_user
@@ -53,7 +53,20 @@ def _described(user: str, texts: Any, times: int) -> Fields:
 
 
 def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
-    """Set and delete credentials; the answer follows when they are in force on this broker."""
+    """Set and delete credentials; the answer follows when they are in force on this broker.
+
+    Another broker may have just set one that this image lacks: to delete it, the image must be the newest.
+    """
+    known = broker.image.user_credentials
+    lacks = any(
+        mechanism is not None and mechanism.name not in known.get(deletion.name, {})
+        for deletion in call.request.deletions
+        for mechanism in [BY_CODE.get(int(deletion.mechanism))]
+    )
+    return from_newest_image(broker, call, _TIMEOUT_MS, _alter, is_needed=lacks)
+
+
+def _alter(broker: Broker, call: Call) -> Outcome:
     request = call.request
     asked: dict[str, list[Any]] = {}
     for change in (*request.deletions, *request.upsertions):

@@ -225,6 +225,55 @@ def test_acls_are_as_the_last_of_two_brokers_acknowledged(acl_rig, delete_last):
         assert len(behind.answer.filter_results[0].matching_acls) == 1
 
 
+# ------------------------------------------------------------------------------------------------- users and tokens
+
+
+def test_user_that_another_broker_just_created_is_deleted_by_a_broker_with_an_older_image(rig):
+    """Kafka's controller, which has the newest metadata, takes both changes."""
+
+    def change(node_id: int, **lists: object) -> Pending:
+        return rig.begin(node_id, 51, 0, **({"deletions": [], "upsertions": []} | lists))
+
+    def code(pending: Pending) -> ErrorCode:
+        rig.run_until(lambda: pending.is_done)
+        return pending.answer.results[0].error_code
+
+    credential = {"name": "ann", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
+    rig.nodes[1].store_line.is_deaf = True
+    assert code(change(1, upsertions=[credential])) == ErrorCode.none
+    pending = change(2, deletions=[{"name": "ann", "mechanism": 1}])
+    rig.run_for(100)
+    hear(rig, 2)
+    assert code(pending) == ErrorCode.none
+    assert "user:ann" not in rig.cluster.store.state.configs
+    assert code(change(2, deletions=[{"name": "ann", "mechanism": 1}])) == ErrorCode.resource_not_found
+
+
+@pytest.mark.parametrize("is_renewal", [True, False])
+def test_token_that_another_broker_just_created_is_known_to_a_broker_with_an_older_image(is_renewal):
+    rig = ClusterRig(settings={"delegation.token.secret.key": "of the rig"})
+
+    def ask_as_ann(node_id: int, key: int, version: int, **fields: object) -> Pending:
+        refused = rig.ask(node_id, key, version, **fields)
+        assert refused.error_code == ErrorCode.delegation_token_request_not_allowed
+        for connection in rig.nodes[node_id - 1].broker.connections.values():
+            if connection.proven is None:
+                connection.principal = "User:ann"
+        return rig.begin(node_id, key, version, **fields)
+
+    rig.nodes[1].store_line.is_deaf = True
+    owner = {"owner_principal_type": None, "owner_principal_name": None}
+    created = ask_as_ann(1, 38, 3, renewers=[], max_lifetime=TIMEOUT, **owner)
+    rig.run_until(lambda: created.is_done)
+    assert created.answer.error_code == ErrorCode.none
+    key, name = (39, "renew_period") if is_renewal else (40, "expiry_time_period")
+    pending = ask_as_ann(2, key, 2, hmac=created.answer.hmac, **{name: TIMEOUT})
+    rig.run_for(100)
+    hear(rig, 2)
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code == ErrorCode.none
+
+
 def create(rig: ClusterRig, node_id: int, name: str) -> Pending:
     topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
     return rig.begin(node_id, CREATE_TOPICS, 7, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
