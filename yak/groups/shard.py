@@ -48,10 +48,14 @@ class Shard:
         """Why the first of them was refused, with its key."""
 
     def ensure(self, group_id: str) -> Group:
-        """The group; creates an empty one when there is none."""
+        """The group; creates an empty one when there is none.
+
+        A new one counts as uncommitted as long as the deletion of an earlier one with its id may be.
+        """
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group(group_id, self._make(group_id))
+            group.uncommitted_end = self.forgotten_end
         return group
 
     def drop(self, group: Group) -> None:

@@ -1,5 +1,7 @@
 """A coordinator that stood still does not tell of commits as they were."""
 
+import datetime as dt
+
 import pytest
 
 from yak.cluster.broker_lifecycle import LifecycleState
@@ -7,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
 
-API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH = 18, 42, 10, 8, 9
+API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP = 18, 42, 10, 8, 9, 11
 GROUP = "g"
 
 
@@ -137,6 +139,30 @@ def test_who_waits_while_the_group_is_deleted_asks_again(rig: ClusterRig) -> Non
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.error_code == ErrorCode.not_coordinator
     assert told(rig, leader).topics[0].partitions[0].committed_offset == -1
+
+
+def test_offsets_of_a_group_that_begins_again_are_told_after_the_deletion_is_committed(rig: ClusterRig) -> None:
+    """A failover could still take the deletion back: -1 would send the new member to `auto.offset.reset`."""
+    commit(rig, 5)
+    leader = rig.leader(OFFSETS_TOPIC)
+    followers = [rig.nodes[node_id - 1] for node_id in rig.followers(OFFSETS_TOPIC)]
+    for node in followers:
+        node.pause()
+    rig.begin(leader, DELETE_GROUPS, 1, groups_names=[GROUP])
+    rig.run_for(50)
+    timeouts = dict.fromkeys(("session_timeout", "rebalance_timeout"), dt.timedelta(seconds=10))
+    protocols = [{"name": "range", "metadata": b""}]
+    fields = {"group_id": GROUP, "member_id": "", "protocol_type": "consumer", "protocols": protocols}
+    joined = rig.begin(leader, JOIN_GROUP, 4, **fields, **timeouts)
+    rig.run_for(50)
+    assert joined.answer.error_code == ErrorCode.member_id_required
+    pending = begin_fetch(rig, leader)
+    rig.run_for(50)
+    assert not pending.is_done
+    for node in followers:
+        node.resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.topics[0].partitions[0].committed_offset == -1
 
 
 @pytest.mark.parametrize(
