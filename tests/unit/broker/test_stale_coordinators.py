@@ -15,7 +15,13 @@ GROUP = "g"
 
 @pytest.fixture
 def rig() -> ClusterRig:
-    rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
+    return make_rig()
+
+
+def make_rig(**settings: str) -> ClusterRig:
+    settings = {name.replace("_", "."): value for name, value in settings.items()}
+    settings |= {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}
+    rig = ClusterRig(settings=settings)
     rig.create_topic("orders")
     rig.ask(1, FIND_COORDINATOR, 3, key=GROUP, key_type=0)
     rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
@@ -23,15 +29,15 @@ def rig() -> ClusterRig:
     return rig
 
 
-def begin_commit(rig: ClusterRig, offset: int):
+def begin_commit(rig: ClusterRig, offset: int, group: str = GROUP):
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "orders", "partitions": [partition]}]
-    fields = {"group_id": GROUP, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
     return rig.begin(rig.leader(OFFSETS_TOPIC), OFFSET_COMMIT, 2, **fields)
 
 
-def commit(rig: ClusterRig, offset: int) -> None:
-    pending = begin_commit(rig, offset)
+def commit(rig: ClusterRig, offset: int, group: str = GROUP) -> None:
+    pending = begin_commit(rig, offset, group)
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.topics[0].partitions[0].error_code == ErrorCode.none
 
@@ -195,13 +201,28 @@ def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_o
     ] == [(*each, -1000, ErrorCode.unstable_offset_commit) for each in listed]
 
 
+def test_group_whose_commit_waits_does_not_keep_the_offsets_of_other_groups_back() -> None:
+    """One partition of `__consumer_offsets` without its ISR refused all groups of a request, again and again."""
+    rig = make_rig(offsets_commit_timeout_ms="1000")
+    commit(rig, 5, group="other")
+    commit(rig, 5)
+    leader = rig.leader(OFFSETS_TOPIC)
+    for node_id in rig.followers(OFFSETS_TOPIC):
+        rig.nodes[node_id - 1].pause()
+    begin_commit(rig, 7)
+    rig.run_for(50)
+    topics = [{"name": "orders", "partition_indexes": [0]}]
+    asked = [{"group_id": name, "topics": topics} for name in (GROUP, "other")]
+    pending = rig.begin(leader, OFFSET_FETCH, 8, groups=asked, require_stable=False)
+    rig.run_until(lambda: pending.is_done)
+    first, other = pending.answer.groups
+    assert (first.group_id, first.error_code) == (GROUP, ErrorCode.not_coordinator)
+    assert other.error_code == ErrorCode.none
+    assert other.topics[0].partitions[0].committed_offset == 5
+
+
 def test_fetches_that_timed_out_leave_nothing_behind_while_nothing_is_committed() -> None:
-    settings = {"offsets.topic.num.partitions": "1", "offsets.commit.timeout.ms": "100"}
-    rig = ClusterRig(settings=settings | {"offsets.topic.replication.factor": "3"})
-    rig.create_topic("orders")
-    rig.ask(1, FIND_COORDINATOR, 3, key=GROUP, key_type=0)
-    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
-    rig.run_for(500)
+    rig = make_rig(offsets_commit_timeout_ms="100")
     leader = rig.leader(OFFSETS_TOPIC)
     for node in rig.nodes:
         node.store_goes_down()

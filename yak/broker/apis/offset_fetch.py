@@ -8,6 +8,7 @@ groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     # Each group once: a request of 100 KB that names one with all its offsets again and again would be answered with GBs.
     several = call.version >= _SEVERAL_GROUPS_VERSION
     asked = list({(each.group_id, each.topics): each for each in request.groups}.values()) if several else [request]
-    found: list[tuple[GroupsPartition, str]] = []
+    found: dict[int, GroupsPartition] = {}
     groups: dict[int, Group | None] = {}
     refusals: dict[int, ErrorCode] = {}
     for index, each in enumerate(asked):
@@ -61,48 +62,48 @@ def handle(broker: Broker, call: Call) -> Outcome:
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
-        found.append((coordinated, each.group_id))
+        found[index] = coordinated
         groups[index] = group
 
     def answer() -> Outcome:
         return broker.large_requests.answer(call, _answer(broker, call, asked, groups, refusals))
 
-    def refuse(error_code: ErrorCode) -> None:
-        refusals.update(dict.fromkeys(range(len(asked)), _as_fetch(error_code)))
-
-    if all(
-        coordinated.partition.high_watermark >= coordinated.shard.end_of(group_id) for coordinated, group_id in found
-    ):
+    missing = {
+        index: coordinated
+        for index, coordinated in found.items()
+        if coordinated.partition.high_watermark < coordinated.shard.end_of(asked[index].group_id)
+    }
+    if not missing:
         return answer()
-    waiting = DelayedOffsetFetch(call, broker.config.offsets_commit_timeout_ms, len(found), answer, refuse)
+    waiting = DelayedOffsetFetch(call, broker.config.offsets_commit_timeout_ms, set(missing), answer, refusals)
 
-    def then(error_code: ErrorCode) -> None:
+    def then(index: int, error_code: ErrorCode) -> None:
+        waiting.missing.discard(index)
         if error_code != ErrorCode.none:
-            refuse(error_code)
-        waiting.missing -= 1
+            refusals[index] = _as_fetch(error_code)
         if not waiting.missing:
             broker.purgatory.complete(waiting)
 
-    for coordinated, group_id in found:
-        broker.group_coordinator.when_committed(coordinated, group_id, then)
+    for index, coordinated in missing.items():
+        broker.group_coordinator.when_committed(coordinated, asked[index].group_id, partial(then, index))
     return waiting.outcome()
 
 
 class DelayedOffsetFetch(DelayedOperation):
-    """A delayed OffsetFetch: the records of `missing` groups are not committed yet."""
+    """A delayed OffsetFetch: the records of the groups at the places `missing` are not committed yet."""
 
-    __slots__ = ("_answer", "_refuse", "missing")
+    __slots__ = ("_answer", "_refusals", "missing")
 
     def __init__(
         self,
         call: Call,
         timeout_ms: int,
-        missing: int,
+        missing: set[int],
         answer: Callable[[], Outcome],
-        refuse: Callable[[ErrorCode], None],
+        refusals: dict[int, ErrorCode],
     ) -> None:
         super().__init__(call, timeout_ms)
-        self.missing, self._answer, self._refuse = missing, answer, refuse
+        self.missing, self._answer, self._refusals = missing, answer, refusals
 
     def is_done(self) -> bool:
         """Whether the records of all groups are committed, or refused."""
@@ -113,8 +114,8 @@ class DelayedOffsetFetch(DelayedOperation):
         return self._answer()
 
     def on_expiration(self) -> Outcome:
-        """Every group is refused."""
-        self._refuse(ErrorCode.coordinator_not_available)
+        """The groups that still wait are refused, and the others answered."""
+        self._refusals.update(dict.fromkeys(self.missing, _as_fetch(ErrorCode.coordinator_not_available)))
         return self._answer()
 
 
@@ -127,7 +128,8 @@ def _answer(
     offsets = []
     for index, each in enumerate(asked):
         try:
-            offsets.append(_offsets(broker, each, groups[index], is_copy=is_copy) if index in groups else _NO_OFFSETS)
+            is_known = index in groups and index not in refusals
+            offsets.append(_offsets(broker, each, groups[index], is_copy=is_copy) if is_known else _NO_OFFSETS)
         except PeerError as error:
             refusals[index] = error.error_code
             offsets.append(_NO_OFFSETS)
