@@ -10,6 +10,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
+from yak.config.log_config import NEVER
 from yak.errors import ProtocolViolation
 from yak.ids import Offset
 from yak.ports.disk import Buffer
@@ -86,7 +87,7 @@ class BatchFilter:
         """Whether the batch that was filtered last is a marker whose transaction stays in the transaction index."""
         self.end_offset: Offset = -1
         self._now_ms = now_ms
-        self._new_horizon_ms = now_ms + delete_retention_ms
+        self._new_horizon_ms = min(now_ms + delete_retention_ms, NEVER)  # a header has 64 bits for it
         self.dropped_records = 0
         self.unreadable_batches = 0
         """Batches that stay unchanged, because their appended bytes cannot be decoded into records."""

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.storage.compaction.rounds import batches, compact, put, records
+from yak.config.log_config import NEVER
 from yak.protocol.record_batch import DELETE_HORIZON_BIT, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
 
@@ -77,6 +78,18 @@ def test_a_tombstone_stays_for_delete_retention_and_its_timestamps_are_kept(make
     put(bench, [(b"z", b"")])
     compact(bench, now_ms=6000)
     assert [record[0] for record in records(bench)] == [1, 2, 5, 6]
+
+
+def test_tombstone_with_the_longest_delete_retention_stays_for_good(make_bench):
+    bench = make_bench(cleanup_policy="compact", delete_retention_ms=NEVER)
+    put(bench, [(b"a", b"1"), (b"a", None)], timestamps=[100, 200])
+    for now_ms in (5_000, 10**13):
+        bench.log.roll(0)
+        put(bench, [(b"z", b"")])
+        compact(bench, now_ms=now_ms)
+        assert records(bench)[0] == (1, b"a", None)
+        assert batches(bench)[0].delete_horizon_ms == NEVER
+    assert next(walk_records(bench.read_all())).timestamp == 200
 
 
 def test_records_without_a_key_go(bench):
