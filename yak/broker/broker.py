@@ -347,6 +347,7 @@ class Broker:
             PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
+            PartitionEvent.GAP_FOUND: (lambda _partition: self.maintenance.checkpoint_soon(),),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
             PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),

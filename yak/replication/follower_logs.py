@@ -63,6 +63,10 @@ class FollowerLogs:
                 self._flushes.want(partition, all_of_it=False)
         return start_moved
 
+    def gap_found(self, partition: Partition) -> None:
+        """The log has gaps from now on: until a checkpoint says so, a start takes them for damage."""
+        self._emit(partition, PartitionEvent.GAP_FOUND)
+
     def flush(self, partition: Partition) -> None:
         """Flush the whole log, before its end is acknowledged."""
         self._flushes.want(partition)

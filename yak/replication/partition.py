@@ -78,6 +78,8 @@ class Partition:
     """Appended bytes below the high watermark: exact where that is the log end, else in proportion to offsets."""
     notified_bytes: int = 0
     """Committed bytes of which delayed fetches were notified."""
+    answered_gap: tuple[Offset, Offset] | None = None
+    """Where this follower's log ended, and where the leader's last answer with a gap behind it began."""
     truncation: Truncation | None = None
     """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
     is_handed_over: bool = False
@@ -350,8 +352,10 @@ class Partition:
     def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
         """Whether these records, fetched when the log ended at `asked_offset`, follow its end.
 
-        They may begin behind a gap that compaction left. Raises ProtocolViolation when the log still ends at
-        `asked_offset`, and they neither follow nor begin inside of it: the leader's log is damaged.
+        They may begin behind a gap that compaction left. In a log without gaps the first such answer is refused, and the
+        same answer again is believed: the topic was compacted before this replica copied it, and a leader whose own log
+        has no gaps finds the damage when it reads there again. Raises ProtocolViolation when the log still ends at
+        `asked_offset`, and they neither follow nor begin inside of it.
         """
         log = self.log
         assert log is not None
@@ -360,8 +364,13 @@ class Partition:
             return True
         if asked_offset != log.log_end_offset:
             return False
-        if read_header(records).base_offset > log.log_end_offset and log.may_have_gaps:
-            return True
+        if base_offset > log.log_end_offset:
+            gap = log.log_end_offset, base_offset
+            if gap == self.answered_gap:
+                log.note_gap()
+            self.answered_gap = gap
+            if log.may_have_gaps:
+                return True
         if not self.begins_inside(records):
             raise ProtocolViolation(f"the leader sent offset {base_offset}, the log ends at {log.log_end_offset}")
         return False

@@ -333,7 +333,7 @@ class ReplicaFetcher:
             self._delay(key)
 
     def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
-        records = fetched.records
+        records, had_no_gap = fetched.records, log.cleaned_offset is None
         if len(records) >= HEADER_BYTES and not partition.may_follow(records, asked):
             # Else it answers a request from before the log was truncated or grew.
             if partition.begins_inside(records):
@@ -344,6 +344,8 @@ class ReplicaFetcher:
                 )
             self._name(key, partition, log)
             return
+        if had_no_gap and log.cleaned_offset is not None:
+            self._logs.gap_found(partition)
         if log.may_have_gaps and log.producers.has_transactions and self._must_copy_again(key, log, fetched, asked):
             self._truncations.copy_again_from_open_transaction(partition, log)
             self._name(key, partition, log)

@@ -240,7 +240,7 @@ class Log:
                 if is_far:
                     # a segment that begins here cannot index that offset: start one after the gap (UnifiedLog.maybeRoll)
                     self.log_end_offset = header.base_offset
-                    self._note_gap()
+                    self.note_gap()
                 self.roll(now_ms)
             run.append((position, header))
             expected, epoch = header.next_offset, header.partition_leader_epoch
@@ -314,12 +314,12 @@ class Log:
         for position, header in run:
             at = before + position - start
             if header.base_offset != next_offset:
-                self._note_gap()
+                self.note_gap()
             next_offset = header.next_offset
             batch = view[position : position + header.size_bytes]
             self._note_batch(header, batch, at, at + header.size_bytes, now_ms)
 
-    def _note_gap(self) -> None:
+    def note_gap(self) -> None:
         """The log may have gaps from now on, whatever its policy will be: the leader left out offsets, or compaction does."""
         if self.cleaned_offset is None:
             self.cleaned_offset = self.segments[0].base_offset
@@ -798,7 +798,7 @@ class Log:
             cleaned.set_aside("")
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
-        self._note_gap()
+        self.note_gap()
         index = self.segments.index(segments[0])
         self.segments = [*self.segments[:index], cleaned, *self.segments[index + len(segments) :]]
         self.size_bytes += cleaned.size - sum(segment.size for segment in segments)

@@ -360,3 +360,35 @@ def test_an_empty_log_from_before_its_brokers_metadata_has_the_topics_config(rig
     node.start()
     rig.run_until(lambda: node.is_ready and TopicPartition("flushed", 0) in node.broker.partitions)
     assert rig.replica(behind, "flushed").log.config.flush_messages == 1
+
+
+def base_offsets(rig: ClusterRig, node_id: int) -> list[int]:
+    log, disk = rig.replica(node_id, "orders").log, rig.nodes[node_id - 1].disk
+    assert log is not None
+    data = b"".join(disk.peek(segment.path(".log"), 0) for segment in log.segments)
+    return [header.base_offset for _, header in iterate_headers(data)]
+
+
+def test_follower_copies_what_compaction_left_of_a_topic_that_is_not_compacted_any_more():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"}, hands_back=False)
+    configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0", "segment_bytes": "700"}
+    rig.create_topic("orders", **configs)
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    rig.nodes[behind - 1].kill()
+    for _ in range(30):
+        rig.produce("orders", [b"v" * 50], keys=[b"k"])
+    rig.run_until(lambda: len(base_offsets(rig, leader)) < 15)
+    alter(rig, 2, "orders", cleanup_policy="delete")
+    rig.run_until(lambda: rig.replica(leader, "orders").log.config.cleanup_policy == "delete")
+    rig.nodes[behind - 1].disk.remove_tree("/data/orders-0")
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert base_offsets(rig, behind) == base_offsets(rig, leader)
+    rig.run_for(1_500)
+    assert rig.events(behind).count("replica-append-refused") == 2, "inside an answer, and then at the begin of one"
+    rig.nodes[behind - 1].kill()
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: rig.nodes[behind - 1].is_ready)
+    assert base_offsets(rig, behind) == base_offsets(rig, leader)
+    assert not {"log-tail-truncated", "log-damaged"} & set(rig.events(behind))
