@@ -294,12 +294,16 @@ class LocalReplicas:
             if partition.log is None or topic is None:
                 continue
             yield
-            if partition.log is None:
+            log = partition.log
+            if log is None:
                 continue
             if name not in configs:
                 configs[name] = self._log_config(topic)
-            partition.log.update_config(configs[name])
+            had_no_gap = log.cleaned_offset is None
+            log.update_config(configs[name])
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)
+            if had_no_gap and log.cleaned_offset is not None:
+                self._emit(partition, PartitionEvent.GAP_FOUND)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush
                 self._emit(partition, PartitionEvent.OFFSETS_MOVED)

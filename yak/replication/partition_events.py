@@ -26,7 +26,8 @@ class PartitionEvent(Enum):
     FOLLOWER_LOG_START_MOVED = auto()
     """A follower reported a higher log start offset to this leader."""
     GAP_FOUND = auto()
-    """The leader of a topic that is not compacted any more has gaps, so this follower's log has them from now on."""
+    """The topic is not compacted any more, and the log has gaps, or may have some: until a checkpoint says so, a start takes
+    them for damage."""
     FOLLOWER_FLUSHED = auto()
     """The flush of a followed partition is done."""
     CLOSED_SEGMENTS_FLUSHED = auto()

@@ -872,5 +872,8 @@ class Log:
 
     def update_config(self, config: LogConfig) -> None:
         """Apply another configuration."""
+        if self.config.is_compacted and not config.is_compacted:
+            # the gaps that a start before this one did not find in a checkpoint
+            self.note_gap()
         self.config = config
         self._set_roll_limits()

@@ -208,3 +208,21 @@ def test_first_round_that_ends_early_is_remembered_when_the_policy_changes(make_
             assert read_header(bytes(finished(bench.log.read(wanted, 100, 30, at_least_one=True)))).base_offset == found
         assert [header.base_offset for header in batches(bench)] == offsets
         bench.reopen(clean=clean)
+
+
+def test_gaps_without_a_checkpoint_are_remembered_when_the_policy_changes_behind_a_kill(make_bench):
+    bench = make_bench(cleanup_policy="compact", segment_bytes=700)
+    for number in range(30):
+        put(bench, [(b"k%d" % (number % 3), b"%d" % number)])
+    bench.flush()
+    write_checkpoint(bench.store)
+    swap_all(bench.log)
+    offsets = [header.base_offset for header in batches(bench)]
+    bench.reopen(checkpoint=False)
+    assert bench.log.cleaned_offset is None
+    bench.config = LogConfig(cleanup_policy="delete", segment_bytes=700)
+    bench.log.update_config(bench.config)
+    for _ in range(2):
+        bench.log.positions.clear()
+        assert [header.base_offset for header in batches(bench)] == offsets
+        bench.reopen()
