@@ -31,6 +31,7 @@ from yak.protocol.record_batch import (
     Buffer,
     compute_crc,
     read_header,
+    with_max_timestamp,
     with_records,
 )
 from yak.protocol.record_check import check_records
@@ -190,6 +191,19 @@ def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
         raise PeerError(ErrorCode.invalid_timestamp, "a producer may not set the timestamp type LogAppendTime")
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     return with_records(batch, bytes(memoryview(batch)[HEADER_BYTES:]), attributes)
+
+
+def lacks_max_timestamp(header: BatchHeader, config: LogConfig) -> bool:
+    """Whether the largest timestamp in the header is before the first one.
+
+    Some clients leave it at -1, since Kafka computes it for every batch (LogValidator).
+    """
+    return header.max_timestamp < header.base_timestamp and config.message_timestamp_type != "LogAppendTime"
+
+
+def with_records_max_timestamp(batch: Buffer) -> bytes:
+    """The batch with the largest timestamp of its records in the header. Raises ProtocolViolation."""
+    return with_max_timestamp(batch, max(record.timestamp for record in walk_records(batch)))
 
 
 def check_timestamps(

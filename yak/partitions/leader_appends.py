@@ -4,10 +4,10 @@
 coordinator. Both pass `Leadership.check_append`, which has every fence except those of the batch's producer, and end in
 `append_to_leader_log`. `yak.storage.producer_state` checks the producer's epoch and sequence.
 
-A batch to recompress, or with many records to check, needs a job first; the later batches of its partition queue behind it
-(`PendingAppends`), so that order and producer sequences hold. All batches of a partition queue while its log is handed
-over to another log directory. A transaction's first batch waits for its verification (`TransactionalAppends`). A batch
-that waited passes the fences again.
+A batch to recompress, without its largest timestamp, or with many records to check, needs a job first; the later
+batches of its partition queue behind it (`PendingAppends`), so that order and producer sequences hold. All batches of a
+partition queue while its log is handed over to another log directory. A transaction's first batch waits for its
+verification (`TransactionalAppends`). A batch that waited passes the fences again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ from yak.partitions.batch_validation import (
     check_batch,
     check_timestamps,
     follows_rules,
+    lacks_max_timestamp,
     needs_recompression,
     recompress,
     record_errors_of,
     record_rules,
     wanted_codec,
     with_create_time,
+    with_records_max_timestamp,
 )
 from yak.partitions.flusher import Flusher
 from yak.ports.disk import Disk
@@ -244,6 +246,7 @@ class LeaderAppends:
         if (
             partition.pending_appends is not None
             or partition.is_handed_over
+            or header.max_timestamp < header.base_timestamp
             or (config.compression_type != "producer" and needs_recompression(header, config))
             or (rules is not None and not follows_rules(rules, header, records))
         ):
@@ -456,20 +459,20 @@ class LeaderAppends:
 
 @dataclass(frozen=True, slots=True)
 class BatchConversion:
-    """What a batch needs before its append: a check of its records, another codec, or both."""
+    """What a batch needs before its append: a check of its records, their largest timestamp, another codec."""
 
     header: BatchHeader
     records: bytes
     codec: int
     rules: RecordRules | None
+    sets_max_timestamp: bool
 
     def run(self, disk: Disk) -> bytes:  # noqa: ARG002
         """The batch to append. Raises PeerError, ProtocolViolation."""
         if self.rules is not None:
             self.rules.check(self.records)
-        if self.codec == self.header.codec:
-            return self.records
-        return recompress(self.header, self.records, self.codec)
+        batch = with_records_max_timestamp(self.records) if self.sets_max_timestamp else self.records
+        return batch if self.codec == self.header.codec else recompress(self.header, batch, self.codec)
 
 
 class PendingAppend(LogAppendInfo):
@@ -479,7 +482,15 @@ class PendingAppend(LogAppendInfo):
     """
 
     __slots__ = (
-        *("acks", "appended", "header", "is_outdated", "is_protocol_2", "records", "records_checked", "rules"),
+        "acks",
+        "appended",
+        "header",
+        "is_outdated",
+        "is_protocol_2",
+        "is_timed",
+        "records",
+        "records_checked",
+        "rules",
         "waiting",
     )
 
@@ -499,6 +510,8 @@ class PendingAppend(LogAppendInfo):
         self.rules = rules
         """What its records are checked against; None for the topic's rules at its turn."""
         self.records_checked = False
+        self.is_timed = False
+        """Whether its largest timestamp is that of its records."""
         self.is_outdated = False
         """Whether its transaction has ended: behind the marker it would open another."""
         self.appended: LogAppendInfo | None = None
@@ -593,17 +606,20 @@ class PendingAppends:
             rules = None
             if not pending.records_checked:
                 rules = pending.rules or record_rules(partition.topic_partition, config, self._context.clock.wall_ms)
-            if rules is not None or codec != pending.header.codec:
-                self._convert(pending, codec, rules)
+            sets_max_timestamp = not pending.is_timed and lacks_max_timestamp(pending.header, config)
+            if rules is not None or codec != pending.header.codec or sets_max_timestamp:
+                self._convert(pending, codec, rules, sets_max_timestamp=sets_max_timestamp)
                 return
             self._append(pending)
             self._free(pending)
             queue.popleft()
         partition.pending_appends = None
 
-    def _convert(self, pending: PendingAppend, codec: int, rules: RecordRules | None) -> None:
+    def _convert(
+        self, pending: PendingAppend, codec: int, rules: RecordRules | None, *, sets_max_timestamp: bool
+    ) -> None:
         partition = self._partition
-        plan = BatchConversion(pending.header, pending.records, codec, rules)
+        plan = BatchConversion(pending.header, pending.records, codec, rules, sets_max_timestamp)
 
         def done(result: Any, error: BaseException | None) -> None:
             if partition.pending_appends is not self:
@@ -612,6 +628,7 @@ class PendingAppends:
                 self._appends.held_bytes += len(result) - len(pending.records)
                 pending.records = result
                 pending.records_checked = pending.records_checked or rules is not None
+                pending.is_timed = pending.is_timed or sets_max_timestamp
                 pending.header = read_header(result)
             else:
                 self._queue.popleft()

@@ -141,6 +141,14 @@ def with_append_time(batch: Buffer, timestamp_ms: int) -> bytearray:
     return copy
 
 
+def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
+    """A copy of the batch with another largest timestamp: new CRC, the rest unchanged."""
+    copy = bytearray(batch)
+    _MAX_TIMESTAMP.pack_into(copy, 35, timestamp_ms)
+    _CRC.pack_into(copy, 17, compute_crc(copy))
+    return bytes(copy)
+
+
 def with_records(batch: Buffer, records: bytes, attributes: int) -> bytes:
     """A copy of the batch with other records bytes and attributes: new length and CRC, the rest unchanged."""
     copy = bytearray(memoryview(batch)[:HEADER_BYTES])

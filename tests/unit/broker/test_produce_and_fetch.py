@@ -339,6 +339,35 @@ def batch_of_times(rig, *ages_ms: int, codec: str | None = None) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [None, "gzip"])
+@pytest.mark.parametrize("to_codec", ["producer", "lz4"])
+def test_batch_without_its_largest_timestamp_gets_that_of_its_records(rig, codec, to_codec):
+    """LogValidator computes it for each batch. Some clients send -1, and no search by time found their records."""
+    rig.create_topic("timed", compression_type=to_codec)
+    now_ms = rig.world.now_ms
+    batch = batch_of_times(rig, 5_000, 2_000, 3_000, codec=codec)
+    assert rig.produce_raw("timed", patched(batch, 35, ">q", -1)).base_offset == 0
+    assert rig.produce("timed", [b"next"], timestamp_ms=now_ms - 1_000).base_offset == 3
+    data = bytes(rig.fetch("timed", 0).records)
+    (place, header), _next = iterate_headers(data)
+    assert header.max_timestamp == now_ms - 2_000
+    assert header.crc == compute_crc(data[place : place + header.size_bytes])
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": now_ms - 4_000}
+    topics = [{"name": "timed", "partitions": [partition]}]
+    answer = rig.ask(2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+    assert answer.offset == 1
+
+
+def test_batch_whose_records_are_all_before_its_first_timestamp_is_stored_with_their_largest(rig):
+    now_ms = rig.world.now_ms
+    batch = patched(
+        patched(batch_of_times(rig, 5_000), 35, ">q", -1), 61, ">4s", zigzag(7) + b"\0" + zigzag(-8) + b"\0"
+    )
+    assert rig.produce_raw("orders", batch).base_offset == 0
+    ((_, header),) = iterate_headers(bytes(rig.fetch("orders", 0).records))
+    assert (header.base_timestamp, header.max_timestamp) == (now_ms - 5_000, now_ms - 5_008)
+
+
+@pytest.mark.parametrize("codec", [None, "gzip"])
 @pytest.mark.parametrize("count", [3, 30])
 def test_old_record_behind_a_new_one_is_refused_by_the_topics_bound(rig, codec, count):
     """LogValidator.validateTimestamp checks each record; the header has the first timestamp and the newest only."""
