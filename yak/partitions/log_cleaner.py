@@ -152,7 +152,8 @@ class LogCleaner:
             return scope
         again_ms = now_ms + max(1, self._context.config.log_cleaner_backoff_ms)
         if scope.due_ms is not None:
-            self._look_at(partition, max(again_ms, scope.due_ms))
+            # by the wall clock, as the timestamps of records are
+            self._look_at(partition, max(again_ms, scope.due_ms - self._context.clock.ahead_ms))
         elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
             # it waits for the last stable offset, whose advance is not reported here
             self._look_at(partition, again_ms)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from yak.core import events
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.ports.disk import Disk
@@ -86,6 +87,21 @@ def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
     run(*held[0])
     rig.run_for(10_000)
     assert {notice["partition"] for notice in notices(rig, "log-compacted")} == {f"{TOPIC}-0", "later-0"}
+
+
+def test_record_is_compacted_when_its_lag_is_over_by_a_wall_clock_that_moved_ahead() -> None:
+    """A virtual machine that was suspended for five hours: timers follow the clock that stood still meanwhile."""
+    ahead_ms = 5 * 3_600_000
+    rig = Rig(settings=SETTINGS)
+    rig.node.post(events.WallClockMoved(ahead_ms))
+    rig.create_topic(TOPIC, **COMPACTED, min_compaction_lag_ms="60000")
+    for number in range(60):
+        stamped = {"timestamp_ms": rig.world.now_ms + ahead_ms}
+        assert rig.produce(TOPIC, [b"%d" % number + b"x" * 50], keys=[b"k"], **stamped).error_code == 0
+    rig.run_for(55_000)
+    assert not notices(rig, "log-compacted")
+    rig.run_for(10_000)
+    assert notices(rig, "log-compacted")
 
 
 def test_a_closed_segment_is_compacted_soon_and_consumers_go_on() -> None:
