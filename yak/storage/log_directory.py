@@ -374,13 +374,13 @@ class LogDirectory:
         aside: list[str] = []
         others: list[str] = []
         for name in self.disk.names(self.path):
-            if name.startswith(OWN_FOLDER_PREFIX) or not self.disk.is_directory(self.file(name)):
+            if not self.disk.is_directory(self.file(name)):
                 continue
             if is_set_aside(name):
                 aside.append(name)
             elif parse_partition_folder(name) is not None:
                 partitions.append(name)
-            else:
+            elif not name.startswith(OWN_FOLDER_PREFIX):
                 others.append(name)
         return partitions, aside, others
 

@@ -19,7 +19,9 @@ DELETE_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
 FUTURE_FOLDER_SUFFIX = "-future"
 OWN_FOLDER_PREFIX = "__yak_"
-"""Folders of other parts of the broker in a log directory, such as its metadata records."""
+"""Folders of other parts of the broker in a log directory, such as its metadata records.
+
+The folder of a topic of such a name ends with the number of its partition, which these do not."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 NEW_LOG_MARK = "fresh.yak"

@@ -69,6 +69,17 @@ def test_a_lost_topic_can_be_deleted_and_made_again(rig):
     assert rig.fetch("orders", 0).high_watermark == 1
 
 
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("name", ["__yak_metadata", "__yak_failover_probe"])
+def test_topic_named_like_a_folder_of_the_broker_is_there_after_a_restart(rig, name, orderly):
+    rig.create_topic(name)
+    rig.produce(name, [b"a"])
+    rig.restart(orderly=orderly)
+    assert rig.fetch(name, 0).high_watermark == 1
+    assert rig.fetch("orders", 0).high_watermark == 1
+    assert told(rig) == []
+
+
 def test_without_its_copy_of_the_metadata_a_broker_finds_its_logs_again(rig):
     restart_without(rig, "/data/__yak_metadata")
     assert rig.fetch("orders", 0).high_watermark == 1
