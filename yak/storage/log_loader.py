@@ -164,6 +164,8 @@ class LogLoader:
                 if log_name not in self._sizes and log_name + SWAP_SUFFIX not in self._sizes:
                     self._warnings.append(f"removed {name}: an index without a segment")
                     self._remove(name)
+                    # a clean stop leaves none: the segment was lost since, and recovery finds where the log ends now
+                    self._was_clean = False
         if swaps:
             self._complete_swaps()
 

@@ -115,6 +115,25 @@ def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_servic
     assert bench.content("00000000000000000000.log") == before
 
 
+def test_last_segment_lost_after_a_clean_stop_is_told_and_the_log_goes_on_where_it_ends(make_bench):
+    """It was served with a hole: a consumer that reached it got nothing, without an error and for good."""
+    bench = make_bench(segment_bytes=300)
+    for _ in range(10):
+        bench.append()
+    end = bench.log.active.base_offset
+    assert end < 10
+    bench.store.close_plan(3).run(bench.disk)
+    bench.disk.kill()
+    bench.disk.remove(bench.log.active.path(".log"))
+    bench.store = bench.open()
+    bench.log = bench.store.logs[bench.partition]
+    assert bench.log.log_end_offset == end
+    damaged = [event.fields["reason"] for event in bench.store.report.events if event.event == "log-damaged"]
+    assert [str(reason).partition(": ")[2] for reason in damaged] == ["flushed records are missing"]
+    assert bench.append() == end
+    assert len(bench.read_all()) == bench.log.size_bytes
+
+
 def test_missing_flushed_data_is_told(make_bench):
     bench = make_bench()
     fill(bench)
