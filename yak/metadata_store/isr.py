@@ -97,7 +97,10 @@ def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Remove a broker whose log directory failed, or (`lost`) whose log is gone and no longer counts."""
+    """Remove a broker whose log directory failed, or (`lost`) whose log is gone and no longer counts.
+
+    The last member of the ISR stays, unless an eligible follower that it names (`yields_to`) may lead in its place.
+    """
     check_broker(state, a)
     check_size(a)
     codes, changes = [], []
@@ -125,7 +128,8 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
         return "OK", False
     rest = _without(isr, node_id)
     if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
-        return "LAST_MEMBER", False
+        has_yielded = is_member and not item["lost"] and _yield_to(state, item, partition, elr)
+        return ("OK", True) if has_yielded else ("LAST_MEMBER", False)
     kept = partition["elr"]
     if is_member:
         replicas = parse_nodes(partition["replicas"])
@@ -138,6 +142,28 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
         partition["leader"] = -1
         partition["leader_epoch"] += 1
     return "OK", True
+
+
+def _yield_to(
+    state: StoreState, item: Mapping[str, Any], partition: dict[str, Any], elr: tuple[IsrMember, ...]
+) -> bool:
+    """Elect the eligible leader that the last member of the ISR names, whose log is offline; False if it may not lead.
+
+    The last member becomes eligible itself: its log may be back after a restart. That another broker is ACTIVE does not
+    say that its log is online, so the caller names one that fetches from it.
+    """
+    for successor in parse_isr(item.get("yields_to", "")):
+        is_eligible = any(each.node_id == successor.node_id and kept_all(state, each) for each in elr)
+        if not is_eligible or not is_current(state, successor, "ACTIVE"):
+            return False
+        partition["leader"] = successor.node_id
+        minimum = min_isr(state, item["topic_id"], successor.node_id, parse_nodes(partition["replicas"]))
+        partition["elr"] = next_elr(state, partition, (successor,), minimum)
+        partition["isr"] = format_isr((successor,))
+        partition["leader_epoch"] += 1
+        _void_changes_under_way(partition)
+        return True
+    return False
 
 
 def _void_changes_under_way(partition: dict[str, Any]) -> None:

@@ -40,6 +40,8 @@ BATCH_MAX = 100
 RETRY_MS = 200
 EXITS_MAX, EXIT_RETRY_MS = 200, 500
 """The ISRs that one call leaves, and the pause before it is repeated."""
+YIELD_CHECK_MS = 2_000
+"""How often a leader whose log is offline, and which is the last one in sync, looks for a follower that may lead."""
 UNKNOWN_OFFSET = -1
 _LOOKS_PER_LAG = 2
 _WATCHED_MAX = 200
@@ -434,7 +436,8 @@ class IsrExits:
 
     A replica whose log is offline leaves the ISR, so that others lead and commit; its records may be back after a
     restart. A replica whose records are lost leaves the ELR too (`is_lost`), which would count it with records that it
-    does not have. The store keeps the last replica that could lead.
+    does not have. The store keeps the last replica that could lead: its log may be back sooner than an eligible leader.
+    When a member of the ELR fetches from it, that one has a log, and leads in its place.
     """
 
     def __init__(
@@ -444,8 +447,8 @@ class IsrExits:
         """`create_again` gets the partitions whose lost logs count no longer."""
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
-        self._last: set[Partition] = set()
-        """Those that the store keeps in the ISR as the last one in sync."""
+        self._last: dict[Partition, bool] = {}
+        """Those that the store keeps in the ISR as the last one in sync -> whether their records are lost."""
 
     def was_last(self, partition: Partition) -> bool:
         """Whether the store refused the last request, since no other replica was in sync."""
@@ -453,11 +456,11 @@ class IsrExits:
 
     def forget(self, partition: Partition) -> None:
         """Forget a partition that left this broker."""
-        self._last.discard(partition)
+        self._last.pop(partition, None)
 
     def leave(self, partition: Partition, *, is_lost: bool) -> None:
         """Leave the ISR of a partition whose log is offline."""
-        self._last.discard(partition)
+        self._last.pop(partition, None)
         if len(partition.replicas) > 1:
             self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
             self._send_within(0)
@@ -481,6 +484,7 @@ class IsrExits:
                 "topic_id": str(partition.topic_id),
                 "partition": partition.topic_partition.partition,
                 "lost": is_lost,
+                "yields_to": "" if is_lost else _successor(partition),
             }
             for partition, is_lost in batch
         ]
@@ -493,6 +497,20 @@ class IsrExits:
     def _send_within(self, wait_ms: int) -> None:
         self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.send)
 
+    def _watch_last(self) -> None:
+        """Check soon whether another replica may lead in place of the last one in sync."""
+        if not all(self._last.values()):
+            due_ms = self._context.clock.now_ms + YIELD_CHECK_MS
+            self._context.timers.arm_at_the_latest((self, "yield"), due_ms, self._yield_last)
+
+    def _yield_last(self) -> None:
+        for partition, is_lost in self._last.items():
+            if not is_lost and partition.log is None and _successor(partition):
+                self._to_leave.setdefault(partition, False)
+        if self._to_leave:
+            self.send()
+        self._watch_last()
+
     def _answered(
         self, batch: list[tuple[Partition, bool]], error: PeerError | None, values: tuple[dict[str, Any], ...]
     ) -> None:
@@ -502,15 +520,30 @@ class IsrExits:
         gone = []
         for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
             if code == "LAST_MEMBER":
+                if partition in self._last:
+                    continue
                 if partition.log is None:
-                    self._last.add(partition)
+                    self._last[partition] = is_lost
                 self._context.notice(
                     "error",
                     "last-replica-offline",
                     partition=str(partition.topic_partition),
                     what="no other replica is in the ISR: the partition stays offline until this log is back",
                 )
-            elif code == "OK" and is_lost:
-                gone.append(partition)
+            elif code == "OK":
+                self._last.pop(partition, None)
+                if is_lost:
+                    gone.append(partition)
+        self._watch_last()
         if gone:
             self._create_again(gone)
+
+
+def _successor(partition: Partition) -> str:
+    """The member of the ELR that may lead in place of this leader, whose log is offline; empty for none.
+
+    It fetches from this leader, so its log is online.
+    """
+    sessions = sorted(partition.replica_sessions or (), key=lambda each: each.node_id)
+    found = [IsrMember(each.node_id, each.broker_epoch) for each in sessions if each.node_id in partition.elr]
+    return format_isr(tuple(found[:1]))

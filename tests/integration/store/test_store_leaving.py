@@ -5,8 +5,8 @@ from support.stores import brokers, kinds, topic_id_of
 from yak.cluster.payload import parse_isr
 
 
-def leave(caller, *, lost: bool, partition: int = 0) -> str:
-    item = {"topic_id": topic_id_of("a"), "partition": partition, "lost": lost}
+def leave(caller, *, lost: bool, partition: int = 0, **more: str) -> str:
+    item = {"topic_id": topic_id_of("a"), "partition": partition, "lost": lost, **more}
     return caller("leave_isr", partitions=[item]).value["codes"][0]
 
 
@@ -55,6 +55,34 @@ def test_the_last_one_in_sync_may_go_with_its_records_where_others_have_all_that
     assert leave(one, lost=True) == "OK"
     found = stands(one)
     assert (found["isr"], found["elr"], found["leader"]) == ("", two.member, -1)
+
+
+def test_the_last_one_in_sync_yields_to_an_eligible_leader_that_it_names(backend):
+    one, two, three = brokers(backend, 3)
+    one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
+    assert leave(two, lost=False) == "OK"
+    assert leave(three, lost=False) == "OK"
+    assert leave(one, lost=False, yields_to="") == "LAST_MEMBER"
+    assert leave(one, lost=False, yields_to=two.member) == "OK"
+    found = stands(one)
+    assert (found["leader"], found["leader_epoch"], found["partition_epoch"]) == (2, 1, 3)
+    assert (found["isr"], found["elr"]) == (two.member, f"{one.member},{three.member}")
+
+
+def test_the_last_one_in_sync_yields_to_no_broker_that_may_not_lead(backend):
+    one, two, three, four = brokers(backend, 4)
+    one.create("a", replicas=["1,2,3,4"], configs={"min.insync.replicas": "4"})
+    for each in (two, three):
+        assert leave(each, lost=False) == "OK"
+    assert leave(four, lost=True) == "OK"
+    old = two.member
+    two.restart("boot-2", one, lossy=True)
+    one.fence(three)
+    before = kinds(backend)
+    for each in (old, two.member, three.member, four.member, one.member, "9@1"):
+        assert leave(one, lost=False, yields_to=each) == "LAST_MEMBER", each
+    assert stands(one)["leader"] == 1
+    assert kinds(backend) == before
 
 
 def test_one_that_may_have_lost_something_since_does_not_stand_in_for_the_last_one_in_sync(backend):

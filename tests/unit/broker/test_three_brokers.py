@@ -361,6 +361,37 @@ def test_a_failed_directory_moves_the_leadership(rig):
     assert rig.produce("orders", [b"c"]).base_offset == 1
 
 
+def test_a_last_member_whose_log_is_offline_yields_to_an_eligible_follower(rig):
+    """Its broker is alive, so no controller would elect another leader."""
+    for node in rig.nodes:
+        node.kill()
+        node.directories = (*node.directories, "/data2")  # a broker without any directory ends
+        node.start()
+    rig.run_until(lambda: all(node.is_ready for node in rig.nodes) and rig.is_in_sync("orders"))
+    rig.run_for(5_000)
+    assert rig.produce("orders", [b"a"]).error_code == 0
+    offline = rig.leader("orders")
+    gone, restarted = rig.followers("orders")
+    rig.nodes[gone - 1].kill()
+    rig.run_until(lambda: rig.info("orders").isr == (offline, restarted))
+    rig.nodes[offline - 1].disk.fail_next("append", 5, path_contains="/orders-0")
+    rig.begin_produce("orders", [b"b"], acks=1)
+    rig.run_until(lambda: (rig.leader("orders"), rig.info("orders").elr) == (restarted, (offline,)))
+    rig.nodes[restarted - 1].kill()
+    rig.run_until(lambda: "last-replica-offline" in rig.events(offline))
+    rig.run_for(10_000)
+    assert (rig.leader("orders"), rig.info("orders").elr) == (offline, (restarted,))
+    assert rig.events(offline).count("last-replica-offline") == 1
+    rig.nodes[restarted - 1].start()
+    rig.run_until(lambda: rig.leader("orders") == restarted)
+    assert rig.info("orders").elr == (offline,)
+    rig.nodes[gone - 1].start()
+    rig.run_until(lambda: set(rig.info("orders").isr) == {restarted, gone})
+    rig.run_until(lambda: rig.replica(restarted, "orders").isr == rig.info("orders").isr)
+    assert rig.produce("orders", [b"c"]).base_offset == 1
+    assert "unclean-election" not in rig.events(offline) + rig.events(restarted)
+
+
 def test_flushed_topics_are_acknowledged_when_every_member_flushed():
     rig = ClusterRig()
     rig.create_topic("orders", flush_messages="1")

@@ -62,7 +62,7 @@ CALLS = {
     "alter_isr": partitions(
         leader_epoch=SMALL, partition_epoch=SMALL, isr=ISRS, min_isr=st.integers(1, 2), nonce=st.sampled_from("xy")
     ),
-    "leave_isr": partitions(lost=st.booleans()),
+    "leave_isr": partitions(lost=st.booleans(), yields_to=ISRS),
     "alloc_pid": arguments(),
     "verify": arguments(),
     "no_such_script": arguments(),

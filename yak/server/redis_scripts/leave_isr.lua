@@ -34,6 +34,22 @@ local function void_changes_under_way(p)
   p.nonce, p.partition_epoch = '', p.partition_epoch + 1
 end
 
+-- The eligible leader that the last member of the ISR names, whose log is offline, leads in its place; whether it may.
+local function yield_to(item, p, elr)
+  local successor = parse_isr(item.yields_to or '')[1]
+  if not successor or not is_current(successor, ACTIVE) then return false end
+  for _, member in ipairs(elr) do
+    if member[1] == successor[1] and kept_all(member) then
+      p.leader = successor[1]
+      p.elr = next_elr(p, {successor}, min_isr(item.topic_id, p))
+      p.isr, p.leader_epoch = format_isr({successor}), p.leader_epoch + 1
+      void_changes_under_way(p)
+      return true
+    end
+  end
+  return false
+end
+
 -- A code, and whether the partition changed.
 local function leave(item, p)
   local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
@@ -44,7 +60,10 @@ local function leave(item, p)
   end
   if not is_member and not item.lost then return 'OK', false end
   local rest = without_me(isr)
-  if is_last(item, isr, rest, elr) then return 'LAST_MEMBER', false end
+  if is_last(item, isr, rest, elr) then
+    if is_member and not item.lost and yield_to(item, p, elr) then return 'OK', true end
+    return 'LAST_MEMBER', false
+  end
   local kept = p.elr
   if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
   if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
