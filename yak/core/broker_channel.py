@@ -19,7 +19,7 @@ from yak.ids import NodeId, PeerId
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
 USUAL_REFUSALS = 3
 ANSWER_MS_MAX = 30_000
-"""Longest wait for an answer; then the channel reconnects (Kafka's replica.socket.timeout.ms)."""
+"""Longest wait for an answer, if the user names none; then the channel reconnects (Kafka's replica.socket.timeout.ms)."""
 _CORRELATION_ID: Final = struct.Struct(">i")
 _CORRELATION_ID_MAX: Final = 2**31 - 1
 
@@ -56,10 +56,12 @@ class BrokerChannel:
         user: ChannelUser,
         events: ChannelEvents,
         address: Address | None = None,
+        *,
+        answer_ms_max: int = ANSWER_MS_MAX,
     ) -> None:
         """`address` is that of a node which need not be registered; without it, the image has the address."""
         self._context, self._peers, self._node_id, self._address = context, peers, node_id, address
-        self._user, self._events = user, events
+        self._user, self._events, self._answer_ms_max = user, events, answer_ms_max
         self.in_flight: deque[int] = deque()
         """Correlation ids of the requests without an answer, in the order in which they were sent."""
         self.next_correlation_id = 1
@@ -152,13 +154,13 @@ class BrokerChannel:
     def _check_answers(self) -> None:
         """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""
         now_ms = self._context.clock.now_ms
-        due_ms = now_ms + ANSWER_MS_MAX
+        due_ms = now_ms + self._answer_ms_max
         if self.in_flight or not self.is_proven:
-            due_ms = self._heard_ms + ANSWER_MS_MAX
+            due_ms = self._heard_ms + self._answer_ms_max
         if due_ms > now_ms:
             self._context.timers.arm((self, "answer"), due_ms, self._check_answers)
         else:
-            self.give_up(self._events.unanswered, f"the leader sent no response for {ANSWER_MS_MAX // 1000} s")
+            self.give_up(self._events.unanswered, f"the leader sent no response for {self._answer_ms_max // 1000} s")
 
     # ---------------------------------------------------------------------------------------------------- events
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from yak.core.broker_channel import BrokerChannel, ChannelEvents
+from yak.core.broker_channel import ANSWER_MS_MAX, BrokerChannel, ChannelEvents
 from yak.core.context import Context
 from yak.core.peers import CLIENT_ID, Address, Peers
 from yak.errors import ProtocolViolation
@@ -25,13 +25,20 @@ class BrokerRequests:
     """The user of a channel: sends in order, and fails what is unanswered when the connection is lost."""
 
     def __init__(
-        self, context: Context, peers: Peers, node_id: NodeId, events: ChannelEvents, address: Address | None = None
+        self,
+        context: Context,
+        peers: Peers,
+        node_id: NodeId,
+        events: ChannelEvents,
+        address: Address | None = None,
+        *,
+        answer_ms_max: int = ANSWER_MS_MAX,
     ) -> None:
         self._context, self._node_id = context, node_id
         self._events = events
         self._queued: deque[tuple[Api, Mapping[str, object], Then]] = deque()
         self._in_flight: deque[tuple[Api, Then]] = deque()
-        self.channel = BrokerChannel(context, peers, node_id, self, events, address)
+        self.channel = BrokerChannel(context, peers, node_id, self, events, address, answer_ms_max=answer_ms_max)
 
     def __len__(self) -> int:
         return len(self._queued) + len(self._in_flight)

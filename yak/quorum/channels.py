@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.core.broker_channel import ChannelEvents
+from yak.core.broker_channel import ANSWER_MS_MAX, ChannelEvents
 from yak.core.broker_requests import BrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
@@ -34,6 +34,12 @@ _LANES: Final = {
     ENVELOPE: "commands",
     **dict.fromkeys((ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UPDATE_RAFT_VOTER), "voters"),
 }
+_ANSWER_MS_MAX: Final = {"fetches": 2_000, "votes": 2_000, "commands": 5_000, "voters": ANSWER_MS_MAX}
+"""How long a lane waits for an answer, as Kafka's `controller.quorum.request.timeout.ms`; then it reconnects.
+
+When a network is whole again, TCP may repeat what an old connection lost only after as long as the outage took. A new
+connection works at once. A leader that cannot commit a command resigns earlier, so a command waits as long as for Redis.
+"""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +67,9 @@ class QuorumChannels:
         requests = self._requests.get(lane)
         if requests is None:
             node = _Node(address.node_id, address.host, address.port)
-            requests = self._requests[lane] = BrokerRequests(self._context, self._peers, address.node_id, _EVENTS, node)
+            requests = self._requests[lane] = BrokerRequests(
+                self._context, self._peers, address.node_id, _EVENTS, node, answer_ms_max=_ANSWER_MS_MAX[lane[1]]
+            )
         requests.send((api_key, VERSIONS_SENT[api_key]), fields, done)
         # the pauses of the quorum's own retries bound the attempts; an election must not wait for the channel's
         requests.channel.open_at_once()
