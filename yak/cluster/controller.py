@@ -114,7 +114,7 @@ class Controller:
         self.elections = LeaderElections(
             session,
             counts,
-            self._on_call_refused,
+            self._on_elections_failed,
             unclean=settings.unclean_leader_election,
             elections_a_call=settings.elections_a_call,
         )
@@ -260,9 +260,11 @@ class Controller:
             self._balance_due_ms = None
             self._balance_checked = (image.brokers, image.topics, image.default_broker_configs)
             is_suspicious = now_ms < self._suspicion_ends_ms
+            rebalance = self._settings.auto_leader_rebalance and not is_suspicious
+            if not self.elections.recheck(now_ms, rebalance=rebalance):
+                self._balance_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
             if is_suspicious:
                 self._balance_due_ms = self._suspicion_ends_ms
-            self.elections.recheck(now_ms, rebalance=self._settings.auto_leader_rebalance and not is_suspicious)
         self._incomplete_topics.on_time(now_ms)
         self.elections.on_time(now_ms)
 
@@ -422,6 +424,12 @@ class Controller:
             self._session.say("info", "metadata-log-trimmed", records=outcome.value.get("trimmed"))
         else:
             self._on_call_refused(outcome, now_ms)
+
+    def _on_elections_failed(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Repeat the check for preferred leader elections: the image may not change before."""
+        if self._balance_due_ms is None:
+            self._balance_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
+        self._on_call_refused(outcome, now_ms)
 
     def _on_call_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
         if outcome.code == "FENCED_CONTROLLER":
@@ -583,14 +591,18 @@ class LeaderElections:
         if not self.is_held:
             self._begin(needed_elections(image, unclean=self._unclean), now_ms)
 
-    def recheck(self, now_ms: int, *, rebalance: bool) -> None:
-        """Check again for partitions that can have a leader by now; `rebalance` adds preferred leader elections."""
+    def recheck(self, now_ms: int, *, rebalance: bool) -> bool:
+        """Check again for partitions that can have a leader by now; `rebalance` adds preferred leader elections.
+
+        Returns False, and checks nothing, while other elections are under way.
+        """
         image = self._session.image
         if self.is_held or self._is_busy() or image.offset < self._since_offset:
-            return
+            return False
         self.detected(now_ms)
         wanted = needed_elections(image, unclean=self._unclean)
         self._begin(chain(wanted, preferred_elections(image)) if rebalance else wanted, now_ms)
+        return True
 
     def on_time(self, now_ms: int) -> None:
         """Examine more partitions, and send their elections."""

@@ -283,6 +283,29 @@ def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(ma
     assert (node_id, moved["count"]) == (1, 4)
 
 
+def test_preferred_elections_that_the_store_refuses_are_repeated(make_fleet):
+    """Nothing else changes the image: without a repeat the leaders would stay where they are."""
+    fleet = make_fleet(["leader", "follower", "follower"], 2).start()
+    fleet.create("a", 4)
+    fleet.kill(fleet.nodes[1])
+    fleet.run(1_000)
+    fleet.nodes[1].start()
+    until(fleet, lambda: controller_id(fleet) == 1, 500)
+    fleet.run(100)
+    for node_id in (2, 3):
+        node = fleet.nodes[node_id]
+        mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
+        items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
+        if items:
+            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})])[1])
+    accept = refuse(fleet, "elect")
+    fleet.run(6_000)
+    assert 1 not in leaders(fleet)
+    accept()
+    fleet.run(5_500)
+    assert set(leaders(fleet)) == {1}
+
+
 def rejoin(node, partition, epoch):
     """The ISR with broker 1 in it again, as the partition's leader asks for it."""
     members = [f"{n}@{e}" for n, e in zip(partition.isr, partition.isr_epochs, strict=True)]
