@@ -644,7 +644,8 @@ class FollowerSessions:
                 self._emit(partition, PartitionEvent.FOLLOWER_LOG_START_MOVED)
         elif replica.is_regressed and not was_regressed:
             self._context.notice(
-                "warning",
+                # a follower that is behind may copy again what it had
+                "warning" if partition.waits_for(session.node_id) else "info",
                 "replica-end-regressed",
                 partition=str(partition.topic_partition),
                 follower=session.node_id,

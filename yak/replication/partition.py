@@ -228,6 +228,10 @@ class Partition:
         self._quorum = tuple(quorum)
         self.is_alone = not quorum
 
+    def waits_for(self, node_id: NodeId) -> bool:
+        """Whether the high watermark waits for this follower: it is in the maximal ISR."""
+        return any(replica.node_id == node_id for replica, _broker_epoch in self._quorum)
+
     def propose(self, proposal: IsrProposal) -> None:
         """Record a proposed ISR change: from now on its members count too."""
         assert self.pending_isr is None

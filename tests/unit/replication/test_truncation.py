@@ -334,6 +334,8 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     assert rig.replica(behind, "orders").last_stable_offset == rig.replica(behind, "orders").high_watermark
     assert "open-transaction-copied-again" in rig.events(behind)
     assert "truncated-below-high-watermark" not in rig.events(behind)
+    regressed = [each.level for each in rig.nodes[leader - 1].notices if each.event == "replica-end-regressed"]
+    assert regressed == ["info"], "it was not in sync, so nothing counted on its log"
 
 
 def test_follower_behind_a_transaction_that_is_open_on_the_leader_keeps_its_records():
