@@ -18,6 +18,8 @@ from yak.ids import NodeId, PeerId
 
 RECONNECT_FIRST_MS, RECONNECT_LONGEST_MS = 10, 1_000
 USUAL_REFUSALS = 3
+REFUSALS_LOGGED: Final = 8
+"""After so many in a row, warnings become rarer: at 16, 32 and so on."""
 ANSWER_MS_MAX = 30_000
 """Longest wait for an answer, if the user names none; then the channel reconnects (Kafka's replica.socket.timeout.ms)."""
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -127,8 +129,9 @@ class BrokerChannel:
     def give_up(self, event: str, reason: str) -> None:
         """Log this event, and close the connection after an answer that is no use, or none; reconnect after a pause."""
         self._refusals += 1
-        # A broker with a slightly older image does not know this broker's incarnation yet.
-        level: Literal["debug", "warning"] = "debug" if self._refusals <= USUAL_REFUSALS else "warning"
+        # A broker with a slightly older image does not know this broker's incarnation yet. One that hangs may do so for long.
+        is_rare = self._refusals <= REFUSALS_LOGGED or not self._refusals & (self._refusals - 1)
+        level: Literal["debug", "warning"] = "warning" if self._refusals > USUAL_REFUSALS and is_rare else "debug"
         self._context.notice(level, event, leader=self._node_id, reason=reason)
         self._back_off()
 

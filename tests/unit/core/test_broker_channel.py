@@ -157,6 +157,17 @@ def test_broker_channel_refused_answers_are_logged_as_warnings_when_they_go_on(b
     assert bench.notices == [("debug", "test-refused")] * 3 + [("warning", "test-refused")] * 2
 
 
+def test_broker_channel_refused_for_long_warns_less_and_less_often(bench):
+    bench.refusal = "not_leader"
+    for correlation_id in range(1, 41):
+        bench.due = [b"a"]
+        bench.connect()
+        bench.answer(correlation_id)
+        bench.pass_time(RECONNECT_LONGEST_MS)
+    warned = [number for number, (level, _event) in enumerate(bench.notices, 1) if level == "warning"]
+    assert warned == [4, 5, 6, 7, 8, 16, 32]
+
+
 def test_broker_channel_overdue_answer_ends_the_connection(bench):
     bench.connect()
     bench.pass_time(ANSWER_MS_MAX)
