@@ -316,6 +316,10 @@ class IsrChanges:
         if not self._wanted:
             return
         now_ms, lifecycle = self._context.clock.now_ms, self._lifecycle
+        if lifecycle.refusal() is not None:
+            # what should change is computed when the store is back, and not again and again until then
+            self._wake_for_retry()
+            return
         wanted = list(islice(self._wanted, BATCH_MAX))
         for partition in wanted:
             del self._wanted[partition]
@@ -331,9 +335,6 @@ class IsrChanges:
                 continue
             members = wanted_isr(partition, self._epoch_of, own_epoch, now_ms, self._lag_max_ms)
             if members is None:
-                continue
-            if lifecycle.refusal() is not None:
-                self._again(partition)
                 continue
             self._nonce += 1
             nonce = f"{partition.node_id}.{own_epoch}.{self._nonce}"

@@ -11,6 +11,7 @@ from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS
 from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
 from yak.ports.metadata_store import StoreRequest
+from yak.replication.isr import wanted_isr
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -50,6 +51,33 @@ def test_a_member_that_lags_too_long_leaves_and_comes_back(rig):
     rig.run_until(lambda: slow not in rig.info("orders").isr)
     rig.nodes[slow - 1].resume()
     rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
+def test_isr_changes_are_not_computed_again_and_again_while_the_store_is_away(rig, monkeypatch):
+    """Nothing can be proposed before the store is back, and a broker may lead thousands of partitions."""
+    computed: list[str] = []
+
+    def compute(partition, *more):
+        computed.append(str(partition.topic_partition))
+        return wanted_isr(partition, *more)
+
+    leader = rig.leader("orders")
+    rig.produce("orders", [b"a"])
+    for node in rig.nodes:
+        node.store_line.block()
+    dead = rig.followers("orders")[0]
+    rig.nodes[dead - 1].kill()
+    rig.begin_produce("orders", [b"b"], acks=1)
+    rig.run_for(8_000)
+    monkeypatch.setattr("yak.replication.isr.wanted_isr", compute)
+    rig.run_for(10_000)
+    assert computed == []
+    for node in rig.nodes:
+        node.store_line.unblock()
+    rig.run_until(lambda: dead not in rig.info("orders").isr)
+    rig.nodes[dead - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert rig.leader("orders") == leader
 
 
 def test_below_the_minimum_acks_all_is_refused_and_less_is_not_shown(rig):
