@@ -60,10 +60,15 @@ class BrokerChannel:
         address: Address | None = None,
         *,
         answer_ms_max: int = ANSWER_MS_MAX,
+        reconnects: bool = True,
     ) -> None:
-        """`address` is that of a node which need not be registered; without it, the image has the address."""
+        """`address` is that of a node which need not be registered; without it, the image has the address.
+
+        `reconnects` is false for a user that calls `open` or `open_at_once` with each request.
+        """
         self._context, self._peers, self._node_id, self._address = context, peers, node_id, address
         self._user, self._events, self._answer_ms_max = user, events, answer_ms_max
+        self._reconnects = reconnects
         self.in_flight: deque[int] = deque()
         """Correlation ids of the requests without an answer, in the order in which they were sent."""
         self.next_correlation_id = 1
@@ -147,8 +152,9 @@ class BrokerChannel:
     def _back_off(self) -> None:
         """Close the connection, and reconnect after a pause, which a user that sends again at once does not shorten."""
         self._disconnect()
-        self._connect_after(self._pause_ms + self._peers.rng.below(self._pause_ms))
-        self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
+        if self._reconnects:
+            self._connect_after(self._pause_ms + self._peers.rng.below(self._pause_ms))
+            self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
         self._user.on_disconnected()
 
     def _connect_after(self, pause_ms: int) -> None:

@@ -33,12 +33,15 @@ class BrokerRequests:
         address: Address | None = None,
         *,
         answer_ms_max: int = ANSWER_MS_MAX,
+        reconnects: bool = True,
     ) -> None:
         self._context, self._node_id = context, node_id
         self._events = events
         self._queued: deque[tuple[Api, Mapping[str, object], Then]] = deque()
         self._in_flight: deque[tuple[Api, Then]] = deque()
-        self.channel = BrokerChannel(context, peers, node_id, self, events, address, answer_ms_max=answer_ms_max)
+        self.channel = BrokerChannel(
+            context, peers, node_id, self, events, address, answer_ms_max=answer_ms_max, reconnects=reconnects
+        )
 
     def __len__(self) -> int:
         return len(self._queued) + len(self._in_flight)

@@ -68,7 +68,14 @@ class QuorumChannels:
         if requests is None:
             node = _Node(address.node_id, address.host, address.port)
             requests = self._requests[lane] = BrokerRequests(
-                self._context, self._peers, address.node_id, _EVENTS, node, answer_ms_max=_ANSWER_MS_MAX[lane[1]]
+                self._context,
+                self._peers,
+                address.node_id,
+                _EVENTS,
+                node,
+                answer_ms_max=_ANSWER_MS_MAX[lane[1]],
+                # the node may have been removed, or have another address: then nothing is sent there any more
+                reconnects=False,
             )
         requests.send((api_key, VERSIONS_SENT[api_key]), fields, done)
         # the pauses of the quorum's own retries bound the attempts; an election must not wait for the channel's

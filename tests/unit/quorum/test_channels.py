@@ -41,15 +41,36 @@ class FakePeers:
         """A closed connection."""
 
 
+def make() -> tuple[SimpleNamespace, Timers, FakePeers, QuorumChannels]:
+    clock, timers, peers = SimpleNamespace(now_ms=1_000), Timers(), FakePeers()
+    image = SimpleNamespace(brokers={})
+    context: Any = SimpleNamespace(clock=clock, image=image, timers=timers, notice=lambda *_args, **_fields: None)
+    return clock, timers, peers, QuorumChannels(context, peers)  # type: ignore[arg-type]
+
+
+def test_lane_to_a_node_that_is_gone_connects_only_to_send():
+    """A voter that was removed, or that has another address, is never called there again."""
+    clock, timers, peers, channels = make()
+    answers: list[Any] = []
+    channels.send(OTHER, VOTE, ASKED, answers.append)
+    peers.owners[-1].on_lost(1, "refused", "")
+    assert answers == [None]
+    for _ in range(60):
+        clock.now_ms += 1_000
+        timers.run_due(clock.now_ms)
+    assert len(peers.owners) == 1
+    channels.send(OTHER, VOTE, ASKED, answers.append)
+    assert len(peers.owners) == 2
+    peers.prove()
+    assert peers.sent == [2]
+
+
 @pytest.mark.parametrize(
     ("api_key", "fields", "limit_ms"), [(VOTE, ASKED, 2_000), (ENVELOPE, ENVELOPED, 5_000)], ids=["votes", "commands"]
 )
 def test_lane_without_an_answer_reconnects_long_before_other_channels(api_key, fields, limit_ms):
     """A connection that was silent during an outage of the network may stay silent for as long after it."""
-    clock, timers, peers = SimpleNamespace(now_ms=1_000), Timers(), FakePeers()
-    image = SimpleNamespace(brokers={})
-    context: Any = SimpleNamespace(clock=clock, image=image, timers=timers, notice=lambda *_args, **_fields: None)
-    channels = QuorumChannels(context, peers)  # type: ignore[arg-type]
+    clock, timers, peers, channels = make()
     answers: list[Any] = []
     channels.send(OTHER, api_key, fields, answers.append)
     peers.prove()
