@@ -32,7 +32,7 @@ def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> l
     if failover.node_id is None:
         what, tone = "leaders moved in order", "accent"
     else:
-        what, tone = f"broker {failover.node_id} lost", "warn"
+        what, tone = f"broker {failover.node_id} lost{',' if failover.back_ms is not None else ''}", "warn"
     when = look.time(failover.began_ms, now_ms, millis=look.zone != "relative")
     head = [Cell(when, "dim"), Cell(f"{look.sign('mark')} {what}", tone)]  # type: ignore[arg-type]
     if failover.back_ms is not None:

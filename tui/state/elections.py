@@ -1,7 +1,7 @@
 """Observed failovers: when the failure was detected, the broker fenced, leaders elected, the first write done. Pure.
 
 A failover begins with the first sign of a failed broker or a moved leader. Signs within 15 s belong to one
-failover.
+failover, unless they show that leaders were moved in order after it.
 """
 
 from collections import deque
@@ -33,6 +33,16 @@ class Failover:
         """The time of its latest event."""
         seen = (self.began_ms, self.detected_ms, self.fenced_ms, self.elected_ms, self.first_write_ms)
         return max(each for each in seen if each is not None)
+
+    def has_epoch(self, name: str, leader_epoch: int) -> bool:
+        """Whether it has this election of a partition, or a later one."""
+        return name in self.moved and self.moved[name][2] >= leader_epoch
+
+    def is_over_for(self, name: str, moved_from: int | None, leader_epoch: int) -> bool:
+        """Whether an election came after it: of a partition that it had moved, or from a leader that had not failed."""
+        if name in self.moved:
+            return self.moved[name][1] is not None and self.moved[name][2] < leader_epoch
+        return self.node_id is not None and moved_from is not None and moved_from != self.node_id
 
 
 class Elections:
@@ -78,10 +88,12 @@ class Elections:
 
     def _leader(self, event: dict[str, Any], time_ms: int) -> None:
         moved_from = event.get("from")
-        failover = self.last
-        if failover is None or time_ms - failover.last_ms > _TOGETHER_MS:
-            failover = self._begin(None, time_ms)
         name = f"{event['topic']}-{event['partition']}"
+        recent = [each for each in self.failovers if abs(time_ms - each.last_ms) <= _TOGETHER_MS]
+        failover = next((each for each in recent if each.has_epoch(name, event["leader_epoch"])), self.last)
+        if failover not in recent or failover.is_over_for(name, moved_from, event["leader_epoch"]):
+            failover = self._begin(None, time_ms)
+        failover.began_ms = min(failover.began_ms, time_ms)
         known = failover.moved.get(name)
         if known is None or known[1] is None:  # an earlier event may have left the partition without a leader
             failover.moved[name] = (moved_from if known is None else known[0], event.get("to"), event["leader_epoch"])
@@ -93,6 +105,7 @@ class Elections:
             if time_ms - each.last_ms > _TOGETHER_MS:
                 break
             if each.node_id == node_id and each.back_ms is None:
+                each.began_ms = min(each.began_ms, time_ms)
                 return each
         return self._begin(node_id, time_ms)
 
