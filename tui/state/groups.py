@@ -22,6 +22,11 @@ class Trend:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, int]] = deque(maxlen=_KEPT)
+        self._since_ms = 0
+
+    def begin_again(self, time_ms: int) -> None:
+        """Ignore earlier samples in the slope: the lag has jumped."""
+        self._since_ms = time_ms
 
     def note(self, time_ms: int, lag: int | None) -> None:
         """Add a sample. None (nothing is committed) is ignored."""
@@ -45,7 +50,8 @@ class Trend:
 
     def per_second(self, now_ms: int) -> float | None:
         """The slope in records per second, negative if the lag falls; None if it is unknown or goes up and down."""
-        seen = [(time_ms / 1000, lag) for time_ms, lag in self._seen if now_ms - time_ms <= WINDOW_MS]
+        since_ms = max(self._since_ms, now_ms - WINDOW_MS)
+        seen = [(time_ms / 1000, lag) for time_ms, lag in self._seen if time_ms >= since_ms]
         if len(seen) < 3 or seen[-1][0] - seen[0][0] < _LEAST_MS / 1000:
             return None
         times_s, lags = zip(*seen, strict=True)
@@ -91,6 +97,8 @@ class Group:
 
     def told(self, said: Mapping[str, Any], now_ms: int) -> None:
         """Take its coordinator's answer."""
+        if self.said is not None and _is_moved_back(self.said, said):
+            self.trend.begin_again(now_ms)
         self.said, self.why = said, ""
         self.type, self.state, self.coordinator = said["type"], said["state"], said["coordinator"]
         self.trend.note(now_ms, said["lag"])
@@ -104,6 +112,13 @@ class Group:
         """Whether the lag grows."""
         rate = self.trend.per_second(now_ms)
         return bool(self.lag) and rate is not None and rate > 0
+
+
+def _is_moved_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a committed offset is lower than before: it was reset."""
+    known = {(each["topic"], each["partition"]): each["committed"] for each in before["partitions"]}
+    found = ((known.get((each["topic"], each["partition"])), each["committed"]) for each in after["partitions"])
+    return any(old is not None and new is not None and new < old for old, new in found)
 
 
 def group_on_topic(topic: str, answer: Mapping[str, Any], known: Group | None, now_ms: int) -> Group | None:

@@ -133,7 +133,10 @@ def group(lag=9, topic="orders", members=(), name="audit", state="Stable"):
     partitions = (
         []
         if lag is None
-        else [{"topic": topic, "partition": 0, "lag": lag}, {"topic": topic, "partition": 1, "lag": None}]
+        else [
+            {"topic": topic, "partition": 0, "lag": lag, "committed": 1_000 - lag},
+            {"topic": topic, "partition": 1, "lag": None, "committed": None},
+        ]
     )
     return {
         "group": name,

@@ -86,6 +86,22 @@ def test_the_eta_is_the_lag_by_how_fast_it_falls():
     assert group.is_growing(90_000)
 
 
+def test_lag_of_a_group_whose_offsets_were_reset_does_not_grow_while_it_falls():
+    group = Group("g")
+    for second in range(0, 40, 2):
+        group.told(said_of(committed=1_000, end=1_000), second * 1_000)
+    for second in range(40, 60, 2):
+        group.told(said_of(committed=10 * (second - 40), end=1_000), second * 1_000)
+        assert not group.is_growing(second * 1_000)
+    assert group.eta_ms(58_000) == pytest.approx((1_000 - 180) / 10 * 1_000)
+    assert group.trend.values(58_000, 60)[0] == 0.0
+
+
+def said_of(committed, end):
+    partition = {"topic": "orders", "partition": 0, "committed": committed}
+    return {**said(end - committed), "partitions": [partition]}
+
+
 def test_nothing_committed_is_not_the_same_as_nothing_behind():
     group = Group("g")
     assert (group.lag, group.members) == (None, None)
