@@ -36,7 +36,8 @@ class Column:
     """One column. It is as wide as its widest visible cell, within `least` and `most`.
 
     `flex` is its share of the remaining width. In a narrow window columns of a higher `rank` are hidden first; in wide
-    mode none is hidden. `flash`: a changed cell is shown in reverse for a moment.
+    mode none is hidden. A flexible one that needs more than its least width keeps up to `kept`: columns of rank 2 and
+    higher are hidden for that. `flash`: a changed cell is shown in reverse for a moment.
     """
 
     label: str
@@ -46,6 +47,7 @@ class Column:
     flex: int = 0
     rank: int = 0
     flash: bool = False
+    kept: int = 0
 
 
 class Rows(Protocol):
@@ -239,12 +241,13 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
     def least(number: int) -> int:
         return max(columns[number].least, min(cell_len(columns[number].label), 6))
 
-    def slack() -> int:
-        return sum(max(0, shown[n] - least(n)) for n, column in enumerate(columns) if column.flex and shown[n])
+    def slack(rank: int) -> int:
+        floors = {n: max(least(n), column.kept if rank > 1 else 0) for n, column in enumerate(columns) if column.flex}
+        return sum(max(0, shown[n] - floor) for n, floor in floors.items() if shown[n])
 
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
         for number in reversed(range(len(columns))):
-            if columns[number].rank == rank and needed() - width > slack():
+            if columns[number].rank == rank and needed() - width > slack(rank):
                 shown[number] = 0
     flexible = [number for number, column in enumerate(columns) if column.flex and shown[number]]
     over = needed() - width

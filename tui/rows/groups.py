@@ -19,11 +19,11 @@ from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
 COLUMNS: Final = (
-    Column("GROUP", 10, most=60, flex=1),
+    Column("GROUP", 10, most=60, flex=1, kept=24),
     Column("STATE", 9, most=22),
-    Column("TYPE", 8, rank=2),
+    Column("TYPE", 8, rank=3),
     Column("MEMBERS", 7, is_right=True),
-    Column("COORD", 5, is_right=True, rank=1),
+    Column("COORD", 5, is_right=True, rank=2),
     Column("LAG", 7, is_right=True),
     Column("TREND 60 s", 10, most=20),
     Column("ETA", 9, is_right=True),

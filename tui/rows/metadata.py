@@ -75,7 +75,7 @@ def moment(time_ms: float | None, look: Look, now_ms: int) -> str:
     return look.day_and_time(time_ms, now_ms)
 
 
-IMAGE_COLUMNS: Final = (Column("", 14, most=40), Column("", 24, most=400, flex=1))
+IMAGE_COLUMNS: Final = (Column("", 14, most=40, flex=1), Column("", 24, most=400, flex=4))
 CONTROLLER: Final = "controller"
 
 

@@ -376,7 +376,7 @@ def replication_columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
     return (
         Column("STATE", 12, most=22, flash=True),
         Column("FOR", 6, rank=2),
-        Column("PARTITION", 10, most=60, flex=1),
+        Column("PARTITION", 10, most=60, flex=1, kept=20),
         Column("LEADER", 6, is_right=True, flash=True, rank=3),
         Column("EPOCH", 5, is_right=True, flash=True, rank=2),
         Column("ISR", 5, flash=True, rank=1),

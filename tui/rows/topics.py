@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.client.consumer import Received
 
 COLUMNS: Final = (
-    Column("TOPIC", 12, most=80, flex=1),
+    Column("TOPIC", 12, most=80, flex=1, kept=30),
     Column("STATE", 11, flash=True),
     Column("PARTS", 5, is_right=True),
     Column("RF", 2, is_right=True),

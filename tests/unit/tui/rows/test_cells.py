@@ -88,6 +88,17 @@ def test_a_column_of_a_higher_rank_goes_first():
     assert fit(columns, [], [], 12, is_wide=True) == [10, 10, 10]
 
 
+def test_column_with_kept_width_is_cut_below_it_only_after_columns_of_rank_2_are_hidden():
+    columns = (Column("NAME", 4, flex=1, kept=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
+    rows = [Row("a", (Cell("a-long-name"), Cell(""), Cell("")))]
+    assert fit(columns, rows, [], 34, is_wide=False) == [8, 10, 10]
+    assert fit(columns, rows, [], 33, is_wide=False) == [19, 10, 0]
+    assert fit(columns, rows, [], 18, is_wide=False) == [4, 10, 0]
+    assert fit(columns, rows, [], 17, is_wide=False) == [15, 0, 0]
+    short = [Row("a", (Cell("ab"), Cell(""), Cell("")))]
+    assert fit(columns, short, [], 32, is_wide=False) == [6, 10, 10]
+
+
 def test_what_is_left_goes_to_flexible_columns():
     assert fit((Column("A", 4), Column("B", 4, flex=1)), [], [], 30, is_wide=False) == [4, 22]
 
