@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -213,6 +214,15 @@ def test_a_group_is_described_with_members_and_lag_by_every_broker(cluster, new_
     finally:
         consumer.close()
     wait_until(lambda: cluster.get(1, f"/api/groups/{group}").json()["state"] == "Empty", "an empty group")
+
+
+def test_group_with_a_slash_in_its_name_is_described(cluster, new_name):
+    topic, group = new_name(), f"{new_name()}/a b"
+    make_topic(cluster, topic, [[1, 2, 3]])
+    produce(cluster, topic, 1)
+    consume(cluster, topic, group, 1).close()
+    found = cluster.get(1, f"/api/groups/{quote(group, safe='')}").json()
+    assert (found["group"], [each["topic"] for each in found["partitions"]]) == (group, [topic])
 
 
 def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):

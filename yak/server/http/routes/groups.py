@@ -86,6 +86,8 @@ async def groups(context: Context, _request: Request) -> Response:
 async def group(context: Context, request: Request) -> Response:
     """One group, with its lag."""
     name = request.path_params["group"]
+    if not name:
+        raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
     if len(name.encode()) > GROUP_STRING_BYTES_MAX:
         raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
     return answer(await describe_group(context, name))
@@ -234,7 +236,7 @@ ROUTES: Final = (
     ),
     Route(
         "GET",
-        "/api/groups/{group}",
+        "/api/groups/{group:path}",  # a group's name may have slashes, and the path is matched unquoted
         group,
         "One group: members, assignments, committed offsets and lag",
         "Administration",
