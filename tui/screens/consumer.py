@@ -190,7 +190,6 @@ class ConsumerScreen(ReadingScreen):
     # life cycle
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._arrange()
 
     def rest(self, *, is_seen: bool) -> None:

@@ -58,7 +58,6 @@ class FailoverScreen(ControlsBrokers):
         yield Panel("Acknowledged against read", Lines(id="verdict-lines", wraps=True), id="failover-verdict")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.set_interval(LOOK_SECONDS, self._look)
         self._look()
 

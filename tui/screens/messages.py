@@ -137,7 +137,6 @@ class ReadingScreen(YakScreen):
 
     def on_mount(self) -> None:
         """Draw with a timer of its own: records arrive without a change of the picture."""
-        super().on_mount()
         # These objects live as long as the app. Reading triggers many collections; walking through all objects each
         # time would delay keys by a tenth of a second.
         gc.freeze()
@@ -152,7 +151,6 @@ class ReadingScreen(YakScreen):
         self.call_later(lambda: None if self.app.screen_below() is self else self.rest(is_seen=False))
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
         self.rest(is_seen=True)
 
     def set_filter(self, text: str) -> None:

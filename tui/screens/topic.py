@@ -230,7 +230,6 @@ class TopicScreen(ChangesTopics):
                 yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.set_interval(ASK_SECONDS, self.ask_seen)
         self.ask_seen()
 

@@ -418,7 +418,6 @@ class TopicsScreen(ChangesTopics):
         yield Panel("Topics", Grid(id="topics"))
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.set_interval(ASK_SECONDS, self._ask)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
