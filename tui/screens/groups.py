@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 class ResetPreview(ModalScreen[bool]):
     """Old and new offsets; returns whether the reset was done. A group with members is refused, and they are listed."""
 
-    BINDINGS = [*keys("reset.apply", "reset.again"), Binding("escape,q", "leave", "no")]
+    BINDINGS = [*keys("reset.apply", "reset.again"), Binding("escape,q", "dismiss(False)", "no")]
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
@@ -83,9 +83,9 @@ class ResetPreview(ModalScreen[bool]):
             line = reset_command(self._group, self._values, self.app.look, is_done=True)
             yield Static(f"$ {line}", classes="dialog-command", markup=False)
             with Horizontal(classes="dialog-buttons"):
-                yield Button("Move them (R)", variant="error", id="yes", disabled=True)
-                yield Button("Look again (r)", id="again")
-                yield Button("No (esc)", id="no")
+                yield Button("Move them (R)", variant="error", id="yes", disabled=True, action="screen.apply")
+                yield Button("Look again (r)", id="again", action="screen.again")
+                yield Button("No (esc)", id="no", action="screen.dismiss(False)")
 
     def on_mount(self) -> None:
         self.action_again()
@@ -96,9 +96,7 @@ class ResetPreview(ModalScreen[bool]):
             return False
         return super().check_action(action, parameters)
 
-    @on(Button.Pressed, "#again")
     def action_again(self) -> None:
-        """Request the plan again."""
         if not self._is_busy and self._results is None:
             self._is_busy = True
             self._look()
@@ -146,7 +144,6 @@ class ResetPreview(ModalScreen[bool]):
         is_whole = plan is not None and plan.refused is None and bool(plan.changes)
         return is_whole and self._results is None and not self.app.is_readonly
 
-    @on(Button.Pressed, "#yes")
     def action_apply(self) -> None:
         if self._may_apply() and not self._is_busy:
             self._is_busy = True
@@ -173,10 +170,6 @@ class ResetPreview(ModalScreen[bool]):
             return
         app.notice(f"{len(results)} partitions of group {self._group} moved")
         self.dismiss(True)
-
-    @on(Button.Pressed, "#no")
-    def action_leave(self) -> None:
-        self.dismiss(False)
 
 
 class GroupChangesScreen(AskingScreen):

@@ -9,7 +9,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.suggester import Suggester
 from textual.widgets import Button, Input, Label, Select, Static
 
 from yak.client.csv_files import ENCODINGS
@@ -21,7 +20,7 @@ from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, par
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Completing, Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
@@ -38,7 +37,7 @@ class TopicField(Input):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(placeholder="topic", compact=True, id=id, select_on_focus=False)
-        self.suggester = _Topics(self)
+        self.suggester = Completing(self._completed)
 
     @property
     def known(self) -> list[str]:
@@ -46,14 +45,8 @@ class TopicField(Input):
         names = {topic for topic, _ in self.app.picture.partitions}
         return sorted(name for name in names if not name.startswith("__"))
 
-
-class _Topics(Suggester):
-    def __init__(self, field: TopicField) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._field = field
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return next((name for name in self._field.known if value and name.startswith(value)), None)
+    def _completed(self, typed: str) -> str | None:
+        return next((name for name in self.known if typed and name.startswith(typed)), None)
 
 
 async def ask_to_create(app: "YakApp", topic: str) -> bool:

@@ -39,8 +39,8 @@ class ConfirmDialog(ModalScreen[bool]):
     """Yes or no. `typed`: the text to type as confirmation. `command`: the equivalent command line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,n", "answer(False)", "no"),
-        Binding("y", "answer(True)", "yes"),
+        Binding("escape,n", "dismiss(False)", "no"),
+        Binding("y", "dismiss(True)", "yes"),
     ]
     AUTO_FOCUS = ""
     app: "YakApp"
@@ -67,14 +67,14 @@ class ConfirmDialog(ModalScreen[bool]):
                     id="yes",
                     disabled=bool(self._typed),
                 )
-                yield Button("No (esc)", id="no")
+                yield Button("No (esc)", id="no", action="screen.dismiss(False)")
 
     def on_mount(self) -> None:
         self.query_one("#typed" if self._typed else "#no").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable `y` if a text must be typed: then only enter and the button confirm."""
-        if action == "answer" and self._typed and True in parameters:
+        if action == "dismiss" and self._typed and True in parameters:
             return False
         return super().check_action(action, parameters)
 
@@ -88,12 +88,9 @@ class ConfirmDialog(ModalScreen[bool]):
         if event.value == self._typed:
             self.dismiss(True)
 
-    @on(Button.Pressed)
-    def press(self, event: Button.Pressed) -> None:
-        self.dismiss(event.button.id == "yes")
-
-    def action_answer(self, answer: bool) -> None:
-        self.dismiss(answer)
+    @on(Button.Pressed, "#yes")
+    def confirm(self) -> None:
+        self.dismiss(True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "no"),
+        Binding("escape", "dismiss", "no"),
         Binding("ctrl+s", "send", "send"),
     ]
     app: "YakApp"
@@ -151,8 +148,8 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
             yield Static("", id="form-error", markup=False)
             yield Static("", classes="dialog-command", id="form-command", markup=False)
             with Horizontal(classes="dialog-buttons"):
-                yield Button(f"{self._yes} (^s)", variant="primary", id="yes")
-                yield Button("Cancel (esc)", id="no")
+                yield Button(f"{self._yes} (^s)", variant="primary", id="yes", action="screen.send")
+                yield Button("Cancel (esc)", id="no", action="screen.dismiss")
 
     def _widget(self, field: Field) -> Input | Select[str] | Checkbox:
         if field.is_check:
@@ -209,21 +206,16 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     def next_or_send(self) -> None:
         self.focus_next()
 
-    @on(Button.Pressed, "#yes")
     def action_send(self) -> None:
         if self._judge():
             self.dismiss(self.values())
-
-    @on(Button.Pressed, "#no")
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 class TextDialog(ModalScreen[None]):
     """A text to read: help, notices, an explanation. Escape, q and enter close it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter,question_mark,i", "close", "close"),
+        Binding("escape,q,enter,question_mark,i", "dismiss", "close"),
         Binding("j,down", "scroll(1)", show=False),
         Binding("k,up", "scroll(-1)", show=False),
         Binding("ctrl+d,pagedown", "scroll(10)", show=False),
@@ -240,9 +232,6 @@ class TextDialog(ModalScreen[None]):
             dialog.border_subtitle = "esc close"
             yield Static(self._content, id="text", markup=False)  # type: ignore[arg-type]
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
     def action_scroll(self, by: int) -> None:
         self.query_one("#dialog").scroll_relative(y=by, animate=False)
 
@@ -251,7 +240,7 @@ class ChoiceMenu(ModalScreen[str | None]):
     """Returns the chosen letter, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "leave", "close"),
+        Binding("escape,q", "dismiss", "close"),
     ]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
@@ -272,9 +261,6 @@ class ChoiceMenu(ModalScreen[str | None]):
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 class JumpDialog(ModalScreen[Widget | None]):
@@ -299,8 +285,10 @@ class JumpDialog(ModalScreen[Widget | None]):
         self.dismiss(self._panels.get(event.key))
 
 
-class _Completing(Suggester):
-    def __init__(self, completion: Callable[[str], str]) -> None:
+class Completing(Suggester):
+    """Suggests what a function makes of the typed text; None or an empty text is no suggestion."""
+
+    def __init__(self, completion: Callable[[str], str | None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._completion = completion
 
@@ -317,7 +305,7 @@ class Prompt(ModalScreen[str | None]):
     AUTO_FOCUS = ""
     app: "YakApp"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "leave"),
+        Binding("escape", "dismiss", "leave"),
         Binding("tab", "complete", "complete", priority=True),
     ]
 
@@ -337,7 +325,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Horizontal(id="prompt"):
             yield Label(self._sign, id="prompt-sign")
-            suggester = _Completing(self._completion) if self._completion else None
+            suggester = Completing(self._completion) if self._completion else None
             yield Input(
                 self._value,
                 suggester=suggester,
@@ -392,6 +380,3 @@ class Prompt(ModalScreen[str | None]):
             if found:
                 field.value = found
                 field.cursor_position = len(found)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)

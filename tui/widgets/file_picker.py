@@ -65,7 +65,7 @@ class FilePicker(ModalScreen[str | None]):
     """Returns the path of a file, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "leave"),
+        Binding("escape", "dismiss", "leave"),
         Binding("backspace", "up", "up", show=False),
     ]
     AUTO_FOCUS = "Grid"
@@ -149,6 +149,3 @@ class FilePicker(ModalScreen[str | None]):
 
     def action_up(self) -> None:
         self.show(os.path.dirname(self._directory))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
