@@ -173,7 +173,6 @@ class YakApp(App[int]):
         return None
 
     def repaint(self) -> None:
-        """Draw soon, whether or not the state changes."""
         self._painted_version = -1
 
     # navigation
@@ -199,7 +198,6 @@ class YakApp(App[int]):
             super()._handle_exception(error)
 
     def _is_worker_left(self) -> bool:
-        """Whether the node that started the current worker is being removed."""
         try:
             node = get_current_worker().node
         except NoActiveWorker:
@@ -209,7 +207,6 @@ class YakApp(App[int]):
         return any(isinstance(each, DOMNode) and each._pruning for each in node.ancestors_with_self)  # noqa: SLF001
 
     def go(self, name: str, what: object = None) -> None:
-        """Go to a screen, and open something in it."""
         if self.current_mode != name:
             with suppress(IndexError):
                 if self.current_mode not in ("_default", name):
@@ -331,7 +328,6 @@ class YakApp(App[int]):
         self.repaint()
 
     def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
-        """Mark the cluster: a red header for production, an accent colour."""
         self.is_production, self.accent = is_production, accent
         self.set_class(is_production, "-production")
         self.refresh_css(animate=False)
@@ -458,8 +454,6 @@ class YakApp(App[int]):
         return super().check_action(action, parameters)
 
     def action_command(self) -> None:
-        """Open the command line (`:`)."""
-
         def typed(text: str | None) -> None:
             if text:
                 self._run_typed(text)
@@ -592,7 +586,6 @@ class YakApp(App[int]):
     # actions of every screen
 
     def action_zone(self) -> None:
-        """Cycle the time zone: UTC, local, relative."""
         self._set_zone("")
         self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
 
@@ -616,7 +609,6 @@ class YakApp(App[int]):
             screen.maximize(screen.focused)
 
     def action_help(self) -> None:
-        """Show the help: what the keys do."""
         screen = self.screen_below()
         if screen is not None:
             self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", keys_of_screen(screen)))
@@ -688,7 +680,6 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
-        """Run `yak doctor` and show its output."""
         import asyncio
         import sys
 

@@ -37,7 +37,6 @@ class DemoRun:
 
     @property
     def pid(self) -> int | None:
-        """The supervisor's process id."""
         return None if self._child is None else self._child.pid
 
     def _on_line(self, line: bytes) -> None:

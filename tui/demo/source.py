@@ -63,11 +63,9 @@ class DemoSource:
         return self._live
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
-        """The JSON answer of a broker. Raises YakError."""
         return await (await self._up()).ask(method, path, **more)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `function(bootstrap_servers, ...)` in a thread."""
         return await (await self._up()).kafka(function, *args, **kwargs)
 
     async def follow(self) -> AsyncIterator[Event]:
@@ -101,7 +99,6 @@ class DemoSource:
             await events.put(event)
 
     async def close(self) -> None:
-        """Close connections. The caller closes the demo itself."""
         if self._live is not None:
             await self._live.close()
 

@@ -41,7 +41,6 @@ class JsonLines(Reporter):
         self._lock = threading.Lock()
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Write one line."""
         line = json.dumps({"kind": kind, "time_ms": round(time.time() * 1000), **fields}).encode() + b"\n"
         with self._lock:
             try:
@@ -51,11 +50,9 @@ class JsonLines(Reporter):
                 return  # the screen is gone, which the end of the input reports too
 
     def step(self, number: int, steps: int, title: str) -> None:  # noqa: ARG002 - the screen shows the title only
-        """A step begins."""
         self.write("step", words=title)
 
     def say(self, text: str) -> None:
-        """A remark on the step."""
         self.write("step", words=text)
 
 
@@ -126,7 +123,6 @@ class Supervisor(Scenario):
     # scenario
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (self._start_cluster, self._create_topics, self._count)
 
     def _start_cluster(self) -> None:

@@ -182,7 +182,6 @@ class DetailLine:
 
     @property
     def text(self) -> str:
-        """The line without tones."""
         return "".join(text for text, _ in self.spans)
 
 

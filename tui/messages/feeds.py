@@ -68,7 +68,6 @@ class GroupFeed(GroupReader):
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
-        """The assigned partitions."""
         return self.assigned
 
     def look_for_partitions(self) -> list[TopicPartition]:

@@ -130,7 +130,6 @@ class Reader:
     # -- orders: from any thread ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -260,7 +259,6 @@ class Reader:
                 time.sleep(BREATH_S)
 
     def _hold(self, feed: Feed, is_held: bool) -> None:
-        """Pause or resume fetching."""
         if is_held != self._is_held:
             self._is_held = is_held
             if is_held:

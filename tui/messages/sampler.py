@@ -28,7 +28,6 @@ class RateMeter:
         self._since_ms: float | None = None
 
     def add(self, count: int, now_ms: float) -> None:
-        """Count arrivals."""
         if self._since_ms is None:
             # It is unknown how long the first ones had been waiting.
             self._since_ms = now_ms
@@ -38,7 +37,6 @@ class RateMeter:
         self._forget(now_ms)
 
     def rate(self, now_ms: float) -> float:
-        """The present rate per second."""
         self._forget(now_ms)
         if self._since_ms is None:
             return 0.0

@@ -193,7 +193,6 @@ class Store:
         return self._left_out
 
     def forget_half(self) -> None:
-        """Drop the older half of the rows."""
         with self._lock:
             self._make_room(0.5)
             self._version += 1
@@ -219,7 +218,6 @@ class Store:
 
     @property
     def is_scanning(self) -> bool:
-        """Whether a new filter is still testing."""
         return self._scan is not None
 
     def scan(self, limit: int) -> None:
@@ -244,7 +242,6 @@ class Store:
     # -- the screen's side ---------------------------------------------------------------------------------------------
 
     def counts(self) -> Counts:
-        """The present counters."""
         with self._lock:
             scan = self._scan
             return Counts(
@@ -286,7 +283,6 @@ class Store:
         return self._dropped
 
     def peek(self, place: int) -> Kept | None:
-        """Like `at`."""
         index = place - self.first
         return unpack(self._shown[index]) if 0 <= index < len(self._shown) else None
 
@@ -299,7 +295,6 @@ class Store:
         return (serial_of(self._shown[0]), serial_of(self._shown[-1])) if self._shown else None
 
     def with_serial(self, serial: int) -> Kept | None:
-        """The shown record with this serial, if any."""
         index = self.rank(serial)
         if index == len(self._shown) or serial_of(self._shown[index]) != serial:
             return None
@@ -343,13 +338,11 @@ class Merged:
             yield
 
     def span(self) -> tuple[int, int]:
-        """The first position, and the one after the last."""
         with self._frozen():
             first = self._first()
             return first, first + sum(len(store) for store in self.stores)
 
     def at(self, place: int) -> Kept | None:
-        """The record at a position; None if it is gone, or has not arrived."""
         with self._frozen():
             index = place - self._first()
             ends = [each for store in self.stores if (each := store.ends()) is not None]
@@ -365,7 +358,6 @@ class Merged:
             return self._with_serial(low)
 
     def place_of(self, serial: int) -> int | None:
-        """The position of a record; None if it is absent."""
         with self._frozen():
             if self._with_serial(serial) is None:
                 return None

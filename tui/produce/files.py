@@ -301,7 +301,6 @@ class FileFeed(Feed):
             yield place, row.record
 
     def acknowledged(self, number: int) -> None:
-        """The row is written."""
         self._in_flight.pop(number, None)
 
     def failed(self, failure: Failed) -> str:
@@ -365,7 +364,6 @@ class FilePlan:
     settled: int
 
     def command(self, plan: Plan) -> str:
-        """The command that sends it."""
         path = self.look.path
         return upload_command(plan, path, self.mapping, self.look.encoding, checkpoint_path(path, plan.topic))
 

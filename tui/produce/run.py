@@ -81,7 +81,6 @@ class Account:
 
     @property
     def is_over(self) -> bool:
-        """Whether the statistics are final."""
         return self.state in ENDED
 
 
@@ -97,7 +96,6 @@ class Counting:
         self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
 
     def acknowledged(self, latency_ns: int) -> None:
-        """Count an acknowledged record."""
         self._all.record(latency_ns)
         self._this_second.record(latency_ns)
 
@@ -237,7 +235,6 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
         return self._stop.is_set()
 
     def stop(self) -> None:

@@ -38,7 +38,6 @@ class LogRows:
         return log_row(self._log, self._log.begin + index, self._look, self._now_ms)
 
     def place_of(self, key: str) -> int | None:
-        """The index of a record."""
         offset = int(key)
         return offset - self._log.begin if self._log.begin <= offset <= self._log.end else None
 
@@ -92,7 +91,6 @@ class Thing:
     is_head: bool = False
 
     def words(self) -> str:
-        """All fields as text."""
         return ", ".join(f"{name} {value}".strip() for name, value in self.fields.items() if value)
 
 

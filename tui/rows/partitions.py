@@ -467,7 +467,6 @@ class ReplicationTable:
 
     @property
     def count(self) -> int:
-        """The number of partitions shown."""
         return len(self._names)
 
     @property
@@ -510,11 +509,9 @@ class ReplicationTable:
         self._replicas = max((len(each.replicas) for each in found), default=1)
 
     def partition(self, key: str | None) -> Partition | None:
-        """The partition of a row."""
         return None if key is None else self._by_name.get(key)
 
     def is_problem(self, key: str) -> bool:
-        """Whether the partition of a row is not ok."""
         return self._by_name[key].state is not PartitionState.OK
 
     def columns(self) -> Sequence[Column]:

@@ -52,7 +52,6 @@ class RecordRows:
         self._with_topic = False
 
     def freeze(self, records: Records, look: Look, now_ms: int, *, view: View, with_topic: bool) -> None:
-        """Take a snapshot of these records."""
         self._records = records
         self._first, self._end = records.span()
         self._look, self._view, self._now_ms, self._with_topic = look, view, now_ms, with_topic
@@ -65,7 +64,6 @@ class RecordRows:
         return self._end - self._first
 
     def record_at(self, index: int) -> Kept | None:
-        """The record of a row; None if it is gone since `freeze`."""
         return self._records.at(self._first + index) if self._records is not None else None
 
     def at(self, index: int) -> Row:

@@ -55,7 +55,6 @@ class TopicFacts:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], told_ms: int) -> "TopicFacts":
-        """Parse the answer."""
         partitions = answer["partitions"]
         return cls(
             told_ms,

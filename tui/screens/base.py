@@ -60,12 +60,10 @@ class YakScreen(Screen[None]):
 
     @property
     def picture(self) -> "Picture":
-        """The present state of the cluster."""
         return self.app.picture
 
     @property
     def look(self) -> "Look":
-        """The display formats."""
         return self.app.look
 
     def crumbs(self) -> list[str]:
@@ -164,7 +162,6 @@ class YakScreen(Screen[None]):
         self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.look.is_wide)
 
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
-        """Set the titles of a panel."""
         self.query_one(id_, Panel).entitle(title, subtitle)
 
     # actions of every screen
@@ -183,7 +180,6 @@ class YakScreen(Screen[None]):
             grid.set_filter(text)
 
     def filter_words(self) -> str:
-        """The active filter."""
         grid = self.find_grid()
         return grid.filter_text if grid is not None else ""
 
@@ -209,7 +205,6 @@ class YakScreen(Screen[None]):
                 yield widget
 
     def tabs(self) -> TabbedContent | None:
-        """Its tabs, if it has any."""
         return next(iter(self.query(TabbedContent)), None)
 
     def copied(self) -> str:
@@ -223,7 +218,6 @@ class YakScreen(Screen[None]):
         self.app.copy(self.copied(), "the line")
 
     def cli(self, words: str, outcome: str = "") -> None:
-        """Record an action as a command line."""
         self.app.note_command(words, outcome)
 
     async def confirmed(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
@@ -345,7 +339,6 @@ class Entry:
         return argument or (word if self.has_tabs and word in self.aliases else None)
 
     def make(self) -> "YakScreen":
-        """Load the module and create the screen."""
         module, _, attribute = self.place.partition(":")
         made: YakScreen = getattr(import_module(f"yak.tui.screens.{module}"), attribute)()
         return made

@@ -61,7 +61,6 @@ class Tile(Panel):
         return reader
 
     def read(self, wanted: Subscription, filter_text: str) -> None:
-        """Read another subscription."""
         self.reader.close()
         self.is_paused = False
         self.reader = self._started(wanted, filter_text)
@@ -76,7 +75,6 @@ class Tile(Panel):
             await asyncio.to_thread(self.reader.join, LEAVE_SECONDS)
 
     def pause(self, is_paused: bool) -> None:
-        """Pause or resume reading."""
         self.is_paused = is_paused
         self.reader.pause(is_paused)
 
@@ -86,7 +84,6 @@ class Tile(Panel):
             self.reader.pause(not is_seen)
 
     def paint(self, look: Look, now_ms: int, view: View) -> None:
-        """Draw new records."""
         reader = self.reader
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
         second = now_ms // 1000 if look.zone == "relative" else 0
@@ -153,7 +150,6 @@ class ConsumerScreen(ReadingScreen):
 
     @property
     def tiles(self) -> list[Tile]:
-        """The tiles, ordered by letter."""
         return sorted(self.query(Tile), key=lambda tile: tile.letter)
 
     @property

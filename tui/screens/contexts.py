@@ -72,7 +72,6 @@ class ContextsScreen(AskingScreen):
         await asyncio.gather(*(tell(name, servers) for name, servers in contexts.items()))
 
     def opened(self, what: object) -> None:
-        """Use the context named after `:ctx`."""
         self._use(str(what))
 
     @on(Grid.Opened, "#contexts")

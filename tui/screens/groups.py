@@ -180,7 +180,6 @@ class GroupChangesScreen(AskingScreen):
         raise NotImplementedError
 
     def chosen_topic(self) -> str:
-        """The topic under the cursor; empty without one."""
         return ""
 
     def group_is_gone(self, name: str) -> None:

@@ -248,17 +248,14 @@ class ReadingScreen(YakScreen):
         raise NotImplementedError
 
     def source_in_use(self) -> Store | Merged | None:
-        """The records of that list."""
         raise NotImplementedError
 
     def wanted_in_use(self) -> Subscription | None:
-        """The subscription of that list."""
         raise NotImplementedError
 
     # records
 
     def record_in_use(self) -> Kept | None:
-        """The record under the cursor."""
         grid = self.grid_in_use()
         return grid.records.record_at(grid.cursor_index) if grid is not None and grid.row_count else None
 
@@ -272,7 +269,6 @@ class ReadingScreen(YakScreen):
                 yield list[Received](piece)
 
     def action_view(self) -> None:
-        """Cycle the view: JSON, text, hex."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.app.notice(f"keys and values as {_VIEW_WORDS[self.view]}")
         self.paint(self.app.now_ms())
@@ -491,7 +487,6 @@ class MessagesScreen(ReadingScreen):
     # reading
 
     def read(self, wanted: Subscription, filter_text: str = "") -> None:
-        """Replace the present reading."""
         self._close()
         self.marks.clear()
         self._filter = filter_text
@@ -517,7 +512,6 @@ class MessagesScreen(ReadingScreen):
             self.reader.pause(not is_seen)
 
     def hold(self) -> bool:
-        """Pause or resume reading (space)."""
         if self.reader is None:
             return False
         self._is_paused = not self._is_paused

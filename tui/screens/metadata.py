@@ -247,7 +247,6 @@ class MetadataScreen(AskingScreen):
         self.paint(self.app.now_ms())
 
     def go_back(self) -> bool:
-        """Clear the mark first."""
         if self.maximized is None and self.mark is not None:
             self.action_mark()
             return True

@@ -79,7 +79,6 @@ class ControlsBrokers(YakScreen):
         await self.end("restart", self.chosen_process())
 
     async def end(self, action: End, chosen: str | None) -> None:
-        """Kill, pause or restart a process, if the user agrees."""
         control, processes = self.control, self.processes  # known already: the question must open before the next key
         if chosen is None or control is None or (chosen == REDIS and (action != "kill" or processes is None)):
             self.app.notice(self.NO_PROCESS)

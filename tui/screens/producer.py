@@ -60,7 +60,6 @@ class MessageForm(Vertical):
         self._is_quiet = False
 
     def compose(self) -> ComposeResult:
-        """Build the fields, one line each; the value fills the rest."""
         with Horizontal(classes="row"):
             yield Label("Topic", classes="name")
             yield TopicField(id="form-topic")
@@ -87,7 +86,6 @@ class MessageForm(Vertical):
             yield Check("fill {{i}}", value=True, id="form-template")
 
     def form(self) -> Form:
-        """The present input."""
         query = self.query_one
         return Form(
             topic=query("#form-topic", Input).value.strip(),
@@ -103,7 +101,6 @@ class MessageForm(Vertical):
         )
 
     def fill(self, form: Form) -> None:
-        """Fill the fields from a form."""
         query = self.query_one
         query("#form-topic", Input).value = form.topic
         query("#form-partition", Input).value = form.partition
@@ -141,7 +138,6 @@ class MessageForm(Vertical):
         self.post_message(self.Changed())
 
     def show_topic(self) -> None:
-        """Show the topic's partitions and replicas, or that it does not exist."""
         name = self.query_one("#form-topic", Input).value.strip()
         words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
         if words != self._title:
@@ -244,12 +240,10 @@ class ProducerScreen(YakScreen):
 
     @property
     def csv(self) -> CsvPane:
-        """The tab for files."""
         return self.query_one(CsvPane)
 
     @property
     def is_csv(self) -> bool:
-        """Whether the tab for files is visible."""
         return self.query_one("#producer-tabs", TabbedContent).active == CSV
 
     def paint(self, now_ms: int) -> None:
@@ -272,7 +266,6 @@ class ProducerScreen(YakScreen):
 
     @property
     def is_running_one(self) -> bool:
-        """Whether a run is under way."""
         return self.running is not None
 
     def opened(self, what: object) -> None:
@@ -294,7 +287,6 @@ class ProducerScreen(YakScreen):
             self.csv.form.choose(str(event.path))
 
     def go_back(self) -> bool:
-        """Leave a field first."""
         if isinstance(self.focused, Input | TextArea | Select):
             self.set_focus(None)
             return True
@@ -407,8 +399,6 @@ class ProducerScreen(YakScreen):
 
     @work(group="send")
     async def start(self, plan: Plan, message: RecordTemplate) -> None:
-        """Send records of a template."""
-
         def made() -> Run:
             self._run = Run(plan, MadeFeed(plan, message), producers=self._producers)
             return self._run

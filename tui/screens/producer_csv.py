@@ -132,7 +132,6 @@ class CsvForm(Vertical):
 
     @property
     def topic(self) -> str:
-        """The topic to send to."""
         return self.query_one("#csv-topic", Input).value.strip()
 
     @property
@@ -142,7 +141,6 @@ class CsvForm(Vertical):
 
     @property
     def how(self) -> tuple[str, str]:
-        """Acks and compression."""
         return self._chosen("csv-acks"), self._chosen("csv-compression")
 
     def mapping(self) -> CsvMapping:
@@ -166,7 +164,6 @@ class CsvForm(Vertical):
         )
 
     def choose(self, path: str) -> None:
-        """Put a file's path in."""
         self.query_one("#csv-path", Input).value = path
 
     def offer(self, columns: tuple[str, ...]) -> None:
@@ -274,7 +271,6 @@ class CsvPane(Vertical):
 
     @property
     def producer(self) -> "ProducerScreen":
-        """The screen around it."""
         return cast("ProducerScreen", self.screen)
 
     @property
@@ -285,7 +281,6 @@ class CsvPane(Vertical):
 
     @work(exclusive=True, group="choose")
     async def choose(self) -> None:
-        """Choose a file with the file picker."""
         path = await self.app.push_screen_wait(FilePicker(self.form.path))
         if path is not None:
             self.form.choose(path)
@@ -402,8 +397,6 @@ class CsvPane(Vertical):
 
     @work(group="send")
     async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
-        """Send the file."""
-
         def made() -> Run:
             self._feed = FileFeed(file.look.path, plan.topic, file.mapping, file.look.encoding, skip=skip)
             self._total = self._lines

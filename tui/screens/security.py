@@ -165,7 +165,6 @@ class SecurityScreen(AskingScreen):
         return self.query_one(f"#{self._tab().name}", Grid)
 
     def opened(self, what: object) -> None:
-        """Turn to a tab, `acls`."""
         if str(what) in _BY_NAME:
             self.query_one(TabbedContent).active = f"tab-{what}"
 

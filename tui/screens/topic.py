@@ -65,7 +65,6 @@ class TopicAnswers:
         self._begun: dict[str, None] = {}
 
     def forget(self) -> None:
-        """Treat all answers as old."""
         self._asked_ms.clear()
 
     def configs_by_name(self) -> dict[str, ConfigValue]:
@@ -240,7 +239,6 @@ class TopicScreen(ChangesTopics):
 
     @property
     def is_roomy(self) -> bool:
-        """Whether panels are stacked."""
         return self.app.size.width >= STACKED_WIDTH and self.app.size.height >= STACKED_HEIGHT
 
     @property
@@ -284,7 +282,6 @@ class TopicScreen(ChangesTopics):
         return list(dict.fromkeys(found))
 
     def ask_again(self) -> None:
-        """Request everything again after a change."""
         self._answers.forget()
         self.ask_seen()
 
@@ -326,7 +323,6 @@ class TopicScreen(ChangesTopics):
             self._wanted_partition = None
 
     def _paint_beside(self, now_ms: int) -> None:
-        """Draw the replicas of the partition under the cursor, below the partitions."""
         partition, look = self.chosen_partition(), self.look
         if partition is None:
             return
@@ -336,7 +332,6 @@ class TopicScreen(ChangesTopics):
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
-        """Draw the replicas of all partitions, in their tab."""
         found, look, grid = self.picture.topics.get(self.topic, []), self.look, self.query_one("#replicas", Grid)
         rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, look, now_ms)
         grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=look.is_wide)
@@ -494,7 +489,6 @@ class TopicScreen(ChangesTopics):
 
     @on(Grid.Opened, "#configs")
     def open_config(self) -> None:
-        """Change the config, unless read-only."""
         if not self.app.is_readonly:
             self._alter_config()
 

@@ -127,7 +127,6 @@ class Change:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether nothing changes."""
         return self.partitions is None and not self.configs and not self.deletions
 
     def command(self) -> str:
@@ -212,11 +211,9 @@ class ChangesTopics(YakScreen):
     """A screen whose cursor is on a topic or a partition."""
 
     def chosen_topic(self) -> str | None:
-        """The topic under the cursor."""
         return None
 
     def chosen_partition(self) -> Partition | None:
-        """The partition under the cursor."""
         return None
 
     @work(group="change")
@@ -292,7 +289,6 @@ class ChangesTopics(YakScreen):
             await self._apply(alter_change(topic, count, configs, values), count, configs)
 
     async def alter_one(self, topic: str, config: ConfigValue, documentation: str) -> None:
-        """Change one config of a topic, showing its documentation."""
         values = await self.app.push_screen_wait(
             FormDialog(
                 f"{config.name} of {topic}",
@@ -470,7 +466,6 @@ class TopicsScreen(ChangesTopics):
         facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 
     def ask_again(self) -> None:
-        """Request everything again after a change."""
         self._table.facts.clear()
         self._ask()
 
@@ -507,7 +502,6 @@ class TopicsScreen(ChangesTopics):
 
     @on(Grid.Opened, "#topics")
     def open_row(self, event: Grid.Opened) -> None:
-        """Open the topic (enter)."""
         self.open_topic(event.row.key)
 
     def action_describe(self) -> None:

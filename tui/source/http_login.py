@@ -16,7 +16,6 @@ class HttpLogin(httpx.Auth):
         self._token = token
 
     def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
-        """As httpx calls it."""
         login = current_login()
         if self._token:
             request.headers["Authorization"] = f"Bearer {self._token}"

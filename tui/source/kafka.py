@@ -285,7 +285,6 @@ class KafkaAnswers:
         self._listed: dict[str, Group] = {}
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             if self._groups is not None:
                 self._groups.__exit__()

@@ -72,7 +72,6 @@ class LiveSource:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses that Kafka clients connect to first."""
         return self._bootstrap
 
     @property
@@ -94,7 +93,6 @@ class LiveSource:
         return self._client_made
 
     async def close(self) -> None:
-        """Close connections."""
         if self._client_made is not None:
             await self._client_made.aclose()
             self._client_made = None
@@ -102,7 +100,6 @@ class LiveSource:
             await asyncio.to_thread(self._kafka_only.close)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `function(bootstrap_servers, ...)` in a thread."""
         return await asyncio.to_thread(function, self._bootstrap, *args, **kwargs)
 
     # requests
@@ -234,7 +231,6 @@ class LiveSource:
             await asyncio.gather(*begun, return_exceptions=True)
 
     async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
-        """Poll the brokers over the Kafka protocol."""
         from yak.tui.source.kafka import read_snapshot
 
         before: Snapshot | None = None

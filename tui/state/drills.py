@@ -204,11 +204,9 @@ class Drills:
 
     @property
     def last(self) -> Drill | None:
-        """The last drill that was run here."""
         return self._done[-1] if self._done else None
 
     def add(self, drill: Drill) -> None:
-        """Add a drill that began."""
         self._done = [*self._done[-KEPT + 1 :], drill]
 
     def forget(self, drill: Drill) -> None:

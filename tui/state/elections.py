@@ -30,7 +30,6 @@ class Failover:
 
     @property
     def last_ms(self) -> int:
-        """The time of its latest event."""
         seen = (self.began_ms, self.detected_ms, self.fenced_ms, self.elected_ms, self.first_write_ms)
         return max(each for each in seen if each is not None)
 
@@ -53,7 +52,6 @@ class Elections:
 
     @property
     def last(self) -> Failover | None:
-        """The newest failover."""
         return self.failovers[-1] if self.failovers else None
 
     def take(self, event: dict[str, Any], *, is_new: bool) -> None:

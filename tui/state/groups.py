@@ -109,7 +109,6 @@ class Group:
         return self.lag / -rate * 1000 if self.lag and rate is not None and rate < 0 else None
 
     def is_growing(self, now_ms: int) -> bool:
-        """Whether the lag grows."""
         rate = self.trend.per_second(now_ms)
         return bool(self.lag) and rate is not None and rate > 0
 

@@ -40,7 +40,6 @@ class Rates:
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Rates":
-        """The rates from the fields of a `rates` event."""
         return cls(
             said["messages_in_per_second"],
             said["messages_out_per_second"],
@@ -353,14 +352,12 @@ class Picture:
             partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
 
     def rates(self) -> Rates:
-        """The sum over all brokers."""
         total = Rates()
         for broker in self.brokers.values():
             total = total.plus(broker.rates)
         return total
 
     def topic_rates(self, topic: str) -> Rates:
-        """The sum of a topic's rates over all its leaders."""
         total = Rates()
         for broker in self.brokers.values():
             found = broker.topic_rates.get(topic)

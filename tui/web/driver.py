@@ -32,7 +32,6 @@ class TabDriver(WebDriver):
         self._is_seen = False
 
     def start_application_mode(self) -> None:
-        """Start drawing."""
         super().start_application_mode()
         self._app.call_later(self._repeat_focus)
 

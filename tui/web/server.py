@@ -136,7 +136,6 @@ class Uploads:
     _kept_bytes: int = 0
 
     def close(self) -> None:
-        """Delete everything."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     async def receive(self, request: web.Request) -> Uploaded:

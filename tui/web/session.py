@@ -362,12 +362,10 @@ class Sessions:
 
     @property
     def are_full(self) -> bool:
-        """Whether a new tab would be refused."""
         return len(self._open) >= self._count_max
 
     @property
     def full_words(self) -> End:
-        """The message for a refused tab."""
         return End(f"{self._count_max} tabs are open, and more are not served.", "Close one, then reload this page.")
 
     async def serve(self, socket: web.WebSocketResponse, width: int, height: int) -> None:

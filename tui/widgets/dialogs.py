@@ -30,7 +30,6 @@ class Check(Checkbox):
         self.BUTTON_INNER = "X" if value else " "
 
     def watch_value(self) -> None:
-        """Draw the new state."""
         self.BUTTON_INNER = "X" if self.value else " "
         super().watch_value()
 
@@ -84,7 +83,6 @@ class ConfirmDialog(ModalScreen[bool]):
 
     @on(Input.Submitted, "#typed")
     def submit(self, event: Input.Submitted) -> None:
-        """Confirm by enter, if the name is right."""
         if event.value == self._typed:
             self.dismiss(True)
 
@@ -167,7 +165,6 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
             self.query_one(f"#{self._fields[0].widget_id}").focus()
 
     def values(self) -> dict[str, str]:
-        """The values by field name."""
         found: dict[str, str] = {}
         for field in self._fields:
             widget = self.query_one(f"#{field.widget_id}")

@@ -89,7 +89,6 @@ class FilePicker(ModalScreen[str | None]):
             yield Grid(id="picker-files")
 
     def on_mount(self) -> None:
-        """List the first directory."""
         self.show(self._directory)
 
     @work(exclusive=True, group="list")
@@ -143,7 +142,6 @@ class FilePicker(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def go_to_place(self, event: Button.Pressed) -> None:
-        """Go to a place: uploads, here, home."""
         number = int((event.button.id or "place-0").partition("-")[2])
         self.show(self._places[number][1])
 

@@ -59,7 +59,6 @@ class Line(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line, cut at its end if it is too long."""
         width = self.size.width
         if y:
             return Strip.blank(width, self.rich_style)
@@ -109,7 +108,6 @@ class Lines(Widget, can_focus=False):
         self._wraps = wraps
 
     def fitted(self, lines: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-        """These lines as they are drawn at the present width."""
         width = self.size.width - 1
         if not self._wraps or width <= 0:
             return [list(line) for line in lines]
@@ -162,7 +160,6 @@ class KeyBar(Line):
     """Up to eight keys with a word each, for the focused widget and the screen."""
 
     def refresh_keys(self) -> None:
-        """Read the keys that are bound now."""
         from yak.tui.keys import EVERYWHERE, KEYS
 
         screen = self.screen
@@ -202,7 +199,6 @@ class Rail(Static):
     app: "YakApp"
 
     def paint(self) -> None:
-        """Draw the screens and the contexts."""
         from textual.content import Content
 
         lines = []

@@ -52,7 +52,6 @@ class GridRows:
         return len(self.shown)
 
     def give(self, rows: Sequence[Row] | Rows) -> None:
-        """Take new rows."""
         if isinstance(rows, Sequence):
             self._given = rows
             self.arrange()
@@ -131,7 +130,6 @@ class GridRows:
 
     @property
     def cursor_row(self) -> Row | None:
-        """The row under the cursor."""
         return self.shown.at(self.cursor) if 0 <= self.cursor < len(self.shown) else None
 
 
@@ -146,7 +144,6 @@ class WithCursor(ScrollView, can_focus=True):
         raise NotImplementedError
 
     def action_page(self, direction: int) -> None:
-        """Move by half a page."""
         self.action_cursor(direction * max(1, (self.size.height - 1) // 2))
 
     def action_top(self) -> None:
@@ -239,27 +236,22 @@ class Grid(WithCursor):
 
     @property
     def row_count(self) -> int:
-        """The number of rows after the filter."""
         return len(self._rows)
 
     def keys_in_sight(self) -> list[str]:
-        """Keys of the visible rows."""
         return [row.key for row in self._in_sight()]
 
     @property
     def cursor_row(self) -> Row | None:
-        """The row under the cursor."""
         return self._rows.cursor_row if self._has_cursor else None
 
     @property
     def cursor_key(self) -> str | None:
-        """The key of the row under the cursor."""
         row = self.cursor_row
         return None if row is None else row.key
 
     @property
     def cursor_index(self) -> int:
-        """The index of the row under the cursor."""
         return self._rows.cursor
 
     @property

@@ -42,7 +42,6 @@ class RecordPane(WithCursor):
 
     @property
     def text(self) -> str:
-        """The whole text as shown."""
         return "\n".join(line.text for line in self._lines)
 
     def show(self, record: Kept | None, look: Look, now_ms: int, view: View) -> None:

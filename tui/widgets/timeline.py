@@ -65,7 +65,6 @@ class Timeline(Widget):
         return self.get_component_rich_style(f"timeline--{name}", partial=True)
 
     def _bar(self) -> tuple[int, int]:
-        """The start and the length of the bar."""
         if self._shown is None:
             return 0, 1
         left, right = cell_len(self._shown[4]), cell_len(self._shown[5])
@@ -73,18 +72,15 @@ class Timeline(Widget):
         return start, max(1, self.size.width - start - right - _LABEL_GAP - 1)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go there, and follow the pointer."""
         self._is_dragged = True
         self.capture_mouse()
         self._go_to(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Follow the pointer while the button is down."""
         if self._is_dragged:
             self._go_to(event.x)
 
     def on_mouse_up(self) -> None:
-        """Stop following the pointer."""
         self._is_dragged = False
         self.release_mouse()
 
