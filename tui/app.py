@@ -20,7 +20,7 @@ from textual.dom import DOMNode, NoScreen
 from textual.filter import LineFilter
 from textual.message_pump import MessagePump
 from textual.screen import Screen
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Tabs, TextArea
 from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
@@ -34,7 +34,7 @@ from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
-from yak.tui.widgets.dialogs import Prompt, TextDialog
+from yak.tui.widgets.dialogs import JumpDialog, Prompt, TextDialog
 from yak.tui.widgets.frame import KeyBar
 
 
@@ -137,7 +137,8 @@ class YakApp(App[int]):
         self.now_ms = now_ms or _clock
         self.notices: deque[tuple[int, YakError | str, str]] = deque(maxlen=NOTICES_MAX)
         self._other_source = other_source
-        self._context_name = self.settings.context
+        self.context_name = self.settings.context
+        """The context in use; empty if the cluster has no name."""
         self._last_mode = ""
         self._ended_prompt: Prompt | None = None
         self._key_under_way: events.Key | None = None
@@ -179,12 +180,7 @@ class YakApp(App[int]):
 
     def screens_by_digit(self) -> list[tuple[str, str, str]]:
         """Digit, name and label of each screen, in the order of the digits."""
-        order = "1234567890"
-        with_digit = (entry for entry in SCREENS if entry.digit)
-        return [
-            (entry.digit, entry.name, entry.label)
-            for entry in sorted(with_digit, key=lambda each: order.index(each.digit))
-        ]
+        return [(entry.digit, entry.name, entry.label) for entry in SCREENS if entry.digit]
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's handler, but it ignores missing widgets in a worker whose node is being removed.
@@ -313,13 +309,8 @@ class YakApp(App[int]):
 
     def context_names(self) -> list[tuple[str, bool]]:
         """All contexts, and whether each is in use. If none is in use, the cluster's address comes first."""
-        found = [(name, name == self._context_name) for name in self.settings.contexts]
+        found = [(name, name == self.context_name) for name in self.settings.contexts]
         return found if any(used for _, used in found) else [(self.source.title, True), *found]
-
-    @property
-    def context_name(self) -> str:
-        """The context in use; empty if the cluster has no name."""
-        return self._context_name
 
     def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
         """Use the changed contexts of the config file. Contexts without brokers are left out."""
@@ -433,7 +424,7 @@ class YakApp(App[int]):
     @work(exclusive=True, group="switch")
     async def _switch_source(self, name: str, source: ClusterSource) -> None:
         old, self.source = self.source, source
-        self._context_name = name
+        self.context_name = name
         values = self.settings.contexts[name]
         self._mark_cluster(is_production=is_production(values), accent=str(values.get("accent") or ""))
         self.picture = Picture()
@@ -647,11 +638,9 @@ class YakApp(App[int]):
 
     def action_jump(self) -> None:
         """Show a letter on each panel; typing it moves the focus there."""
-        from yak.tui.widgets.dialogs import JumpDialog
-
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(JumpDialog(list(screen.panels())), self._jumped)
+            self.push_screen(JumpDialog(screen.focus_chain), self._jumped)
 
     def _jumped(self, widget: Any) -> None:
         if widget is not None:
@@ -664,19 +653,12 @@ class YakApp(App[int]):
         self.screen.focus_previous()
 
     def action_tab_next(self) -> None:
-        self._turn_tab(1)
+        for tabs in self.screen.query(Tabs):
+            tabs.action_next_tab()
 
     def action_tab_before(self) -> None:
-        self._turn_tab(-1)
-
-    def _turn_tab(self, by: int) -> None:
-        screen = self.screen
-        tabs = screen.tabs() if isinstance(screen, YakScreen) else None
-        if tabs is None:
-            return
-        names = [pane.id for pane in tabs.query("TabPane") if pane.id]
-        if names:
-            tabs.active = names[(names.index(tabs.active) + by) % len(names)]
+        for tabs in self.screen.query(Tabs):
+            tabs.action_previous_tab()
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:

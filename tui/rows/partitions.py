@@ -246,12 +246,9 @@ def _replica_row(
             fetched,
             caught_up,
             Cell(look.number(epoch), "dim", epoch),
-            Cell(f"{look.sign(_SIGNS[tone])} {why}", tone),
+            Cell(f"{look.sign(tone)} {why}", tone),
         ),
     )
-
-
-_SIGNS: Final[dict[Tone, str]] = {"good": "good", "warn": "warn", "bad": "bad"}
 
 
 def _times(

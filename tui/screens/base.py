@@ -1,6 +1,6 @@
 """The base classes of all screens."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Static, TabbedContent
+from textual.widgets import Static
 
 from yak.errors import YakError
 from yak.tui.keys import change_actions
@@ -198,15 +197,6 @@ class YakScreen(Screen[None]):
         """Pause something of the screen's own (space). False if it has nothing to pause; then drawing is paused."""
         return False
 
-    def panels(self) -> Iterator[Widget]:
-        """The widgets that Tab and the jump letters go to."""
-        for widget in self.focus_chain:
-            if widget.display:
-                yield widget
-
-    def tabs(self) -> TabbedContent | None:
-        return next(iter(self.query(TabbedContent)), None)
-
     def copied(self) -> str:
         """The text that `y` copies: the line under the cursor."""
         grid = self.find_grid()
@@ -229,13 +219,17 @@ class YakScreen(Screen[None]):
         try:
             await change
         except YakError as error:
-            self.cli(command, f"failed: {error.message}")
-            self.app.show_error(error)
+            self.failed(command, error)
             return False
         self.cli(command)
         if said:
             self.app.notice(said, tone)
         return True
+
+    def failed(self, command: str, error: YakError) -> None:
+        """Record a command that failed, and show why."""
+        self.cli(command, f"failed: {error.message}")
+        self.app.show_error(error)
 
     def ask_again(self) -> None:
         """Request data that the picture lacks, after a change. Screens that ask override it."""

@@ -172,8 +172,7 @@ class FailoverScreen(ControlsBrokers):
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
         except YakError as error:
-            self.cli(command, f"failed: {error.message}")
-            self.app.show_error(error)
+            self.failed(command, error)
             return
         moved, failed = len(answer["moved"]), answer["failed"] + answer["stayed"]
         self.cli(command, f"moved {moved} in {answer['took_ms']:.0f} ms")

@@ -40,6 +40,7 @@ from yak.tui.rows.groups import (
     topics_of,
 )
 from yak.tui.screens.base import AskingScreen
+from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import (
     delete_group,
     find_group_unread,
@@ -372,7 +373,6 @@ class GroupScreen(GroupChangesScreen):
             self.app.go("messages", topic)
 
 
-_AT_ONCE = 4
 _DETAILS_MAX = 60
 """The most groups asked in one round."""
 _HINT = "enter open   r move offsets   X delete"
@@ -439,19 +439,17 @@ class GroupsScreen(GroupChangesScreen):
             return
         self.groups.listed(listed)
         self.paint(self.app.now_ms())
-        groups, gate = self.groups, asyncio.Semaphore(_AT_ONCE)
+        groups = self.groups
 
         async def tell(name: str) -> None:
-            async with gate:
-                try:
-                    said = await source.ask("GET", path_of("api", "groups", name))
-                except YakError as error:
-                    groups.failed(name, error.message)
-                else:
-                    groups.told(name, said, self.app.now_ms())
+            try:
+                said = await source.ask("GET", path_of("api", "groups", name))
+            except YakError as error:
+                groups.failed(name, error.message)
+            else:
+                groups.told(name, said, self.app.now_ms())
 
-        names = self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]
-        await asyncio.gather(*(tell(name) for name in names))
+        await gather_few(map(tell, self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]))
 
     def opened(self, what: object) -> None:
         self.show_group(str(what))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -28,11 +28,11 @@ from yak.tui.produce.form import (
     samples,
     shown_command,
 )
-from yak.tui.produce.run import ACKS, CODECS, Account, MadeFeed, Plan, Producers, Run, parse_rate, send
+from yak.tui.produce.run import Account, MadeFeed, Plan, Producers, Run, parse_rate, send
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.sending import account_lines, account_title
 from yak.tui.screens.base import FileUploaded, YakScreen
-from yak.tui.screens.producer_csv import CsvPane, TopicField, ask_to_create
+from yak.tui.screens.producer_csv import ACKS_OPTIONS, CODEC_OPTIONS, CsvPane, TopicField, ask_to_create, selection
 from yak.tui.widgets.dialogs import Check, Field, FormDialog
 from yak.tui.widgets.frame import Line, Lines, Panel, plain_title
 
@@ -67,11 +67,11 @@ class MessageForm(Vertical):
             yield Input(placeholder="by key", compact=True, id="form-partition")
         with Horizontal(classes="row"):
             yield Label("Key", classes="name")
-            yield _choice("form-key-kind", KEY_KINDS, _KIND_WORDS)
+            yield selection("form-key-kind", [(_KIND_WORDS[each], each) for each in KEY_KINDS])
             yield Input(placeholder="empty: no key", compact=True, id="form-key", select_on_focus=False)
         with Horizontal(classes="row"):
             yield Label("Value", classes="name")
-            yield _choice("form-value-kind", VALUE_KINDS, _KIND_WORDS)
+            yield selection("form-value-kind", [(_KIND_WORDS[each], each) for each in VALUE_KINDS])
             yield Line(id="form-words")
         yield TextArea(id="form-value", compact=True, highlight_cursor_line=False, soft_wrap=True)
         with Horizontal(id="form-headers-row"):
@@ -81,8 +81,8 @@ class MessageForm(Vertical):
             )
         with Horizontal(classes="row"):
             yield Label("Send", classes="name")
-            yield _choice("form-acks", ACKS, {each: f"acks {each}" for each in ACKS})
-            yield _choice("form-compression", CODECS, {"none": "not packed"})
+            yield selection("form-acks", ACKS_OPTIONS)
+            yield selection("form-compression", CODEC_OPTIONS)
             yield Check("fill {{i}}", value=True, id="form-template")
 
     def form(self) -> Form:
@@ -172,11 +172,6 @@ class MessageForm(Vertical):
         kind = {"json": "JSON, ", "base64": "bytes, "}.get(form.value_kind, "")
         about = "" if form.message().is_plain else "about "
         return [Cell(f"{look.sign('good')} {kind}{about}{size}", "good")]
-
-
-def _choice(id_: str, values: tuple[str, ...], words: dict[str, str]) -> Select[Any]:
-    options = [(words.get(value, value), value) for value in values]
-    return Select(options, value=values[0], allow_blank=False, compact=True, id=id_)
 
 
 REPAINT_S = 0.25

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on, work
@@ -76,6 +76,8 @@ async def ask_to_create(app: "YakApp", topic: str) -> bool:
 
 NONE = ""
 """The empty choice: no column, or automatic."""
+ACKS_OPTIONS = tuple((f"acks {each}", each) for each in ACKS)
+CODEC_OPTIONS = tuple(("not packed" if each == "none" else each, each) for each in CODECS)
 _DELIMITERS = (("delimiter: found", NONE), ('","', ","), ('";"', ";"), ("tab", "\t"), ('"|"', "|"))
 CHANGED_AFTER_S = 0.15
 
@@ -105,11 +107,11 @@ class CsvForm(Vertical):
         with Horizontal(classes="row"):
             yield Label("Topic", classes="name")
             yield TopicField(id="csv-topic")
-            yield _select("csv-key", [("no key", NONE)], "Key")
-            yield _select("csv-partition", [("partition: by key", NONE)], "Partition")
+            yield selection("csv-key", [("no key", NONE)])
+            yield selection("csv-partition", [("partition: by key", NONE)])
         with Horizontal(classes="row"):
             yield Label("Value", classes="name")
-            yield _select("csv-value", _values(()), "Value")
+            yield selection("csv-value", _values(()))
             yield Input(placeholder="columns: a,b,c", compact=True, id="csv-columns", disabled=True)
         with Horizontal(classes="row"):
             yield Label("Headers", classes="name")
@@ -117,12 +119,11 @@ class CsvForm(Vertical):
             yield Input(placeholder="text that means null", compact=True, id="csv-null")
         with Horizontal(classes="row"):
             yield Label("Read", classes="name")
-            yield _select("csv-delimiter", list(_DELIMITERS), "Delimiter")
+            yield selection("csv-delimiter", _DELIMITERS)
             encodings = [("encoding: found", NONE), *((each, each) for each in ENCODINGS)]
-            yield _select("csv-encoding", encodings, "Encoding")
-            yield _select("csv-acks", [(f"acks {each}", each) for each in ACKS], "Acks")
-            packed = [("not packed" if each == "none" else each, each) for each in CODECS]
-            yield _select("csv-compression", packed, "Compression")
+            yield selection("csv-encoding", encodings)
+            yield selection("csv-acks", ACKS_OPTIONS)
+            yield selection("csv-compression", CODEC_OPTIONS)
         yield Static("", id="csv-error", markup=False)
 
     @property
@@ -228,8 +229,9 @@ def _values(columns: tuple[str, ...]) -> list[tuple[str, str]]:
     ]
 
 
-def _select(id_: str, options: list[tuple[str, str]], prompt: str) -> Select[Any]:
-    return Select(options, value=options[0][1], allow_blank=False, compact=True, id=id_, prompt=prompt)
+def selection(id_: str, options: Sequence[tuple[str, str]]) -> Select[Any]:
+    """A selection on one line, which begins with its first option."""
+    return Select(options, value=options[0][1], allow_blank=False, compact=True, id=id_)
 
 
 def _split(text: str) -> list[str]:

@@ -1,7 +1,6 @@
 """One topic: partitions, ISR and the reasons for it, records, groups, configs, events."""
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from textual import on, work
@@ -20,6 +19,7 @@ from yak.tui.rows.cells import Cell, packed
 from yak.tui.rows.partitions import PartitionDetail
 from yak.tui.rows.topics import TopicFacts
 from yak.tui.screens.topics import ChangesTopics, as_content
+from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import read_tail, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.activity import Line
@@ -45,7 +45,6 @@ TAIL_PARTITIONS: Final = 8
 TAIL_MESSAGES: Final = 100
 """Records of the whole topic. Each partition is asked for as many, so that the topic's newest are among them."""
 GROUPS_MAX: Final = 100
-AT_ONCE: Final = 4
 
 
 class TopicAnswers:
@@ -85,13 +84,7 @@ class TopicAnswers:
                 ]
             elif self._is_due(name, _AGES[name]):
                 due.append(self._one(name, name))
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def one(question: Coroutine[None, None, None]) -> None:
-            async with gate:
-                await question
-
-        await asyncio.gather(*map(one, due))
+        await gather_few(due)
         return bool(due)
 
     def _is_due(self, key: str, age_ms: int) -> bool:
@@ -130,17 +123,16 @@ class TopicAnswers:
         listed = await self._app.source.ask("GET", "/api/groups")
         names = [each["group"] for each in listed["groups"]]
         self.groups_left_out = max(0, len(names) - GROUPS_MAX)
-        gate, known = asyncio.Semaphore(AT_ONCE), self.readers or {}
+        known = self.readers or {}
 
         async def one(group: str) -> Group | None:
-            async with gate:
-                try:
-                    answer = await self._app.source.ask("GET", path_of("api", "groups", group))
-                except YakError:
-                    return known.get(group)  # its coordinator is moving; the request is repeated soon
+            try:
+                answer = await self._app.source.ask("GET", path_of("api", "groups", group))
+            except YakError:
+                return known.get(group)  # its coordinator is moving; the request is repeated soon
             return group_on_topic(self.topic, answer, known.get(group), self._app.now_ms())
 
-        found = await asyncio.gather(*(one(name) for name in names[:GROUPS_MAX]))
+        found = await gather_few(one(name) for name in names[:GROUPS_MAX])
         self.readers = {each.name: each for each in found if each is not None}
 
     async def _ask_tail(self) -> None:

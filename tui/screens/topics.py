@@ -1,9 +1,8 @@
 """All topics: health, size, rates; and the changes to topics, for all screens that show one."""
 
-import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from textual import on, work
@@ -16,6 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, total_words
 from yak.tui.screens.base import YakScreen
+from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.picture import Partition
@@ -353,7 +353,7 @@ class ChangesTopics(YakScreen):
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
         except YakError as error:
-            self._failed(command, error)
+            self.failed(command, error)
             return
         if answer["moved"]:
             self.cli(command, f"moved in {answer['took_ms']:.0f} ms")
@@ -363,10 +363,6 @@ class ChangesTopics(YakScreen):
         reason = stayed[0]["reason"] if stayed else "nothing was to be done"
         self.cli(command, f"stayed: {reason}")
         self.app.notice(f"{partition.name} stayed: {reason}", "warn")
-
-    def _failed(self, command: str, error: YakError) -> None:
-        self.cli(command, f"failed: {error.message}")
-        self.app.show_error(error)
 
 
 def as_content(lines: list[str]) -> Content:
@@ -381,7 +377,6 @@ OTHERS_MS = 30_000
 OTHERS_MAX = 300
 """With more topics than this, only visible ones are requested."""
 ROUND_MAX = 40
-AT_ONCE = 4
 _EMPTY = "No topics yet. Topics hold messages. Press a to make one, or type :sample."
 
 
@@ -447,23 +442,20 @@ class TopicsScreen(ChangesTopics):
             wanted = table.stale(seen, now_ms, FACTS_MS)
             if not wanted and len(self.picture.topics) <= OTHERS_MAX:
                 wanted = table.stale(list(self.picture.topics), now_ms, OTHERS_MS)
-            gate = asyncio.Semaphore(AT_ONCE)
-            await asyncio.gather(*(self._ask_one(name, gate) for name in wanted[:ROUND_MAX]))
+            await gather_few(self._ask_one(name) for name in wanted[:ROUND_MAX])
             if wanted:
                 self.app.repaint()
         finally:
             self._is_asking = False
 
-    async def _ask_one(self, topic: str, gate: asyncio.Semaphore) -> None:
+    async def _ask_one(self, topic: str) -> None:
         facts = self._table.facts
-        async with gate:
-            try:
-                answer = await self.app.source.ask("GET", path_of("topics", topic))
-            except YakError:  # the topic was deleted, or no broker answers, which the banner reports
-                old = facts.get(topic, TopicFacts(0))
-                facts[topic] = TopicFacts(self.app.now_ms(), old.log_starts, old.sizes, old.configs, old.topic_id)
-                return
-        facts[topic] = TopicFacts.of(answer, self.app.now_ms())
+        try:
+            answer = await self.app.source.ask("GET", path_of("topics", topic))
+        except YakError:  # the topic was deleted, or no broker answers, which the banner reports
+            facts[topic] = replace(facts.get(topic, TopicFacts(0)), told_ms=self.app.now_ms())
+        else:
+            facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 
     def ask_again(self) -> None:
         self._table.facts.clear()

@@ -1,7 +1,8 @@
 """The interface between the screens and a cluster: requests, events, and control of local processes."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from yak.tui.source.local_control import LocalClusterControl
@@ -62,3 +63,17 @@ class ClusterSource(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+
+
+_AT_ONCE: Final = 4
+
+
+async def gather_few(requests: Iterable[Awaitable[T]]) -> list[T]:
+    """The answers, as `asyncio.gather` returns them, with four requests under way: brokers have clients to serve."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(request: Awaitable[T]) -> T:
+        async with gate:
+            return await request
+
+    return await asyncio.gather(*map(one, requests))

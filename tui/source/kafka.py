@@ -48,6 +48,7 @@ DISKS_EVERY: Final = 10
 """Snapshots per DescribeLogDirs request."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
+"""As a partition epoch, older than any `Snapshot`, which has the state of known partitions."""
 NO_ID: Final = UUID(int=0)
 _ASK_AT_ONCE: Final = 16
 
@@ -267,8 +268,6 @@ def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
 
 TIMEOUT_MS: Final = 10_000
 READ_SECONDS: Final = 2.0
-NO_EPOCH: Final = -1
-"""Older than any `Snapshot`, which has the state of known partitions."""
 _TOPIC_CONFIG: Final = "topic"
 
 
@@ -345,7 +344,7 @@ class KafkaAnswers:
 
     def _isr(self, topic: str) -> list[dict[str, Any]]:
         found = read_cluster(self.servers, timeout_s=TIMEOUT_MS / 1000, topic=topic)
-        return [each.as_json() | {"partition_epoch": NO_EPOCH} for each in found.partitions]
+        return [each.as_json() | {"partition_epoch": _NO_EPOCH} for each in found.partitions]
 
     def _topic(self, name: str) -> dict[str, Any]:
         admin = self._admin()
@@ -522,11 +521,8 @@ def alter_topic(
         admin.add_partitions(topic, partitions)
 
 
-_TIMEOUT_MS = 10_000
-
-
 def _connect(servers: str) -> GroupBrokers:
-    return GroupBrokers(Admin(servers, timeout_ms=_TIMEOUT_MS))
+    return GroupBrokers(Admin(servers, timeout_ms=TIMEOUT_MS))
 
 
 def plan_group_reset(servers: str, group: str, target: Target, topics: Sequence[str]) -> ResetPlan:
@@ -570,6 +566,6 @@ def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
         found = answered(require_groups(brokers, [group])[group])
         committed = answered(committed_offsets(brokers, [group])[group])
         lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
-        times = oldest_unread(servers, lags, timeout_s=_TIMEOUT_MS / 1000)
+        times = oldest_unread(servers, lags, timeout_s=TIMEOUT_MS / 1000)
     asked_ms = int(time.time() * 1000)
     return {each: Unread(committed[each], timestamp_ms, asked_ms) for each, timestamp_ms in times.items()}

@@ -199,8 +199,6 @@ class Rail(Static):
     app: "YakApp"
 
     def paint(self) -> None:
-        from textual.content import Content
-
         lines = []
         for digit, name, label in self.app.screens_by_digit():
             is_here = name == self.app.current_mode
