@@ -305,6 +305,10 @@ class YakApp(App[int]):
         """Update the key bar: the focused widget binds other keys."""
         self._refresh_key_bar()
 
+    def on_descendant_blur(self) -> None:
+        """Update the key bar: escape leaves a field, and then nothing has the focus."""
+        self.forget_key_bar()
+
     # contexts
 
     def context_names(self) -> list[tuple[str, bool]]:

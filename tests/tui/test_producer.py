@@ -20,6 +20,7 @@ from yak.tui.screens.base import FileUploaded
 from yak.tui.screens.producer import MessageForm, ProducerScreen
 from yak.tui.widgets.dialogs import FormDialog
 from yak.tui.widgets.file_picker import FilePicker
+from yak.tui.widgets.frame import KeyBar
 from yak.tui.widgets.grid import Grid
 
 SIZE = (140, 40)
@@ -71,6 +72,20 @@ async def typed(app, pilot, **fields):
         else:
             field.value = text
     await pilot.pause(0.3)
+
+
+def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():
+    async def scenario(app, pilot, _sends):
+        def shown():
+            return [cell.text for cell in app.screen.query_one(KeyBar)._left]
+
+        await pilot.press("e")
+        await until(pilot, lambda: shown()[:1] == ["^s send"], "the keys of a field")
+        await pilot.press("escape")
+        await until(pilot, lambda: "S send" in shown(), "the keys of the screen")
+        assert "e edit" in shown()
+
+    drive(scenario)
 
 
 def command(app):
