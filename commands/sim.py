@@ -456,9 +456,9 @@ def _quorum_faults(text: str | None) -> tuple[str, ...] | None:
 
 
 def _quorum_mutant(name: str) -> str:
-    from yak.sim.quorum.mutants import BY_NAME
+    from yak.sim.mutants.catalogue import BY_NAME
 
-    if name and name not in BY_NAME:
+    if name and (name not in BY_NAME or BY_NAME[name].brokers > 0):
         raise UsageError("bad-option", f"no mutant of the quorum is named {name}", try_=("yak sim mutants --list",))
     return name
 

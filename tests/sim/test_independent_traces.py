@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.quorum_traces.replay import Mismatch, replay
 from tests.sim.quorum_traces.trace import Step
-from yak.sim.quorum.mutants import BY_NAME
+from yak.sim.mutants.catalogue import BY_NAME
 
 FILE = Path(__file__).parent / "quorum_traces" / "traces.json"
 LINES = json.loads(FILE.read_text())

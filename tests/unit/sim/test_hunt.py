@@ -14,7 +14,7 @@ def fails(monkeypatch):
     """Seeds that fail, by the name of the mutant; the empty name is the broker with all its rules."""
     fails: dict[str, set[int]] = {"idle": set(), "": set()}
 
-    def run(spec):
+    def run(spec, **_lines):
         error = "Violation: I1" if spec.seed in fails[spec.mutant] else None
         return SeedReport(spec, "", 1, 1.0, error=error, found_by="committed_stays" if error else "")
 

@@ -1,14 +1,8 @@
 """All mutants, in the order of the table of `yak sim mutants`."""
 
-from yak.sim.mutants import coordination, replication, storage
-from yak.sim.mutants.mutant import Mutant
-from yak.sim.quorum.mutants import MUTANTS as QUORUM_MUTANTS
+from yak.sim.mutants import coordination, mutant, replication, storage
+from yak.sim.quorum import mutants as quorum
 
-MUTANTS: tuple[Mutant, ...] = (
-    *replication.MUTANTS,
-    *storage.MUTANTS,
-    *coordination.MUTANTS,
-    *QUORUM_MUTANTS,
-)
-BY_NAME: dict[str, Mutant] = {mutant.name: mutant for mutant in MUTANTS}
-assert len(BY_NAME) == len(MUTANTS), "two mutants have one name"
+__all__ = ["BY_NAME", "MUTANTS", "coordination", "quorum", "replication", "storage"]
+BY_NAME = mutant.BY_NAME
+MUTANTS = tuple(BY_NAME.values())

@@ -22,7 +22,7 @@ from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.sim import store as sim_store
-from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.sim.mutants.mutant import Swaps, around, mutant
 from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 from yak.storage.segment import Segment
@@ -31,7 +31,15 @@ from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.shard import TransactionShard
 from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
 
+_RESTORES = ("lost history", "kill")
 
+
+@mutant(
+    "commit-acked-unreplicated",
+    "a commit of offsets is acknowledged when it is committed",
+    seeds=60,
+    faults=("cut brokers", "kill", "slow way", "power"),
+)
 def _ack_commits_at_once(swaps: Swaps) -> None:
     swaps.put(
         CoordinatorPartitions,
@@ -40,259 +48,177 @@ def _ack_commits_at_once(swaps: Swaps) -> None:
     )
 
 
+@mutant("old-generation-commits", "only members of the present generation commit offsets", seeds=40, faults=("kill",))
 def _take_commits_of_anybody(swaps: Swaps) -> None:
     swaps.put(ClassicGroup, "check_commit", lambda *_arguments: None)
 
 
-def _serve_before_loading(swaps: Swaps) -> None:
-    def go_on(self: CoordinatorLoader) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._done(0)
-
-    swaps.put(CoordinatorLoader, "go_on", go_on)
-
-
-def _retain_to_the_log_end(swaps: Swaps) -> None:
-    real = Log.expired_segments
-
-    def expired(self: Log, now_ms: int, _high_watermark: int) -> Any:
-        return real(self, now_ms, self.log_end_offset)
-
-    swaps.put(Log, "expired_segments", expired)
+@mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", seeds=40)
+@around(CoordinatorLoader, "go_on")
+def _serve_before_loading(_real: Any, self: CoordinatorLoader) -> None:
+    if not self._is_over:
+        self._is_over = True
+        self._done(0)
 
 
-def _retain_what_is_not_due(swaps: Swaps) -> None:
-    def expired(self: Log, _now_ms: int, high_watermark: int) -> Any:
-        is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
-        return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
+@mutant(
+    "retention-past-hw",
+    "retention takes nothing above the high watermark",
+    seeds=150,
+    faults=("slow way", "pause", "slow disk"),
+)
+@around(Log, "expired_segments")
+def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: int) -> Any:
+    return real(self, now_ms, self.log_end_offset)
 
-    swaps.put(Log, "expired_segments", expired)
+
+@mutant("retention-of-what-is-not-due", "retention takes what is due only", seeds=20)
+@around(Log, "expired_segments")
+def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int) -> Any:
+    is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
+    return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
 
 
+@mutant("retention-never", "retention takes what is due", seeds=60, faults=("kill",))
 def _retain_everything(swaps: Swaps) -> None:
     swaps.put(Log, "expired_segments", lambda *_arguments: [])
 
 
+@mutant("lso-ignored", "read_committed readers wait for open transactions", seeds=20)
 def _ignore_open_transactions(swaps: Swaps) -> None:
     swaps.put(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
+@mutant("aborted-not-named", "a fetch names the aborted transactions", seeds=20)
 def _name_no_aborted_transactions(swaps: Swaps) -> None:
     swaps.put(fetches, "aborted_transactions", lambda *_arguments: ())
 
 
-def _keep_the_epoch(swaps: Swaps) -> None:
-    real = Transaction.initialize
-
-    def initialize(self: Transaction, *arguments: Any, **named: Any) -> Transaction:
-        changed = real(self, *arguments, **named)
-        return changed._replace(producer_epoch=max(0, self.producer_epoch))
-
-    swaps.put(Transaction, "initialize", initialize)
+@mutant("epoch-not-bumped", "a new producer fences the one before", seeds=20)
+@around(Transaction, "initialize")
+def _keep_the_epoch(real: Any, self: Transaction, *arguments: Any, **named: Any) -> Any:
+    changed = real(self, *arguments, **named)
+    return changed._replace(producer_epoch=max(0, self.producer_epoch))
 
 
-def _forget_what_is_prepared(swaps: Swaps) -> None:
-    real = TransactionShard.restore
-
-    def restore(self: TransactionShard) -> Iterator[None]:
-        yield from real(self)
-        for name in [name for name, entry in self.ids.items() if entry.transaction.state in PREPARED]:
-            del self.ids[name]
-
-    swaps.put(TransactionShard, "restore", restore)
+@mutant("prepared-forgotten", "a new coordinator ends what is prepared", seeds=60)
+@around(TransactionShard, "restore")
+def _forget_what_is_prepared(real: Any, self: TransactionShard) -> Iterator[None]:
+    yield from real(self)
+    for name in [name for name, entry in self.ids.items() if entry.transaction.state in PREPARED]:
+        del self.ids[name]
 
 
+@mutant("verification-skipped", "a leader asks whether a transaction is open", seeds=30)
 def _verify_nothing(swaps: Swaps) -> None:
     swaps.put(TransactionalAppends, "verify", lambda *_arguments: ErrorCode.none)
 
 
-def _mark_before_the_decision(swaps: Swaps) -> None:
-    real = vars(TransactionCoordinator)["_append"]
-
-    def append(self: Any, coordinated: Any, entry: Any, changed: Transaction, *more: Any, **named: Any) -> None:
-        if changed.state in PREPARED:
-            marker = TxnMarker(
-                changed.producer_id,
-                changed.producer_epoch,
-                coordinated.partition.leader_epoch,
-                changed.state is PREPARE_COMMIT,
-                changed.client_version,
-            )
-            self._sender.send(PendingMarkers(changed.transactional_id, marker, changed.partitions, lambda: None))
-        real(self, coordinated, entry, changed, *more, **named)
-
-    swaps.put(TransactionCoordinator, "_append", append)
-
-
-def _lose_the_index_in_recovery(swaps: Swaps) -> None:
-    _index_nothing_in(swaps, Recovery, "_take")
+@mutant("marker-before-decision", "markers follow the committed decision", seeds=60)
+@around(TransactionCoordinator, "_append")
+def _mark_before_the_decision(
+    real: Any, self: Any, coordinated: Any, entry: Any, changed: Transaction, *more: Any, **named: Any
+) -> None:
+    if changed.state in PREPARED:
+        marker = TxnMarker(
+            changed.producer_id,
+            changed.producer_epoch,
+            coordinated.partition.leader_epoch,
+            changed.state is PREPARE_COMMIT,
+            changed.client_version,
+        )
+        self._sender.send(PendingMarkers(changed.transactional_id, marker, changed.partitions, lambda: None))
+    real(self, coordinated, entry, changed, *more, **named)
 
 
-def _index_on_leaders_only(swaps: Swaps) -> None:
-    _index_nothing_in(swaps, Log, "_note_batch")
+@mutant("aborted-index-lost", "recovery finds aborted transactions again", seeds=60)
+@around(Recovery, "_take")
+def _lose_the_index_in_recovery(real: Any, *arguments: Any) -> None:
+    _index_nothing_in(real, *arguments)
 
 
-def _index_nothing_in(swaps: Swaps, owner: type, name: str) -> None:
-    real = vars(owner)[name]
+@mutant("aborted-index-not-copied", "each replica indexes aborted transactions", seeds=20)
+@around(Log, "_note_batch")
+def _index_on_leaders_only(real: Any, *arguments: Any) -> None:
+    _index_nothing_in(real, *arguments)
 
-    def without_index(*arguments: Any) -> None:
-        inner = Swaps()
+
+def _index_nothing_in(real: Any, *arguments: Any) -> None:
+    with Swaps() as inner:
         inner.put(Segment, "add_aborted", lambda *_arguments: None)
-        try:
-            real(*arguments)
-        finally:
-            inner.take_back()
-
-    swaps.put(owner, name, without_index)
+        real(*arguments)
 
 
-def _drop_markers_early(swaps: Swaps) -> None:
-    real = TransactionFilter.saw_marker
-
-    def saw_marker(self: TransactionFilter, header: Any) -> bool:
-        real(self, header)
-        return False
-
-    swaps.put(TransactionFilter, "saw_marker", saw_marker)
+@mutant("marker-dropped-early", "a marker outlives its records", seeds=60)
+@around(TransactionFilter, "saw_marker")
+def _drop_markers_early(real: Any, self: TransactionFilter, header: Any) -> bool:
+    real(self, header)
+    return False
 
 
-def _take_pending_offsets_for_committed(swaps: Swaps) -> None:
-    real = Shard.put_offset
-
-    def put_offset(self: Shard, group: Any, topic: str, partition: int, committed: Any, _producer_id: Any) -> None:
-        real(self, group, topic, partition, committed, None)
-
-    swaps.put(Shard, "put_offset", put_offset)
-
-
-def _apply_aborted_offsets(swaps: Swaps) -> None:
-    real = Shard.end_transaction
-
-    def end_transaction(self: Shard, producer_id: Any, end_offset: int, *, is_commit: bool) -> None:  # noqa: ARG001
-        real(self, producer_id, end_offset, is_commit=True)
-
-    swaps.put(Shard, "end_transaction", end_transaction)
+@mutant("pending-offsets-applied", "offsets wait for their marker", seeds=20)
+@around(Shard, "put_offset")
+def _take_pending_offsets_for_committed(
+    real: Any, self: Shard, group: Any, topic: str, partition: int, committed: Any, _producer_id: Any
+) -> None:
+    real(self, group, topic, partition, committed, None)
 
 
+@mutant("aborted-offsets-applied", "an abort drops its offsets", seeds=20)
+@around(Shard, "end_transaction")
+def _apply_aborted_offsets(real: Any, self: Shard, producer_id: Any, end_offset: int, *, is_commit: bool) -> None:  # noqa: ARG001
+    real(self, producer_id, end_offset, is_commit=True)
+
+
+@mutant(
+    "commit-shown-unreplicated",
+    "an offset is shown when its commit is committed",
+    seeds=150,
+    faults=("cut brokers", "kill", "slow way", "power"),
+)
 def _show_commits_at_once(swaps: Swaps) -> None:
     real = Offsets.at
     swaps.put(Shard, "end_of", lambda _self, _group_id: 0)
     swaps.put(Offsets, "at", lambda self, _high_watermark, topics=None, **options: real(self, 2**63, topics, **options))
 
 
+@mutant("stale-generation-accepted", "only a member of the generation commits", seeds=30)
 def _accept_any_generation(swaps: Swaps) -> None:
     swaps.put(Group, "check_transactional_commit", lambda *_arguments, **_options: None)
 
 
-def _write_no_quotas(swaps: Swaps) -> None:
-    real = vars(image_log)["write_snapshot"]
-
-    def write_snapshot(image: Any) -> Any:
-        record = real(image)
-        record.payload["quotas"] = []
-        return record
-
-    swaps.put(image_log, "write_snapshot", write_snapshot)
+@mutant("snapshot-without-quotas", "a snapshot of the metadata has the quotas", seeds=100, faults=("kill", "stop"))
+@around(image_log, "write_snapshot")
+def _write_no_quotas(real: Any, image: Any) -> Any:
+    record = real(image)
+    record.payload["quotas"] = []
+    return record
 
 
-def _restore_no_acls(swaps: Swaps) -> None:
-    real = vars(seeding)["_write_configs"]
-    swaps.put(seeding, "_write_configs", lambda state, image: real(state, {**image, "acls": []}))
+@mutant("restore-without-acls", "a restored store has the ACLs", seeds=150, faults=_RESTORES)
+@around(seeding, "_write_configs")
+def _restore_no_acls(real: Any, state: Any, image: Any) -> None:
+    real(state, {**image, "acls": []})
 
 
-def _move_no_configs(swaps: Swaps) -> None:
-    real = migration.state_of  # type: ignore[attr-defined]
-
-    def state_of(rows: Any) -> Any:
-        state = real(rows)
-        state.configs.clear()
-        return state
-
-    swaps.put(migration, "state_of", state_of)
+@mutant("move-without-configs", "a moved store has the configs", seeds=30, metadata="both")
+@around(migration, "state_of")
+def _move_no_configs(real: Any, rows: Any) -> Any:
+    state = real(rows)
+    state.configs.clear()
+    return state
 
 
-def _give_producer_ids_again(swaps: Swaps) -> None:
-    def plan(*arguments: Any, **named: Any) -> Any:
-        planned = plan_restore(*arguments, **named)
-        image = planned.image
-        return replace(planned, image=replace(image, next_producer_id=image.next_producer_id - JUMP - 3_000))
-
-    swaps.put(sim_store, "plan_restore", plan)
-
-
-def _write_snapshots_side_by_side(swaps: Swaps) -> None:
-    real = vars(image_log.ImageLog)["compaction"]
-
-    def compaction(self: Any, image: Any) -> Any:
-        self.is_compacting = False
-        return real(self, image)
-
-    swaps.put(image_log.ImageLog, "compaction", compaction)
+@mutant("producer-ids-given-again", "a restore gives no producer id again", seeds=60, faults=_RESTORES)
+@around(sim_store, "plan_restore")
+def _give_producer_ids_again(_real: Any, *arguments: Any, **named: Any) -> Any:
+    planned = plan_restore(*arguments, **named)
+    image = planned.image
+    return replace(planned, image=replace(image, next_producer_id=image.next_producer_id - JUMP - 3_000))
 
 
-_RESTORES = ("lost history", "kill")
-MUTANTS = (
-    Mutant(
-        "commit-acked-unreplicated",
-        "a commit of offsets is acknowledged when it is committed",
-        _ack_commits_at_once,
-        60,
-        faults=("cut brokers", "kill", "slow way", "power"),
-    ),
-    Mutant(
-        "commit-shown-unreplicated",
-        "an offset is shown when its commit is committed",
-        _show_commits_at_once,
-        150,
-        faults=("cut brokers", "kill", "slow way", "power"),
-    ),
-    Mutant(
-        "old-generation-commits",
-        "only members of the present generation commit offsets",
-        _take_commits_of_anybody,
-        40,
-        faults=("kill",),
-    ),
-    Mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", _serve_before_loading, 40),
-    Mutant(
-        "retention-past-hw",
-        "retention takes nothing above the high watermark",
-        _retain_to_the_log_end,
-        150,
-        faults=("slow way", "pause", "slow disk"),
-    ),
-    Mutant("retention-of-what-is-not-due", "retention takes what is due only", _retain_what_is_not_due, 20),
-    Mutant("retention-never", "retention takes what is due", _retain_everything, 60, faults=("kill",)),
-    Mutant("lso-ignored", "read_committed readers wait for open transactions", _ignore_open_transactions, 20),
-    Mutant("aborted-not-named", "a fetch names the aborted transactions", _name_no_aborted_transactions, 20),
-    Mutant("epoch-not-bumped", "a new producer fences the one before", _keep_the_epoch, 20),
-    Mutant("prepared-forgotten", "a new coordinator ends what is prepared", _forget_what_is_prepared, 60),
-    Mutant("verification-skipped", "a leader asks whether a transaction is open", _verify_nothing, 30),
-    Mutant("marker-before-decision", "markers follow the committed decision", _mark_before_the_decision, 60),
-    Mutant("aborted-index-lost", "recovery finds aborted transactions again", _lose_the_index_in_recovery, 60),
-    Mutant("aborted-index-not-copied", "each replica indexes aborted transactions", _index_on_leaders_only, 20),
-    Mutant("marker-dropped-early", "a marker outlives its records", _drop_markers_early, 60),
-    Mutant("pending-offsets-applied", "offsets wait for their marker", _take_pending_offsets_for_committed, 20),
-    Mutant("aborted-offsets-applied", "an abort drops its offsets", _apply_aborted_offsets, 20),
-    Mutant("stale-generation-accepted", "only a member of the generation commits", _accept_any_generation, 30),
-    Mutant(
-        "snapshot-without-quotas",
-        "a snapshot of the metadata has the quotas",
-        _write_no_quotas,
-        100,
-        3,
-        ("kill", "stop"),
-    ),
-    Mutant(
-        "snapshots-side-by-side",
-        "a broker writes one snapshot of the metadata at a time",
-        _write_snapshots_side_by_side,
-        100,
-    ),
-    Mutant("restore-without-acls", "a restored store has the ACLs", _restore_no_acls, 150, 3, _RESTORES),
-    Mutant("move-without-configs", "a moved store has the configs", _move_no_configs, 30, metadata="both"),
-    Mutant(
-        "producer-ids-given-again", "a restore gives no producer id again", _give_producer_ids_again, 60, 3, _RESTORES
-    ),
-)
+@mutant("snapshots-side-by-side", "a broker writes one snapshot of the metadata at a time", seeds=100)
+@around(image_log.ImageLog, "compaction")
+def _write_snapshots_side_by_side(real: Any, self: Any, image: Any) -> Any:
+    self.is_compacting = False
+    return real(self, image)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from yak.sim.cluster_run import run_cluster
+from yak.sim.quorum.run import run_quorum
+from yak.sim.quorum.spec import QuorumSpec
 from yak.sim.run import run_alone
 from yak.sim.seed_report import SeedReport, replay_command
 from yak.sim.spec import Spec
 
 
-class Swaps:
-    """Attributes of classes, modules and objects that are replaced for a while."""
-
-    def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
+class Swaps(ExitStack):
+    """Attributes of classes, modules and objects that are replaced until the end of a `with`."""
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute that `owner` itself defines, until `take_back`."""
-        self._undo.append((owner, name, vars(owner)[name]))
+        """Set an attribute that `owner` itself defines."""
+        self.callback(setattr, owner, name, vars(owner)[name])
         setattr(owner, name, value)
 
-    def take_back(self) -> None:
-        """Restore all attributes."""
-        while self._undo:
-            setattr(*self._undo.pop())
+
+SwitchOn = Callable[[Swaps], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +34,10 @@ class Mutant:
     name: str
     rule: str
     """The rule that the broker no longer follows, in words."""
-    switch_on: Callable[[Swaps], None]
+    switch_on: SwitchOn
     seeds: int
     brokers: int = 3
+    """0 for a rule of the metadata quorum, which `yak sim quorum` runs without brokers."""
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur; None lets each seed draw them."""
     metadata: str = "redis"
@@ -48,25 +46,65 @@ class Mutant:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Remove the rule within this context."""
-        swaps = Swaps()
-        try:
+        with Swaps() as swaps:
             self.switch_on(swaps)
             yield
-        finally:
-            swaps.take_back()
 
     def run(self, seed: int) -> SeedReport:
         """Run one seed without the rule."""
         with self.on():
-            return _run(Spec(seed, self.brokers, self.faults, self.name, metadata=self.metadata))
+            return run_sound(self._spec(seed, self.name))
 
     def run_sound(self, seed: int) -> SeedReport:
         """Run the same seed with the rule."""
-        return _run(Spec(seed, self.brokers, self.faults, metadata=self.metadata))
+        return run_sound(self._spec(seed, ""))
+
+    def _spec(self, seed: int, name: str) -> Spec:
+        kind = QuorumSpec if self.brokers == 0 else Spec
+        return kind(seed, self.brokers, self.faults, name, metadata=self.metadata)
 
 
-def _run(spec: Spec) -> SeedReport:
-    return run_alone(spec) if spec.brokers == 1 else run_cluster(spec)
+def run_sound(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
+    """Run a spec of any kind with all rules. `lines` collects the log lines of the run."""
+    if isinstance(spec, QuorumSpec):
+        return run_quorum(spec, lines=lines)
+    return run_alone(spec, lines=lines) if spec.brokers == 1 else run_cluster(spec, lines=lines)
+
+
+BY_NAME: dict[str, Mutant] = {}
+"""The mutants of the modules that are imported. `yak.sim.mutants.catalogue` imports all."""
+
+
+def mutant(
+    name: str,
+    rule: str,
+    *,
+    seeds: int,
+    brokers: int = 3,
+    faults: tuple[str, ...] | None = None,
+    metadata: str = "redis",
+) -> Callable[[SwitchOn], SwitchOn]:
+    """Add what the decorated function switches on to the mutants; a function can be several mutants."""
+
+    def add(switch_on: SwitchOn) -> SwitchOn:
+        assert name not in BY_NAME, f"two mutants are named {name}"
+        BY_NAME[name] = Mutant(name, rule, switch_on, seeds, brokers, faults, metadata)
+        return switch_on
+
+    return add
+
+
+def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], SwitchOn]:
+    """Switch on the decorated function in the place of one of `owner`, which it gets as its first argument."""
+
+    def make(replacement: Callable[..., Any]) -> SwitchOn:
+        def switch_on(swaps: Swaps) -> None:
+            real = vars(owner)[name]
+            swaps.put(owner, name, lambda *arguments, **named: replacement(real, *arguments, **named))
+
+        return switch_on
+
+    return make
 
 
 @dataclass(frozen=True, slots=True)

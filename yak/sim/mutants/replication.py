@@ -29,25 +29,27 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Mutant, Swaps
+from yak.sim.mutants.mutant import Swaps, around, mutant
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
-from yak.storage.segment import Segment
+
+_BUGS = ("bug", "kill")
 
 
-def _watermark_of_own_log(swaps: Swaps) -> None:
-    def advance(self: Partition) -> bool:
-        assert self.log is not None
-        end = self.log.log_end_offset
-        if end <= self.high_watermark:
-            return False
-        self.high_watermark = end
-        return True
+@mutant("hw-from-own-log", "the high watermark waits for the followers", seeds=5)
+@mutant("hw-from-own-log-unflushed", "the high watermark waits for the device", seeds=50, brokers=1)
+@around(Partition, "advance_high_watermark")
+def _watermark_of_own_log(_real: Any, self: Partition) -> bool:
+    assert self.log is not None
+    end = self.log.log_end_offset
+    if end <= self.high_watermark:
+        return False
+    self.high_watermark = end
+    return True
 
-    swaps.put(Partition, "advance_high_watermark", advance)
 
-
+@mutant("hw-of-committed-isr", "members of an ISR change under way count (4.6)", seeds=300)
 def _committed_isr_only(swaps: Swaps) -> None:
     real = Partition.count_quorum
 
@@ -61,141 +63,123 @@ def _committed_isr_only(swaps: Swaps) -> None:
     swaps.put(strong_isr, "_waits_for", lambda *_: True)
 
 
+@mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30)
 def _moves_below_min_isr(swaps: Swaps) -> None:
     swaps.put(Partition, "is_under_min_isr", False)
 
 
-def _ack_at_once(swaps: Swaps) -> None:
-    real = LeaderAppends.append_to_leader_log
+@mutant("ack-before-replication", "an acks=all produce waits for the high watermark", seeds=5)
+@mutant("ack-before-flush", "with flush.messages=1 an answer waits for the device", seeds=50, brokers=1)
+@around(LeaderAppends, "append_to_leader_log")
+def _ack_at_once(real: Any, *arguments: Any, **named: Any) -> Any:
+    appended = real(*arguments, **named)
+    appended.must_wait = False
+    return appended
 
-    def append(*arguments: Any, **named: Any) -> Any:
-        appended = real(*arguments, **named)
+
+@mutant("fetch-above-hw", "a fetch ends at the high watermark", seeds=20)
+@mutant("fetch-above-hw-alone", "a fetch ends at what is on the device", seeds=20, brokers=1)
+@around(Log, "read")
+def _read_to_the_end(real: Any, self: Log, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Any:
+    return real(self, offset, max_bytes, max(up_to, self.log_end_offset), at_least_one=at_least_one)
+
+
+@mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", seeds=20)
+@around(Partition, "follow_high_watermark")
+def _follow_blindly(_real: Any, self: Partition, leaders: int) -> bool:
+    moved, self.high_watermark = leaders > self.high_watermark, max(leaders, self.high_watermark)
+    return moved
+
+
+@mutant("sync-tried-again", "a failed fsync is never tried again", seeds=50, brokers=1, faults=("disk",))
+@around(FlushPlan, "run")
+def _sync_again(real: Any, self: FlushPlan, disk: Disk) -> Any:
+    try:
+        return real(self, disk)
+    except LogDirectoryFailure:
+        return real(self, disk)
+
+
+@mutant("ack-of-failed-flush", "who waited for a failed flush is told so", seeds=50, brokers=1, faults=("disk",))
+@around(Partition, "fail_waiters")
+def _ack_a_failed_flush(real: Any, self: Partition, **_code: ErrorCode) -> None:
+    real(self, ErrorCode.none)
+
+
+@mutant("ack-of-repeat", "a repeated batch waits for its first copy", seeds=400, brokers=1)
+@around(LeaderAppends, "append_to_leader_log")
+def _ack_a_repeat_at_once(real: Any, self: LeaderAppends, partition: Any, *arguments: Any, **named: Any) -> Any:
+    end = partition.log.log_end_offset
+    appended = real(self, partition, *arguments, **named)
+    if partition.log is not None and partition.log.log_end_offset == end:
         appended.must_wait = False
-        return appended
-
-    swaps.put(LeaderAppends, "append_to_leader_log", append)
+    return appended
 
 
-def _read_to_the_end(swaps: Swaps) -> None:
-    real = Log.read
-
-    def read(self: Log, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Any:
-        return real(self, offset, max_bytes, max(up_to, self.log_end_offset), at_least_one=at_least_one)
-
-    swaps.put(Log, "read", read)
-
-
-def _follow_blindly(swaps: Swaps) -> None:
-    def follow(self: Partition, leaders: int) -> bool:
-        moved, self.high_watermark = leaders > self.high_watermark, max(leaders, self.high_watermark)
-        return moved
-
-    swaps.put(Partition, "follow_high_watermark", follow)
+@mutant(
+    "produce-left-waiting", "a produce that waits is told that another leads", seeds=100, faults=("lost calls", "pause")
+)
+@around(Partition, "fail_waiters")
+def _say_nothing_to_waiting_produces(real: Any, self: Partition, error_code: ErrorCode) -> None:
+    if error_code is not ErrorCode.not_leader_or_follower:
+        real(self, error_code)
 
 
-def _sync_again(swaps: Swaps) -> None:
-    real = FlushPlan.run
-
-    def run_twice(self: FlushPlan, disk: Disk) -> tuple[Segment, ...]:
-        try:
-            return real(self, disk)
-        except LogDirectoryFailure:
-            return real(self, disk)
-
-    swaps.put(FlushPlan, "run", run_twice)
+@mutant("sync-inside-the-step", "a step waits for no device: jobs sync logs", seeds=2, brokers=1)
+@around(Log, "flush_plan")
+def _sync_in_step(real: Any, self: Log, *, include_active: bool = True) -> Any:
+    plan = real(self, include_active=include_active)
+    with suppress(LogDirectoryFailure):
+        plan.run(self.disk)
+    return plan
 
 
-def _ack_a_failed_flush(swaps: Swaps) -> None:
-    real = Partition.fail_waiters
-    swaps.put(Partition, "fail_waiters", lambda self, **_code: real(self, ErrorCode.none))
-
-
-def _ack_a_repeat_at_once(swaps: Swaps) -> None:
-    real = LeaderAppends.append_to_leader_log
-
-    def append(self: LeaderAppends, partition: Any, *arguments: Any, **named: Any) -> Any:
-        end = partition.log.log_end_offset
-        appended = real(self, partition, *arguments, **named)
-        if partition.log is not None and partition.log.log_end_offset == end:
-            appended.must_wait = False
-        return appended
-
-    swaps.put(LeaderAppends, "append_to_leader_log", append)
-
-
-def _say_nothing_to_waiting_produces(swaps: Swaps) -> None:
-    real = Partition.fail_waiters
-
-    def fail(self: Partition, error_code: ErrorCode) -> None:
-        if error_code is not ErrorCode.not_leader_or_follower:
-            real(self, error_code)
-
-    swaps.put(Partition, "fail_waiters", fail)
-
-
-def _sync_in_step(swaps: Swaps) -> None:
-    real = Log.flush_plan
-
-    def flush_plan(self: Log, *, include_active: bool = True) -> FlushPlan:
-        plan = real(self, include_active=include_active)
-        with suppress(LogDirectoryFailure):
-            plan.run(self.disk)
-        return plan
-
-    swaps.put(Log, "flush_plan", flush_plan)
-
-
+@mutant("listed-end-above-hw", "a listed end is the high watermark", seeds=40)
 def _list_the_end_of_the_log(swaps: Swaps) -> None:
     swaps.put(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
 
 
-def _followers_serve_all(swaps: Swaps) -> None:
-    real = vars(ConsumerFetch)["_end_offset"]
-
-    def end_offset(self: ConsumerFetch, partition: Partition) -> int:
-        return partition.log_end_offset if partition.is_follower else real(self, partition)
-
-    swaps.put(ConsumerFetch, "_end_offset", end_offset)
+@mutant("follower-read-above-hw", "a follower serves up to its high watermark (KIP-392)", seeds=100)
+@around(ConsumerFetch, "_end_offset")
+def _followers_serve_all(real: Any, self: ConsumerFetch, partition: Partition) -> int:
+    return partition.log_end_offset if partition.is_follower else real(self, partition)
 
 
-def _cut_to_the_watermark(swaps: Swaps) -> None:
+@mutant("truncate-to-hw", "a log is cut by epochs, not at the watermark (KIP-101)", seeds=40)
+@around(ReplicaFetcher, "follow")
+def _cut_to_the_watermark(real: Any, self: ReplicaFetcher, partition: Partition) -> None:
     """In a new epoch truncate to the own high watermark, without asking for the divergence (before KIP-101)."""
-    real = ReplicaFetcher.follow
-
-    def follow(self: ReplicaFetcher, partition: Partition) -> None:
-        log = partition.log
-        if log is not None and partition.truncation is None and log.log_end_offset > partition.high_watermark:
-            # Through the product's jobs: a truncation in the step would be found for its sync, not for its offset.
-            self._truncations._begin(Truncation(partition, log, partition.high_watermark))  # noqa: SLF001
-        real(self, partition)
-
-    swaps.put(ReplicaFetcher, "follow", follow)
+    log = partition.log
+    if log is not None and partition.truncation is None and log.log_end_offset > partition.high_watermark:
+        # Through the product's jobs: a truncation in the step would be found for its sync, not for its offset.
+        self._truncations._begin(Truncation(partition, log, partition.high_watermark))  # noqa: SLF001
+    real(self, partition)
 
 
-def _look_for_no_divergence(swaps: Swaps) -> None:
+@mutant(
+    "divergence-not-looked-for",
+    "a leader tells where the logs part (KIP-320)",
+    seeds=100,
+    faults=("pause", "cut brokers", "kill"),
+)
+@around(FollowerSessions, "take_progress")
+def _look_for_no_divergence(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
     """Treat every follower as an old version, which sends no last fetched epoch."""
-    real = FollowerSessions.take_progress
+    item.last_fetched_epoch = -1
+    return real(self, session, partition, item)
 
-    def take_progress(self: Any, session: Any, partition: Any, item: Any) -> Any:
+
+@mutant("fetch-of-any-epoch-counts", "a fetch of another epoch proves nothing", seeds=150)
+@around(FollowerFetch, "_readable")
+def _count_any_fetch(real: Any, self: Any, item: Any) -> Any:
+    if item.partition is not None and item.partition.is_leader:
+        item.current_leader_epoch = item.partition.leader_epoch
         item.last_fetched_epoch = -1
-        return real(self, session, partition, item)
-
-    swaps.put(FollowerSessions, "take_progress", take_progress)
-
-
-def _count_any_fetch(swaps: Swaps) -> None:
-    real = FollowerFetch._readable  # noqa: SLF001
-
-    def readable(self: Any, item: Any) -> Any:
-        if item.partition is not None and item.partition.is_leader:
-            item.current_leader_epoch = item.partition.leader_epoch
-            item.last_fetched_epoch = -1
-            item.fetch_offset = min(item.fetch_offset, item.partition.log_end_offset)
-        return real(self, item)
-
-    swaps.put(FollowerFetch, "_readable", readable)
+        item.fetch_offset = min(item.fetch_offset, item.partition.log_end_offset)
+    return real(self, item)
 
 
+@mutant("stale-epoch-append", "what a leader appends carries its own epoch (KIP-101)", seeds=60)
 def _write_in_the_last_epoch(swaps: Swaps) -> None:
     """A new leader appends in the epoch of its last record, as if the previous leader still led."""
     append = Log.append
@@ -207,16 +191,16 @@ def _write_in_the_last_epoch(swaps: Swaps) -> None:
     swaps.put(Log, "assign_epoch", lambda _self, _epoch: None)
 
 
-def _join_anywhere(swaps: Swaps) -> None:
-    real = Partition._begin_epoch  # noqa: SLF001
+@mutant(
+    "join-before-epoch-start", "the ISR is joined past the epoch's start (KIP-320)", seeds=200, faults=("pause", "kill")
+)
+@around(Partition, "_begin_epoch")
+def _join_anywhere(real: Any, self: Partition) -> None:
+    real(self)
+    self.epoch_start_offset = 0
 
-    def begin(self: Partition) -> None:
-        real(self)
-        self.epoch_start_offset = 0
 
-    swaps.put(Partition, "_begin_epoch", begin)
-
-
+@mutant("lead-in-old-boot", "no replica leads in an epoch of an earlier boot (KIP-903)", seeds=40)
 def _lead_in_an_old_boot(swaps: Swaps) -> None:
     become, open_all = Partition.become, LocalReplicas.open_all
     is_start = False
@@ -234,30 +218,31 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     swaps.put(Partition, "become", become_leader)
 
 
-def _keep_what_was_committed(swaps: Swaps) -> None:
+@mutant(
+    "committed-survives-unclean-election", "after an unclean election all replicas are what the leader has", seeds=400
+)
+@around(Truncations, "_begin")
+def _keep_what_was_committed(real: Any, self: Truncations, truncation: Truncation) -> None:
     """Never cut below the own high watermark, even if an unclean election gave up what stands there."""
-    real = Truncations._begin  # noqa: SLF001
-
-    def begin(self: Truncations, truncation: Truncation) -> None:
-        if not truncation.is_of_copies and not truncation.is_full_resync:
-            committed = min(truncation.partition.high_watermark, truncation.log.log_end_offset)
-            truncation.offset = max(truncation.offset, committed)
-        real(self, truncation)
-
-    swaps.put(Truncations, "_begin", begin)
+    if not truncation.is_of_copies and not truncation.is_full_resync:
+        committed = min(truncation.partition.high_watermark, truncation.log.log_end_offset)
+        truncation.offset = max(truncation.offset, committed)
+    real(self, truncation)
 
 
-def _forget_with_the_answer(swaps: Swaps) -> None:
-    real = Broker.step
-
-    def forget(self: Broker, event: Any, now_ms: int) -> Any:
-        if type(event) is StoreLost:
-            for partition in self.partitions.values():
-                if partition.pending_isr is not None:
-                    partition.settle(partition.pending_isr)
-        return real(self, event, now_ms)
-
-    swaps.put(Broker, "step", forget)
+@mutant(
+    "isr-change-forgotten",
+    "a change whose answer got lost still counts (4.6)",
+    seeds=60,
+    faults=("lost calls", "pause"),
+)
+@around(Broker, "step")
+def _forget_with_the_answer(real: Any, self: Broker, event: Any, now_ms: int) -> Any:
+    if type(event) is StoreLost:
+        for partition in self.partitions.values():
+            if partition.pending_isr is not None:
+                partition.settle(partition.pending_isr)
+    return real(self, event, now_ms)
 
 
 def _believe(partition: Partition, members: tuple[tuple[int, int], ...]) -> None:
@@ -268,28 +253,28 @@ def _believe(partition: Partition, members: tuple[tuple[int, int], ...]) -> None
     partition.count_quorum()
 
 
-def _shrink_at_once(swaps: Swaps) -> None:
-    real = Partition.propose
-
-    def propose(self: Partition, proposal: IsrProposal) -> None:
-        real(self, proposal)
-        _believe(self, tuple(member for member in self.isr_members if member in proposal.members))
-
-    swaps.put(Partition, "propose", propose)
+@mutant("isr-shrunk-before-the-store-agreed", "a shrink counts after the store's OK", seeds=100)
+@around(Partition, "propose")
+def _shrink_at_once(real: Any, self: Partition, proposal: IsrProposal) -> None:
+    real(self, proposal)
+    _believe(self, tuple(member for member in self.isr_members if member in proposal.members))
 
 
-def _grow_at_once(swaps: Swaps) -> None:
-    real = Partition.propose
+@mutant(
+    "isr-grown-before-the-store-agreed",
+    "a growth counts after the store's OK",
+    seeds=100,
+    faults=("kill", "lost calls"),
+)
+@around(Partition, "propose")
+def _grow_at_once(real: Any, self: Partition, proposal: IsrProposal) -> None:
+    real(self, proposal)
+    _believe(self, tuple(dict.fromkeys((*self.isr_members, *proposal.members))))
+    if self.is_leader and self.log is not None:
+        self.advance_high_watermark()
 
-    def propose(self: Partition, proposal: IsrProposal) -> None:
-        real(self, proposal)
-        _believe(self, tuple(dict.fromkeys((*self.isr_members, *proposal.members))))
-        if self.is_leader and self.log is not None:
-            self.advance_high_watermark()
 
-    swaps.put(Partition, "propose", propose)
-
-
+@mutant("broker-epoch-ignored-on-return", "an ISR has boots, not brokers (KIP-903)", seeds=60)
 def _any_boot_is_a_member(swaps: Swaps) -> None:
     def is_current(state: Any, member: Any, *states: str) -> bool:
         broker = state.brokers.get(member.node_id)
@@ -299,19 +284,28 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
         swaps.put(scripts, "is_current", is_current)
 
 
+@mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))
 def _tell_of_no_loss(swaps: Swaps) -> None:
     swaps.put(LogStore, "_check_reboot", lambda *_arguments: None)
 
 
+@mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))
 def _see_no_loss(swaps: Swaps) -> None:
     swaps.put(brokers, "_lost_something", lambda *_arguments: False)
 
 
+@mutant("session-expired-by-an-outage", "no broker is fenced by an outage", seeds=60, faults=("outage",))
 def _hold_an_outage_against_all(swaps: Swaps) -> None:
     swaps.put(FailureDetector, "reset", lambda _self: None)
     swaps.put(PauseDetector, "paused_ms", lambda _self, _now_ms: 0)
 
 
+@mutant(
+    "restored-from-the-oldest-image",
+    "a restore needs all images, and takes the newest",
+    seeds=60,
+    faults=("lost history", "cut store", "slow way", "pause", "kill"),
+)
 def _restore_from_the_oldest_image(swaps: Swaps) -> None:
     """Restore from the image that lacks most, as soon as one broker has offered."""
     swaps.put(restore, "_position", lambda offer: (-offer.image.offset, offer.node_id))
@@ -319,6 +313,13 @@ def _restore_from_the_oldest_image(swaps: Swaps) -> None:
     swaps.put(restore, "_other_histories", lambda _offers: {})
 
 
+@mutant(
+    "store-believed-after-a-wipe",
+    "an emptied store freezes the metadata (4.8)",
+    seeds=60,
+    brokers=1,
+    faults=("regression",),
+)
 def _believe_an_empty_store(swaps: Swaps) -> None:
     """Create the cluster again in the empty store, and accept its metadata."""
     verified, apply = BrokerLifecycle._on_verified, Image.apply_all  # noqa: SLF001
@@ -339,218 +340,79 @@ def _believe_an_empty_store(swaps: Swaps) -> None:
     swaps.put(Image, "apply_all", apply_all)
 
 
-def _open_redis_at_its_import(swaps: Swaps) -> None:
-    real = vars(Migration)["_call"]
-
-    def call(self: Any, store: Any, script: str, migration_id: int, done: Any, more: Any = None) -> None:
-        real(self, store, script, migration_id, done, more and {**more, "state": "LIVE"})
-
-    swaps.put(Migration, "_call", call)
-
-
-def _close_redis_before_the_commit(swaps: Swaps) -> None:
-    real = vars(Migration)["_on_exported"]
-
-    def on_exported(self: Any, migration_id: int, outcome: Any) -> None:
-        real(self, migration_id, outcome)
-        if outcome.code == "OK":
-            self._call(self._choice.call_redis, "close_exported", migration_id, lambda _outcome: None)
-
-    swaps.put(Migration, "_on_exported", on_exported)
+@mutant(
+    "redis-open-at-import", "Redis is opened only after the quorum has closed its metadata", seeds=20, metadata="both"
+)
+@around(Migration, "_call")
+def _open_redis_at_its_import(
+    real: Any, self: Any, store: Any, script: str, migration_id: int, done: Any, more: Any = None
+) -> None:
+    real(self, store, script, migration_id, done, more and {**more, "state": "LIVE"})
 
 
-def _close_before_redis_has_it(swaps: Swaps) -> None:
-    def when_exported(self: Any, migration_id: int) -> None:
-        self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
-
-    swaps.put(Migration, "_when_exported", when_exported)
-
-
-def _believe_the_fetch(swaps: Swaps) -> None:
-    real = vars(FollowerSessions)["_check_sender"]
-
-    def check_sender(self: Any, connection: Any, request: Any) -> Any:
-        known = self._context.image.brokers.get(request.replica_id)
-        if connection.proven is not None or known is None:
-            return real(self, connection, request)
-        connection.proven = Incarnation(request.replica_id, known.broker_epoch, known.boot_id)
-        try:
-            return real(self, connection, request)
-        finally:
-            connection.proven = None
-
-    swaps.put(FollowerSessions, "_check_sender", check_sender)
+@mutant(
+    "redis-closed-before-commit",
+    "Redis closes its metadata when the quorum has committed them",
+    seeds=20,
+    metadata="both",
+)
+@around(Migration, "_on_exported")
+def _close_redis_before_the_commit(real: Any, self: Any, migration_id: int, outcome: Any) -> None:
+    real(self, migration_id, outcome)
+    if outcome.code == "OK":
+        self._call(self._choice.call_redis, "close_exported", migration_id, lambda _outcome: None)
 
 
+@mutant("closed-before-import", "the quorum closes its metadata when Redis has them", seeds=20, metadata="both")
+@around(Migration, "_when_exported")
+def _close_before_redis_has_it(_real: Any, self: Any, migration_id: int) -> None:
+    self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
+
+
+@mutant("unproven-fetch-counts", "a replica fetch needs a proven connection", seeds=30)
+@around(FollowerSessions, "_check_sender")
+def _believe_the_fetch(real: Any, self: Any, connection: Any, request: Any) -> Any:
+    known = self._context.image.brokers.get(request.replica_id)
+    if connection.proven is not None or known is None:
+        return real(self, connection, request)
+    connection.proven = Incarnation(request.replica_id, known.broker_epoch, known.boot_id)
+    try:
+        return real(self, connection, request)
+    finally:
+        connection.proven = None
+
+
+@mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)
 def _believe_the_proof(swaps: Swaps) -> None:
     swaps.put(ClusterSecret, "is_caller", lambda _self, _proof, _exchange: True)
 
 
-def _go_on(swaps: Swaps) -> None:
-    real = Broker.step
+@mutant(
+    "half-changed-state-used",
+    "a bug in the middle of a change of replicated state stops the broker",
+    seeds=20,
+    faults=_BUGS,
+)
+@mutant(
+    "half-changed-state-used-alone",
+    "a bug in the middle of a change of replicated state stops the broker",
+    seeds=20,
+    brokers=1,
+    faults=_BUGS,
+)
+@around(Broker, "step")
+def _go_on(real: Any, self: Any, event: Any, now_ms: int) -> Any:
+    try:
+        return real(self, event, now_ms)
+    except FailStop:
+        self._failure = None
+        effects: list[Any] = self._effects
+        self._effects = []
+        return effects
 
-    def step(self: Any, event: Any, now_ms: int) -> list[Any]:
-        try:
-            return real(self, event, now_ms)
-        except FailStop:
-            self._failure = None
-            effects: list[Any] = self._effects
-            self._effects = []
-            return effects
 
-    swaps.put(Broker, "step", step)
-
-
+@mutant(
+    "broken-job-taken-for-a-failed-one", "a bug in a job that changes state stops the broker", seeds=30, faults=_BUGS
+)
 def _take_for_the_disks_fault(swaps: Swaps) -> None:
     swaps.put(jobs, "_CHANGE_STATE", ())
-
-
-_BUGS = ("bug", "kill")
-MUTANTS = (
-    Mutant(
-        "sync-inside-the-step",
-        "a step waits for no device: jobs sync logs",
-        _sync_in_step,
-        seeds=2,
-        brokers=1,
-    ),
-    Mutant("hw-from-own-log", "the high watermark waits for the followers", _watermark_of_own_log, 5),
-    Mutant("hw-from-own-log-unflushed", "the high watermark waits for the device", _watermark_of_own_log, 50, 1),
-    Mutant("hw-of-committed-isr", "members of an ISR change under way count (4.6)", _committed_isr_only, 300),
-    Mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", _moves_below_min_isr, 30),
-    Mutant("ack-before-replication", "an acks=all produce waits for the high watermark", _ack_at_once, 5),
-    Mutant("ack-before-flush", "with flush.messages=1 an answer waits for the device", _ack_at_once, 50, 1),
-    Mutant("fetch-above-hw", "a fetch ends at the high watermark", _read_to_the_end, 20),
-    Mutant("fetch-above-hw-alone", "a fetch ends at what is on the device", _read_to_the_end, 20, 1),
-    Mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", _follow_blindly, 20),
-    Mutant("sync-tried-again", "a failed fsync is never tried again", _sync_again, 50, 1, ("disk",)),
-    Mutant("ack-of-failed-flush", "who waited for a failed flush is told so", _ack_a_failed_flush, 50, 1, ("disk",)),
-    Mutant("ack-of-repeat", "a repeated batch waits for its first copy", _ack_a_repeat_at_once, 400, 1),
-    Mutant(
-        "produce-left-waiting",
-        "a produce that waits is told that another leads",
-        _say_nothing_to_waiting_produces,
-        100,
-        faults=("lost calls", "pause"),
-    ),
-    Mutant("listed-end-above-hw", "a listed end is the high watermark", _list_the_end_of_the_log, 40),
-    Mutant("follower-read-above-hw", "a follower serves up to its high watermark (KIP-392)", _followers_serve_all, 100),
-    Mutant("truncate-to-hw", "a log is cut by epochs, not at the watermark (KIP-101)", _cut_to_the_watermark, 40),
-    Mutant(
-        "divergence-not-looked-for",
-        "a leader tells where the logs part (KIP-320)",
-        _look_for_no_divergence,
-        100,
-        faults=("pause", "cut brokers", "kill"),
-    ),
-    Mutant("fetch-of-any-epoch-counts", "a fetch of another epoch proves nothing", _count_any_fetch, 150),
-    Mutant("stale-epoch-append", "what a leader appends carries its own epoch (KIP-101)", _write_in_the_last_epoch, 60),
-    Mutant(
-        "join-before-epoch-start",
-        "the ISR is joined past the epoch's start (KIP-320)",
-        _join_anywhere,
-        200,
-        faults=("pause", "kill"),
-    ),
-    Mutant(
-        "committed-survives-unclean-election",
-        "after an unclean election all replicas are what the leader has",
-        _keep_what_was_committed,
-        400,
-    ),
-    Mutant("lead-in-old-boot", "no replica leads in an epoch of an earlier boot (KIP-903)", _lead_in_an_old_boot, 40),
-    Mutant(
-        "isr-change-forgotten",
-        "a change whose answer got lost still counts (4.6)",
-        _forget_with_the_answer,
-        60,
-        faults=("lost calls", "pause"),
-    ),
-    Mutant("isr-shrunk-before-the-store-agreed", "a shrink counts after the store's OK", _shrink_at_once, 100),
-    Mutant(
-        "isr-grown-before-the-store-agreed",
-        "a growth counts after the store's OK",
-        _grow_at_once,
-        100,
-        faults=("kill", "lost calls"),
-    ),
-    Mutant(
-        "broker-epoch-ignored-on-return",
-        "an ISR has boots, not brokers (KIP-903)",
-        _any_boot_is_a_member,
-        60,
-    ),
-    Mutant(
-        "power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", _tell_of_no_loss, 60, faults=("power",)
-    ),
-    Mutant(
-        "wiped-disk-believed", "a boot on another disk leaves ISR and ELR", _see_no_loss, 60, faults=("wipe", "kill")
-    ),
-    Mutant(
-        "session-expired-by-an-outage",
-        "no broker is fenced by an outage",
-        _hold_an_outage_against_all,
-        60,
-        faults=("outage",),
-    ),
-    Mutant(
-        "store-believed-after-a-wipe",
-        "an emptied store freezes the metadata (4.8)",
-        _believe_an_empty_store,
-        60,
-        1,
-        ("regression",),
-    ),
-    Mutant(
-        "restored-from-the-oldest-image",
-        "a restore needs all images, and takes the newest",
-        _restore_from_the_oldest_image,
-        60,
-        faults=("lost history", "cut store", "slow way", "pause", "kill"),
-    ),
-    Mutant(
-        "redis-open-at-import",
-        "Redis is opened only after the quorum has closed its metadata",
-        _open_redis_at_its_import,
-        20,
-        metadata="both",
-    ),
-    Mutant(
-        "redis-closed-before-commit",
-        "Redis closes its metadata when the quorum has committed them",
-        _close_redis_before_the_commit,
-        20,
-        metadata="both",
-    ),
-    Mutant(
-        "closed-before-import",
-        "the quorum closes its metadata when Redis has them",
-        _close_before_redis_has_it,
-        20,
-        metadata="both",
-    ),
-    Mutant("unproven-fetch-counts", "a replica fetch needs a proven connection", _believe_the_fetch, 30),
-    Mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", _believe_the_proof, 30),
-    Mutant(
-        "half-changed-state-used",
-        "a bug in the middle of a change of replicated state stops the broker",
-        _go_on,
-        seeds=20,
-        faults=_BUGS,
-    ),
-    Mutant(
-        "half-changed-state-used-alone",
-        "a bug in the middle of a change of replicated state stops the broker",
-        _go_on,
-        seeds=20,
-        brokers=1,
-        faults=_BUGS,
-    ),
-    Mutant(
-        "broken-job-taken-for-a-failed-one",
-        "a bug in a job that changes state stops the broker",
-        _take_for_the_disks_fault,
-        seeds=30,
-        faults=_BUGS,
-    ),
-)
