@@ -10,9 +10,9 @@ from functools import cache
 import pytest
 
 from yak.sim.cluster_faults import BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
-from yak.sim.cluster_run import run_cluster, run_cluster_seed
-from yak.sim.seed_report import SeedReport, replay_command
+from yak.sim.seed_report import SeedReport
 from yak.sim.spec import Spec
+from yak.sim.trial import run_spec
 
 SEEDS = {
     3: (61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
@@ -40,7 +40,7 @@ COVERING = (61, 301)
 @cache
 def report_of(seed: int, brokers: int) -> SeedReport:
     """The report of a seed, which two tests read."""
-    return run_cluster_seed(seed, brokers)
+    return run_spec(Spec(seed, brokers))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, seeds)
     for seed in seeds:
         report = report_of(seed, brokers)
         if report.error is not None:
-            failures.append(f"{replay_command(report)} --lines    # {report.error}")
+            failures.append(f"{report.spec.command()} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
 
 
@@ -68,10 +68,10 @@ def test_seeds_of_three_brokers_have_each_class_of_faults():
 def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(seeds):
     failures, moves = [], 0
     for seed in seeds:
-        report = run_cluster(Spec(seed, 3, metadata="both"))
+        report = run_spec(Spec(seed, 3, metadata="both"))
         moves += report.counts["moves of the metadata"]
         if report.error is not None:
-            failures.append(f"{replay_command(report)} --lines    # {report.error}")
+            failures.append(f"{report.spec.command()} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
     assert moves
 
@@ -160,8 +160,8 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
 
 def trace_hashes_in_another_process() -> list[str]:
     program = (
-        "import json; from yak.sim.cluster_run import run_cluster_seed as run;"
-        f" print(json.dumps([run(seed, brokers).trace_hash for seed, brokers in {TRACED}]))"
+        "import json; from yak.sim.spec import Spec; from yak.sim.trial import run_spec;"
+        f" print(json.dumps([run_spec(Spec(seed, brokers)).trace_hash for seed, brokers in {TRACED}]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -7,7 +7,6 @@ import pytest
 
 from yak.sim.mutants.catalogue import BY_NAME, MUTANTS
 from yak.sim.mutants.mutant import BrokenMutant, Mutant, hunt
-from yak.sim.run import run_seed
 from yak.sim.spec import Spec
 from yak.sim.trial import run_spec
 
@@ -152,9 +151,9 @@ def test_the_rules_that_any_kafka_must_have_are_among_them():
 
 
 def test_a_mutant_is_gone_when_its_run_ends():
-    sound = run_seed(1).trace_hash
+    sound = run_spec(Spec(1)).trace_hash
     assert BY_NAME["ack-before-flush"].run(1).error is not None
-    assert run_seed(1).trace_hash == sound
+    assert run_spec(Spec(1)).trace_hash == sound
 
 
 def test_a_finding_is_replayed_by_its_command():

@@ -9,8 +9,9 @@ from functools import cache
 
 import pytest
 
-from yak.sim.quorum.run import run_quorum_seed
+from yak.sim.quorum.spec import QuorumSpec
 from yak.sim.seed_report import SeedReport
+from yak.sim.trial import run_spec
 
 SEEDS = (*range(1, 12), 31, 32, 36, 44, 50)
 """The last ones have what is rare: together they have the faults of the first 64 seeds. `make test-all` runs 3,000 more."""
@@ -22,7 +23,7 @@ OTHER_HASH_SEED = "12345"
 @cache
 def report_of(seed: int) -> SeedReport:
     """The report of a seed, which two tests read."""
-    return run_quorum_seed(seed)
+    return run_spec(QuorumSpec(seed))
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), SEEDS_PER_TEST))
@@ -49,8 +50,8 @@ def test_the_seeds_reach_the_states_that_a_quorum_is_about():
 
 def trace_hashes_in_another_process() -> list[str]:
     program = (
-        "import json; from yak.sim.quorum.run import run_quorum_seed as run;"
-        " print(json.dumps([run(seed).trace_hash for seed in range(1, 5)]))"
+        "import json; from yak.sim.quorum.spec import QuorumSpec; from yak.sim.trial import run_spec;"
+        " print(json.dumps([run_spec(QuorumSpec(seed)).trace_hash for seed in range(1, 5)]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -8,8 +8,9 @@ from functools import cache
 
 import pytest
 
-from yak.sim.run import run_seed
-from yak.sim.seed_report import SeedReport, replay_command
+from yak.sim.seed_report import SeedReport
+from yak.sim.spec import Spec
+from yak.sim.trial import run_spec
 
 SEEDS_PER_TEST = 20
 SEEDS = (*range(1, 36), 45, 75, 91, 92, 95)
@@ -21,7 +22,7 @@ OTHER_HASH_SEED = "12345"
 @cache
 def report_of(seed: int) -> SeedReport:
     """The report of a seed, which two tests read."""
-    return run_seed(seed)
+    return run_spec(Spec(seed))
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), SEEDS_PER_TEST))
@@ -30,7 +31,7 @@ def test_every_invariant_holds_over_seeded_faults(first):
     for seed in SEEDS[first : first + SEEDS_PER_TEST]:
         report = report_of(seed)
         if report.error is not None:
-            failures.append(f"{replay_command(report)} --lines    # {report.error}")
+            failures.append(f"{report.spec.command()} --lines    # {report.error}")
     assert not failures, "\n" + "\n".join(failures)
 
 
@@ -64,7 +65,10 @@ def test_the_seeds_reach_the_faults_they_are_for():
 
 
 def trace_hashes_in_another_process() -> list[str]:
-    program = "import json; from yak.sim.run import run_seed; print(json.dumps([run_seed(s).trace_hash for s in range(1, 5)]))"
+    program = (
+        "import json; from yak.sim.spec import Spec; from yak.sim.trial import run_spec;"
+        " print(json.dumps([run_spec(Spec(seed)).trace_hash for seed in range(1, 5)]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={"PYTHONHASHSEED": OTHER_HASH_SEED, "PATH": "/usr/bin:/bin"},

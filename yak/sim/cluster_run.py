@@ -59,7 +59,6 @@ from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.keyed import COMPACT
 from yak.sim.offsets_prober import OffsetsProber
-from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
 from yak.sim.rack_reader import RackChannel
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
@@ -310,6 +309,11 @@ class ClusterRun:
                 PAUSES,
             ),
         )
+
+    def close(self) -> None:
+        """End the threads of jobs."""
+        for node in self.cluster.nodes:
+            node.jobs.close()
 
     # -------------------------------------------------------------------------------------------------- clients
 
@@ -673,27 +677,3 @@ class _TellsFaults(Watcher):
 
 def _no_trouble() -> None:
     """Nothing was found yet."""
-
-
-def run_cluster_seed(
-    seed: int, brokers: int = 3, *, lines: list[str] | None = None, faults: Sequence[str] | None = None
-) -> SeedReport:
-    """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run.
-
-    `faults` are the only classes that occur (`yak.sim.cluster_faults`), and more often than otherwise.
-    """
-    return run_cluster(Spec(seed, brokers, None if faults is None else tuple(faults)), lines=lines)
-
-
-@on_one_processor()
-def run_cluster(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
-    """Run several brokers as the spec says."""
-    run = ClusterRun(spec)
-    run.world.log = lines
-    try:
-        return run.go()
-    except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
-        return run.report().fail(error, lines)
-    finally:
-        for node in run.cluster.nodes:
-            node.jobs.close()

@@ -13,7 +13,6 @@ from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
-from yak.sim.one_processor import on_one_processor
 from yak.sim.producer import SimProducer
 from yak.sim.request_fields import topic_fields
 from yak.sim.seed_report import SeedReport
@@ -233,20 +232,6 @@ class Run:
     def _all_is_read(self) -> bool:
         return not any(held.unseen() for _topic_partition, held in self.books.partitions())
 
-
-def run_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
-    """Run one seed; a violation is in the report's `error`. `lines` collects the log lines of the run."""
-    return run_alone(Spec(seed), lines=lines)
-
-
-@on_one_processor()
-def run_alone(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
-    """Run one broker as the spec says."""
-    run = Run(spec)
-    run.world.log = lines
-    try:
-        return run.go()
-    except Exception as error:  # noqa: BLE001  (an exception of the broker is a finding too)
-        return run.report().fail(error, lines)
-    finally:
-        run.node.jobs.close()
+    def close(self) -> None:
+        """End the threads of jobs."""
+        self.node.jobs.close()

@@ -69,11 +69,6 @@ def found_by(error: BaseException) -> str:
     return ""
 
 
-def replay_command(report: SeedReport) -> str:
-    """The command that replays a run."""
-    return report.spec.command()
-
-
 def as_dict(report: SeedReport) -> dict[str, Any]:
     """The report as JSON fields."""
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from yak.sim.seeded_random import SeededRandom
 
@@ -21,6 +22,8 @@ METADATA = ("redis", "raft", "both")
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One run. The seed determines everything that is not set here."""
+
+    subcommand: ClassVar = "run"
 
     seed: int
     brokers: int = 1
@@ -56,7 +59,7 @@ class Spec:
 
     def command(self) -> str:
         """The command that replays this run."""
-        words = [f"yak sim run --seed {self.seed}"]
+        words = [f"yak sim {self.subcommand} --seed {self.seed}"]
         if self.brokers > 1:
             words.append(f"--brokers {self.brokers}")
         if self.metadata != "redis":

@@ -9,9 +9,10 @@ from yak.protocol.record_writer import build_batch
 from yak.sim import cluster_damage
 from yak.sim.books import Violation
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
-from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.disk import Content, SimDisk
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.spec import Spec
+from yak.sim.trial import run_spec
 
 
 def content(data: bytes) -> Content:
@@ -52,7 +53,7 @@ def test_the_broker_reads_what_stands_there_and_the_checks_what_should():
 def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
     totals: dict[str, int] = {}
     for seed in (3, 4, 5, 6, 40):
-        report = run_cluster_seed(seed, faults=("misdirected", "rot", "kill", "stop"))
+        report = run_spec(Spec(seed, 3, faults=("misdirected", "rot", "kill", "stop")))
         assert report.error is None, (seed, report.error)
         for name, count in report.counts.items():
             totals[name] = totals.get(name, 0) + count

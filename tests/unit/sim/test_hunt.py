@@ -14,11 +14,11 @@ def fails(monkeypatch):
     """Seeds that fail, by the name of the mutant; the empty name is the broker with all its rules."""
     fails: dict[str, set[int]] = {"idle": set(), "": set()}
 
-    def run(spec, **_lines):
+    def run(spec):
         error = "Violation: I1" if spec.seed in fails[spec.mutant] else None
         return SeedReport(spec, "", 1, 1.0, error=error, found_by="committed_stays" if error else "")
 
-    monkeypatch.setattr(mutant_module, "run_alone", run)
+    monkeypatch.setattr(mutant_module, "run_sound", run)
     return fails
 
 

@@ -7,7 +7,6 @@ from yak.core import events
 from yak.errors import FailStop
 from yak.partitions.leader_appends import LeaderAppends
 from yak.sim.books import Violation
-from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.planted_bugs import PlantedBug
 from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
@@ -29,7 +28,7 @@ def planted(rig: Rig, where: str) -> None:
 def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds() -> None:
     counts: dict[str, int] = {}
     for seed in (2, 3):  # 24 bugs, which end 5 connections and 9 brokers
-        report = run_cluster_seed(seed, faults=("bug",))
+        report = run_spec(Spec(seed, 3, faults=("bug",)))
         assert report.error is None, (seed, report.error)
         for name, count in report.counts.items():
             counts[name] = counts.get(name, 0) + count
@@ -69,7 +68,7 @@ def _because(failure: FailStop, cause: Exception) -> FailStop:
 @pytest.mark.parametrize("seed", [800272, 800398])
 def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_hold(seed: int) -> None:
     """In-process connections had one name together; an ack left in a turn whose end was a bug, before the append was noted."""
-    assert run_cluster_seed(seed).error is None
+    assert run_spec(Spec(seed, 3)).error is None
 
 
 def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection():

@@ -9,7 +9,6 @@ from tests.unit.plans import Calls
 from yak.core.events import RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.sim import jobs as sim_jobs
-from yak.sim.cluster_run import run_cluster_seed
 from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
 from yak.sim.seeded_random import SeededRandom
@@ -119,7 +118,7 @@ def test_process_that_ends_inside_a_job_ends_in_the_run_too(process):
 
 def test_run_with_pauses_is_reproducible_and_leaves_no_thread():
     threads = threading.active_count()
-    one, two = run_cluster_seed(3), run_cluster_seed(3)
+    one, two = run_spec(Spec(3, 3)), run_spec(Spec(3, 3))
     assert one.counts["pauses of jobs"] > 0
     assert one.trace_hash == two.trace_hash
     assert threading.active_count() <= threads, "threads of earlier tests may end meanwhile"

@@ -7,11 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from yak.sim.cluster_run import run_cluster
-from yak.sim.quorum.run import run_quorum
 from yak.sim.quorum.spec import QuorumSpec
-from yak.sim.run import run_alone
-from yak.sim.seed_report import SeedReport, replay_command
+from yak.sim.seed_report import SeedReport
+from yak.sim.sound_run import run_sound
 from yak.sim.spec import Spec
 
 
@@ -62,13 +60,6 @@ class Mutant:
     def _spec(self, seed: int, name: str) -> Spec:
         kind = QuorumSpec if self.brokers == 0 else Spec
         return kind(seed, self.brokers, self.faults, name, metadata=self.metadata)
-
-
-def run_sound(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
-    """Run a spec of any kind with all rules. `lines` collects the log lines of the run."""
-    if isinstance(spec, QuorumSpec):
-        return run_quorum(spec, lines=lines)
-    return run_alone(spec, lines=lines) if spec.brokers == 1 else run_cluster(spec, lines=lines)
 
 
 BY_NAME: dict[str, Mutant] = {}
@@ -142,12 +133,12 @@ def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding
             continue
         sound = mutant.run_sound(seed)
         if sound.error is not None:
-            unsound.append(replay_command(sound))
+            unsound.append(sound.spec.command())
             continue
         if not report.found_by:
             raise BrokenMutant(f"{mutant.name}, seed {seed}: {report.error}")
         tried = seed - first + 1
-        replay = replay_command(report)
+        replay = report.spec.command()
         return Finding(
             mutant.name, mutant.rule, seed, report.found_by, report.error, tried, replay, unsound=tuple(unsound)
         )

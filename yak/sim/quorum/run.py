@@ -6,7 +6,6 @@ from typing import Final
 
 from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
-from yak.sim.one_processor import on_one_processor
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.checks import Checks, QuorumViolation
 from yak.sim.quorum.clients import Caller, Shared, StoreClient
@@ -235,21 +234,3 @@ class QuorumRun:
         """End the threads of jobs."""
         for node in self.nodes.values():
             node.close()
-
-
-@on_one_processor()
-def run_quorum(spec: QuorumSpec, *, lines: list[str] | None = None) -> SeedReport:
-    """Run it; a violation is in the report's `error`. `lines` collects the log lines of the run."""
-    run = QuorumRun(spec)
-    run.world.log = lines
-    try:
-        return run.go()
-    except Exception as error:  # noqa: BLE001  (an exception of the quorum is a finding too)
-        return run.report().fail(error, lines)
-    finally:
-        run.close()
-
-
-def run_quorum_seed(seed: int, *, lines: list[str] | None = None) -> SeedReport:
-    """Run one seed."""
-    return run_quorum(QuorumSpec(seed, 0), lines=lines)
