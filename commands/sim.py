@@ -106,30 +106,26 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def run_many(
-    g: Globals, specs: Sequence[Spec], workers: int | None, tally: _Tally | _QuorumTally, *, shrinks: bool = False
+    g: Globals, specs: Sequence[Spec], workers: int | None, coverage: Coverage | None, *, shrinks: bool = False
 ) -> int:
     """Run these seeds and print what fails; returns the exit code. `shrinks`: a failing seed can be minimized."""
     from yak.sim.trial import run_spec
 
-    done = failed = 0
+    tally = _Tally(coverage)
     report = None
     try:
         with g.out.progress("seeds", total=len(specs)) as bar:
             for report in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-                done += 1
-                failed += _print_report(g, report, shrinks=shrinks)
-                tally.add(report)
-                bar.update(done)
+                _take_report(g, report, tally, shrinks=shrinks)
+                bar.update(tally.done)
     except KeyboardInterrupt:
-        if done:
-            _tell(g, tally, done, failed)
+        if tally.done:
+            _tell(g, tally)
         raise
-    if len(specs) == 1 and report is not None and not failed and g.out.for_people:
-        g.out.line(_one_line(report))
-    return _tell(g, tally, done, failed)
+    return _tell(g, tally, report if len(specs) == 1 else None)
 
 
-def run_told(g: Globals, spec: Spec, tally: _Tally | _QuorumTally, *, shrinks: bool = False) -> int:
+def run_told(g: Globals, spec: Spec, coverage: Coverage | None, *, shrinks: bool = False) -> int:
     """Run one seed and print its events; returns the exit code."""
     from yak.sim.trial import run_spec
 
@@ -137,40 +133,37 @@ def run_told(g: Globals, spec: Spec, tally: _Tally | _QuorumTally, *, shrinks: b
     report = run_spec(spec, lines=told)
     for line in told:
         g.out.line(line)
-    failed = _print_report(g, report, shrinks=shrinks)
-    tally.add(report)
-    if not failed and g.out.for_people:
-        g.out.line(_one_line(report))
-    return _tell(g, tally, 1, int(failed))
+    tally = _Tally(coverage)
+    _take_report(g, report, tally, shrinks=shrinks)
+    return _tell(g, tally, report)
 
 
-def _print_report(g: Globals, report: SeedReport, *, shrinks: bool) -> bool:
-    """Print a seed's report, as JSON or if it failed; returns whether it failed."""
+def _take_report(g: Globals, report: SeedReport, tally: _Tally, *, shrinks: bool) -> None:
+    """Add a seed's report to the tally, and print it, as JSON or if it failed."""
     from yak.sim.seed_report import as_dict
 
+    tally.add(report)
     if not g.out.for_people:
         g.out.line(json.dumps(as_dict(report)))
     if report.error is None:
-        return False
+        return
     g.out.warn(f"seed {report.seed}: {report.error}")
     g.out.warn(f"replay: {report.spec.command()} --lines")
     if shrinks:
         g.out.warn(f"shrink: {report.spec.command()} --shrink")
-    return True
 
 
-def _tell(g: Globals, tally: _Tally | _QuorumTally, done: int, failed: int) -> int:
+def _tell(g: Globals, tally: _Tally, only: SeedReport | None = None) -> int:
+    """Print the tally, below a line of the only seed if it held; returns the exit code."""
     if g.out.for_people:
-        for line in tally.lines(done, failed):
+        if only is not None and only.error is None:
+            g.out.line(
+                f"seed {only.seed}: {only.events_count} events, {only.simulated_s:.1f} s simulated,"
+                f" trace {only.trace_hash[:16]}"
+            )
+        for line in tally.lines():
             g.out.line(line)
-    return 4 if failed else 0
-
-
-def _one_line(report: SeedReport) -> str:
-    return (
-        f"seed {report.seed}: {report.events_count} events, {report.simulated_s:.1f} s simulated,"
-        f" trace {report.trace_hash[:16]}"
-    )
+    return 4 if tally.failed else 0
 
 
 SMALLER = "Smaller than the seed (as --shrink prints it)"
@@ -243,12 +236,12 @@ def run(
     if shrink:
         return _shrink(g, spec)
     if lines:
-        return run_told(g, spec, _Tally(Coverage(spec.brokers)), shrinks=True)
+        return run_told(g, spec, Coverage(spec.brokers), shrinks=True)
     specs = [
         replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
         for number in range(seed, seed + seeds)
     ]
-    return run_many(g, specs, workers, _Tally(Coverage(specs[0].brokers)), shrinks=True)
+    return run_many(g, specs, workers, Coverage(specs[0].brokers), shrinks=True)
 
 
 # ------------------------------------------------------------------------------------------------------ options
@@ -282,21 +275,29 @@ def _mutant(name: str, brokers: int) -> str:
 
 @dataclass(slots=True)
 class _Tally:
-    coverage: Coverage
+    coverage: Coverage | None
+    """None for runs of the quorum."""
+    totals: Counter[str] = field(default_factory=Counter)
+    done: int = 0
+    failed: int = 0
     events_count: int = 0
     simulated_s: float = 0.0
 
     def add(self, report: SeedReport) -> None:
-        self.coverage.add(report)
+        self.done += 1
+        self.failed += report.error is not None
         self.events_count += report.events_count
         self.simulated_s += report.simulated_s
+        self.totals.update(report.counts)
+        if self.coverage is not None:
+            self.coverage.add(report)
 
-    def lines(self, done: int, failed: int) -> list[str]:
-        totals = self.coverage.totals
-        head = (
-            f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated;"
-            f" {totals.get('acknowledged', 0)} acknowledged, {totals.get('read', 0)} read; reached (in so many seeds):"
-        )
+    def lines(self) -> list[str]:
+        holding, totals = f"{self.done - self.failed} of {self.done} seeds hold", self.totals
+        head = f"{holding}; {self.events_count} events, {self.simulated_s:.0f} s simulated; "
+        if self.coverage is None:
+            return [head + ", ".join(f"{name} {count}" for name, count in totals.items())]
+        head += f"{totals['acknowledged']} acknowledged, {totals['read']} read; reached (in so many seeds):"
         return [head, *self.coverage.lines()]
 
 
@@ -439,14 +440,14 @@ def quorum(
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
     from yak.sim.quorum.spec import QuorumSpec
 
-    spec = QuorumSpec(seed, 0, faults=_quorum_faults(faults), mutant=_quorum_mutant(mutant), keep=numbers(keep))
+    spec = QuorumSpec(seed, faults=_quorum_faults(faults), mutant=_quorum_mutant(mutant), keep=numbers(keep))
     if seeds > 1 and lines:
         raise UsageError(
             "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
         )
     if lines:
-        return run_told(g, spec, _QuorumTally())
-    return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, _QuorumTally())
+        return run_told(g, spec, None)
+    return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, None)
 
 
 def _quorum_faults(text: str | None) -> tuple[str, ...] | None:
@@ -461,22 +462,6 @@ def _quorum_mutant(name: str) -> str:
     if name and (name not in BY_NAME or BY_NAME[name].brokers > 0):
         raise UsageError("bad-option", f"no mutant of the quorum is named {name}", try_=("yak sim mutants --list",))
     return name
-
-
-@dataclass(slots=True)
-class _QuorumTally:
-    totals: Counter[str] = field(default_factory=Counter)
-    events_count: int = 0
-    simulated_s: float = 0.0
-
-    def add(self, report: SeedReport) -> None:
-        self.totals.update(report.counts)
-        self.events_count += report.events_count
-        self.simulated_s += report.simulated_s
-
-    def lines(self, done: int, failed: int) -> list[str]:
-        head = f"{done - failed} of {done} seeds hold; {self.events_count} events, {self.simulated_s:.0f} s simulated; "
-        return [head + ", ".join(f"{name} {count}" for name, count in self.totals.items())]
 
 
 COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_removed")
