@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from yak.ids import TopicPartition
@@ -52,7 +53,7 @@ class Books:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionBooks] = {}
         self._producer_ids: dict[int, None] = {}
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     def of(self, topic: str, partition: int) -> PartitionBooks:
         """The history of one partition."""
@@ -60,7 +61,7 @@ class Books:
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a counter of the run's report."""
-        self.counts[what] = self.counts.get(what, 0) + number
+        self.counts[what] += number
 
     def producer_id_given(self, producer_id: int) -> None:
         """The broker assigned this producer id, which it must never assign twice."""

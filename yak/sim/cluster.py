@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class Cluster:
         voters = None if metadata == "redis" else first_voters(size)
         self.network = Network(world, rng.fork("network"))
         self.nodes: list[SimNode] = []
-        self.calls: dict[str, int] = {}
+        self.calls: Counter[str] = Counter()
         """How many calls were executed, by script and result code."""
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: None
         for node_id in range(1, size + 1):
@@ -90,8 +91,7 @@ class Cluster:
         node.store_line.on_call = self._called
 
     def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        name = f"{request.script} {outcome.code}"
-        self.calls[name] = self.calls.get(name, 0) + 1
+        self.calls[f"{request.script} {outcome.code}"] += 1
         self.on_call(request, outcome)
         offset = self.store.state.cluster.get("mo", 0)
         if offset != self._offset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,55 +34,51 @@ class Counts(Watcher):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
         self._rows: dict[tuple[str, int], tuple[Any, ...]] = {}
         self._controller_epoch = 0
 
     def read(self) -> dict[str, int]:
         """All counters."""
-        counts = dict(self._counts)
+        counts = self._counts.copy()
         for node in self._cluster.nodes:
             lost = node.peers.sessions_lost + sum(notice.event == "replica-fetch-lost" for notice in node.notices)
-            counts["fetch sessions lost"] = counts.get("fetch sessions lost", 0) + lost
+            counts["fetch sessions lost"] += lost
             for event, what in _NOTICED.items():
-                noticed = sum(notice.event == event for notice in node.notices)
-                counts[what] = counts.get(what, 0) + noticed
+                counts[what] += sum(notice.event == event for notice in node.notices)
             for notice in node.notices:
                 if notice.event == "log-compacted":
                     what = "logs" if str(notice.fields["partition"]).startswith(COMPACT) else "committed offsets"
-                    counts[f"{what} compacted"] = counts.get(f"{what} compacted", 0) + 1
+                    counts[f"{what} compacted"] += 1
             for what, number in (*node.jobs.counts.items(), *((f"torn: {kind}", n) for kind, n in node.torn.items())):
-                counts[what] = counts.get(what, 0) + number
-            counts["calls executed late"] = counts.get("calls executed late", 0) + node.store_line.late_count
+                counts[what] += number
+            counts["calls executed late"] += node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):
                 counts[f"store: {name}"] = number
         return counts
 
-    def _count(self, what: str) -> None:
-        self._counts[what] = self._counts.get(what, 0) + 1
-
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
         """A log was truncated."""
-        self._count("truncations" if copy.chain.agreement(before) < before.end else "truncations of nothing")
+        self._counts["truncations" if copy.chain.agreement(before) < before.end else "truncations of nothing"] += 1
 
     def reopened(self, copy: Copy, before: Chain) -> None:
         """A broker restarted with fewer batches than before."""
         if copy.chain.agreement(before) < before.end:
-            self._count("tails lost")
+            self._counts["tails lost"] += 1
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """A log grew."""
-        self._count("appends by leaders" if copy.is_leader else "appends by followers")
+        self._counts["appends by leaders" if copy.is_leader else "appends by followers"] += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """Count a script's changes of each partition."""
         state = self._cluster.store.state
         if outcome.code == "OK" and request.script == "fence":
-            self._count("fast fencings" if request.arguments.get("fast") else "session fencings")
+            self._counts["fast fencings" if request.arguments.get("fast") else "session fencings"] += 1
         if state.cluster["ctl_epoch"] != self._controller_epoch:
             self._controller_epoch = state.cluster["ctl_epoch"]
-            self._count("takeovers, fast" if request.arguments.get("fast") else "takeovers")
+            self._counts["takeovers, fast" if request.arguments.get("fast") else "takeovers"] += 1
         for key, row in state.partitions.items():
             seen = (row["leader_epoch"], row["isr"], row.get("adding", ""), row.get("removing", ""))
             before = self._rows.get(key)
@@ -93,11 +90,11 @@ class Counts(Watcher):
 
     def _changed(self, row: dict[str, Any], before: tuple[Any, ...], request: StoreRequest) -> None:
         if row["leader_epoch"] != before[0]:
-            self._count("elections" if row["leader"] >= 0 else "partitions without a leader")
+            self._counts["elections" if row["leader"] >= 0 else "partitions without a leader"] += 1
             if request.script == "elect" and not any(m.node_id == row["leader"] for m in parse_isr(before[1])):
-                self._count("elections outside of the ISR")
+                self._counts["elections outside of the ISR"] += 1
         size, size_before = len(parse_isr(row["isr"])), len(parse_isr(before[1]))
         if size != size_before:
-            self._count(f"ISR {'expansions' if size > size_before else 'shrinks'}")
+            self._counts[f"ISR {'expansions' if size > size_before else 'shrinks'}"] += 1
         if (before[2] or before[3]) and not row.get("adding") and not row.get("removing"):
-            self._count("moves completed" if request.script != "alter_replicas" else "moves ended by another")
+            self._counts["moves completed" if request.script != "alter_replicas" else "moves ended by another"] += 1

@@ -10,7 +10,7 @@ after the faults, as in docs/operations.md: the folder is moved away, and the pa
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections import Counter
 
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_damage import batches_of, flip, folder_of, is_damaged, lose, misdirect
@@ -31,16 +31,19 @@ _PLACES = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-p
 
 
 class Disks:
-    """The faults of the disks. `count` counts them, and their detections."""
+    """The faults of the disks. `counts` gets them, and their detections."""
 
-    def __init__(self, cluster: Cluster, losses: Losses, count: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Cluster, losses: Losses, counts: Counter[str]) -> None:
         self._cluster = cluster
         self._losses = losses
-        self._count = count
+        self._counts = counts
         self.failed = losses.failing
         self._looks_left = _LOOKS_MAX
         for node in cluster.nodes:
-            node.disk.observe_failure = lambda operation, _path: count(f"disk failures: {operation}")
+            node.disk.observe_failure = self._disk_failed
+
+    def _disk_failed(self, operation: str, _path: str) -> None:
+        self._counts[f"disk failures: {operation}"] += 1
 
     def fail(self, node: SimNode, rng: SeededRandom) -> bool:
         """One call of some kind raises."""
@@ -139,7 +142,7 @@ class Disks:
                 node.disk.sync_file_system("/")
                 self._losses.took_away(key, node_id)
                 self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")
-                self._count("damage mended by hand")
+                self._counts["damage mended by hand"] += 1
 
 
 def _went_on(node: SimNode) -> bool:

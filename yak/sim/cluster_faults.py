@@ -6,6 +6,7 @@ topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -112,12 +113,12 @@ class ClusterFaults:
         plans: Callable[[str], TopicPlan | None],
         spec: Spec | None = None,
     ) -> None:
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._schedule = self._rng = rng
         self._spec = spec = spec or Spec(0)
         self.struck_count = 0
-        self.losses = Losses(cluster, plans, self._count)
+        self.losses = Losses(cluster, plans, self.counts)
         # some seeds mix many classes, others repeat the same few
         percent = rng.choice((12, 50))
         self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
@@ -139,7 +140,7 @@ class ClusterFaults:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
         self._pause_us = rng.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
-        self._disks = Disks(cluster, self.losses, self._count)
+        self._disks = Disks(cluster, self.losses, self.counts)
         self._ways = Ways(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
         self._has_stranded = False
@@ -217,11 +218,8 @@ class ClusterFaults:
         if self._spec.strikes(self.struck_count) and not spared:
             self._cluster.world.say(f"fault {self.struck_count}: {name}")
             if strikes[name]():
-                self._count(name)
+                self.counts[name] += 1
         self._next()
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
 
     def _for_a_while(self, heal: Callable[[], None]) -> None:
         self._under_way += 1
@@ -256,7 +254,7 @@ class ClusterFaults:
         def restore() -> None:
             if cluster.restore_store(f"restored-{number}"):
                 self._under_way -= 1
-                self._count("stores restored")
+                self.counts["stores restored"] += 1
             elif cluster.world.now_ms - lost_ms > RESTORED_MS:
                 raise Violation(f"the store cannot be restored {RESTORED_MS} ms after it lost its history")
             else:
@@ -364,7 +362,7 @@ class ClusterFaults:
         return True
 
     def _ended_inside(self, node: SimNode) -> None:
-        self._count("killed inside a write")
+        self.counts["killed inside a write"] += 1
         if node.node_id in self._busy or not self._rng.chance(50) or not self._lose_power(node):
             self._end(node)
 
@@ -384,18 +382,18 @@ class ClusterFaults:
 
     def _request_failed(self, node: SimNode, notice: Notice) -> None:
         node.bugs.request_failed(notice)
-        self._count("requests failed by a bug")
+        self.counts["requests failed by a bug"] += 1
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
         """The shell ends the process."""
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
-        self._count("fail-stops")
+        self.counts["fail-stops"] += 1
         self._end(node)
 
     def _disks_lost(self, node: SimNode) -> None:
         """The shell ends the process."""
-        self._count("halts for the last directory")
+        self.counts["halts for the last directory"] += 1
         node.after_step()  # the step may have answered with a high watermark that it advanced
         self._end(node)
 
@@ -450,7 +448,7 @@ class ClusterFaults:
         def lose_power() -> None:
             self._under_way -= 1
             if node in self._running() and self._lose_power(node):
-                self._count("power losses after a truncation")
+                self.counts["power losses after a truncation"] += 1
 
         self._cluster.world.after(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
 
@@ -519,7 +517,7 @@ class ClusterFaults:
         try:
             node.start()
         except ProcessEnded:
-            self._count("killed inside a start")
+            self.counts["killed inside a start"] += 1
             node.kill()
             self._restart_later(node)
         except StartRefused as refused:
@@ -530,7 +528,7 @@ class ClusterFaults:
     def _refused(self, node: SimNode, refused: Any) -> None:
         """The shell ends the process with this error; an operator restarts it."""
         self._cluster.world.say(f"broker {node.node_id} is refused: {refused.code}: {refused.why}")
-        self._count(f"refused: {refused.code}")
+        self.counts[f"refused: {refused.code}"] += 1
         self._cluster.world.after(0, lambda: self._end_refused(node))
 
     def _end_refused(self, node: SimNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,12 @@ if TYPE_CHECKING:
 
 
 class Losses:
-    """Bounds disk faults. `plans` has each topic's guarantees, by name; `count` counts forfeited partitions."""
+    """Bounds disk faults. `plans` has each topic's guarantees, by name; `counts` gets the forfeited partitions."""
 
-    def __init__(
-        self, cluster: Cluster, plans: Callable[[str], TopicPlan | None], count: Callable[[str], None]
-    ) -> None:
+    def __init__(self, cluster: Cluster, plans: Callable[[str], TopicPlan | None], counts: Counter[str]) -> None:
         self._cluster = cluster
         self._plans = plans
-        self.count = count
+        self._counts = counts
         self._powerless: dict[NodeId, BrokerEpoch] = {}
         """Brokers whose machine lost power, and the broker epoch: they will report a possible loss, whatever they lost.
         """
@@ -76,7 +75,7 @@ class Losses:
         broker = state.brokers.get(node.node_id)
         for key in forfeits:
             history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
-            self.count("partitions forfeited")
+            self._counts["partitions forfeited"] += 1
         if broker is not None:
             history.lost_until[node.node_id] = broker["broker_epoch"]
         return True
@@ -262,7 +261,7 @@ class Losses:
                 key = Key(uuid.UUID(each["topic_id"]), each["partition"])
                 history.forfeit(key, "a replica outside of the ISR was elected")
                 history.unclean.add(key)
-                self.count("unclean elections")
+                self._counts["unclean elections"] += 1
 
     def _may_another_have_more(self, key: Key, row: dict[str, Any]) -> bool:
         """Whether all members will report a loss, and a replica that is no member will not."""

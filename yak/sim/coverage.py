@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from yak.sim.seed_report import SeedReport
@@ -171,26 +172,25 @@ class Coverage:
 
     def __init__(self, brokers: int) -> None:
         self.areas = ALONE if brokers == 1 else CLUSTER
-        self.totals: dict[str, int] = {}
-        self.seeds: dict[str, int] = {}
+        self.totals: Counter[str] = Counter()
+        self.seeds: Counter[str] = Counter()
         """The number of runs that reached each state."""
 
     def add(self, report: SeedReport) -> None:
         """Add one run."""
-        for name, count in report.counts.items():
-            self.totals[name] = self.totals.get(name, 0) + count
-            self.seeds[name] = self.seeds.get(name, 0) + (count > 0)
+        self.totals.update(report.counts)
+        self.seeds.update(name for name, count in report.counts.items() if count > 0)
 
     def never(self) -> list[str]:
         """States that no run reached."""
-        return [name for names in self.areas.values() for name in names if not self.totals.get(name)]
+        return [name for names in self.areas.values() for name in names if not self.totals[name]]
 
     def lines(self) -> list[str]:
         """For a reader: a line per area with `state count (runs with it)`, then the states never reached."""
         width = max(map(len, self.areas))
         told = []
         for area, names in self.areas.items():
-            reached = [f"{name} {self.totals[name]} ({self.seeds[name]})" for name in names if self.totals.get(name)]
+            reached = [f"{name} {self.totals[name]} ({self.seeds[name]})" for name in names if self.totals[name]]
             told.append(f"  {area.ljust(width)}  {', '.join(reached) or 'nothing'}")
         if never := self.never():
             told.append(f"  never reached: {', '.join(never)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -454,7 +455,7 @@ class SimDisk:
         self._garbles: list[tuple[str, RandomSource]] = []
         self.locks: dict[str, None] = {}
         self.cached_bytes: int | None = None
-        self.reads: dict[str, int] = {}
+        self.reads: Counter[str] = Counter()
         self.syncs = 0
         self.clock: Callable[[], int] = lambda: 0
         """The machine's wall clock in ms, by which writes of files are dated."""
@@ -468,14 +469,14 @@ class SimDisk:
 
     def crash(self, rng: RandomSource) -> dict[str, int]:
         """Lose power, and all locks. Returns how many files lost unsynced data, by kind of tear, and how many names."""
-        lost: dict[str, int] = {}
+        lost: Counter[str] = Counter()
         if count := self._names.lose_power(rng):
             lost["names"] = count
         for path in sorted(self._names.files):
             if kind := self._names.files[path].lose_power(rng):
-                lost[kind] = lost.get(kind, 0) + 1
+                lost[kind] += 1
         self.kill()
-        return lost
+        return dict(lost)
 
     def kill(self) -> None:
         """End the process that uses the disk: its writes stay; its locks, planned faults and failed syncs are cleared."""
@@ -535,7 +536,7 @@ class SimDisk:
 
     def count_read(self, path: str) -> None:
         """Count a read of a file."""
-        self.reads[path] = self.reads.get(path, 0) + 1
+        self.reads[path] += 1
 
     def peek(self, path: str, position: int) -> bytes:
         """A file's undamaged bytes from a position on, for checks: no call fails, and no read is counted."""

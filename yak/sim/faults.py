@@ -9,6 +9,7 @@ the last record.
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable
 
 from yak.cluster.broker_lifecycle import LifecycleState
@@ -61,7 +62,7 @@ class Faults:
         self._lose_answers = lose_answers
         self._left = rng.between(0, FAULTS_MAX)
         self._is_busy = False
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         table = {
             "power": (35, self._power_loss),
             "kill": (15, self._kill),
@@ -117,15 +118,15 @@ class Faults:
     # ------------------------------------------------------------------------------------------------ the broker
 
     def _power_loss(self) -> None:
-        self._count("power losses")
+        self.counts["power losses"] += 1
         self._end_by(self._crash)
 
     def _kill(self) -> None:
-        self._count("kills")
+        self.counts["kills"] += 1
         self._end_by(self._kill_now)
 
     def _orderly_stop(self) -> None:
-        self._count("orderly stops")
+        self.counts["orderly stops"] += 1
         self._end_by(self._stop_now)
 
     def _end_by(self, end: Callable[[], None]) -> None:
@@ -134,7 +135,7 @@ class Faults:
         The next incarnation must recognise each of these batches.
         """
         if self._rng.chance(50):
-            self._count("last answers lost")
+            self.counts["last answers lost"] += 1
             self._lose_answers()
             self._world.after(self._rng.between(2_000, 40_000), end)
         else:
@@ -160,7 +161,7 @@ class Faults:
         # never in the first directory: it has the metadata copy, without which the broker does not start
         if len(node.directories) > 1 and self._rng.chance(5):
             node.disk.fail_next(self._rng.choice(START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
-            self._count("disks that fail at the start")
+            self.counts["disks that fail at the start"] += 1
             try:
                 node.start()
             except StartRefused as refused:
@@ -177,7 +178,7 @@ class Faults:
         """An unexpected exception in the broker's own code (`yak.sim.planted_bugs`)."""
         node, starts = self._node, self._node.starts_count
         if node.bugs.plant(self._rng):
-            self._count(BUG)
+            self.counts[BUG] += 1
 
         def withdraw() -> None:
             if node.broker is not None and node.starts_count == starts:
@@ -190,16 +191,16 @@ class Faults:
         """The shell ends the process, and a service manager restarts it."""
         self._node.bugs.stopped(failure)
         self._world.say(f"the broker stops for a bug in {failure.what}")
-        self._count("fail-stops")
+        self.counts["fail-stops"] += 1
         self._kill_now()
 
     def _request_failed(self, notice: Notice) -> None:
         self._node.bugs.request_failed(notice)
-        self._count("requests failed by a bug")
+        self.counts["requests failed by a bug"] += 1
 
     def _cut(self) -> None:
         """Connections are lost, some of them repeatedly: clients retry their requests."""
-        self._count("connections cut")
+        self.counts["connections cut"] += 1
         cuts = self._rng.between(1, 8)
 
         def cut() -> None:
@@ -220,16 +221,16 @@ class Faults:
         operation = self._rng.choice(DISK_OPERATIONS)
         number = errno.ENOSPC if operation != "sync" and self._rng.chance(50) else errno.EIO
         self._node.disk.fail_next(operation, number, path_contains=f"/{self._rng.choice(self._victims)}")
-        self._count("disks that may fail")
+        self.counts["disks that may fail"] += 1
         self._end_later()
 
     def _disk_failed(self, operation: str, path: str) -> None:
         self._world.say(f"{operation} fails on {path}")
-        self._count(f"disk failures: {operation}")
+        self.counts[f"disk failures: {operation}"] += 1
 
     def _disks_lost(self) -> None:
         """The shell ends the process, and a service manager restarts it."""
-        self._count("halts for the last directory")
+        self.counts["halts for the last directory"] += 1
         self._node.kill()
         self._restart_later()
 
@@ -249,7 +250,7 @@ class Faults:
         self._world.after(self._rng.between(50_000, 600_000), end)
 
     def _slow_disk(self) -> None:
-        self._count("slow disks")
+        self.counts["slow disks"] += 1
         kind = self._rng.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
         self._node.jobs.delays_us = {kind: self._rng.between(200_000, SLOW_JOB_US)}
 
@@ -260,7 +261,7 @@ class Faults:
         self._world.after(self._rng.between(50_000, 1_000_000), heal)
 
     def _cold_cache(self) -> None:
-        self._count("cold caches")
+        self.counts["cold caches"] += 1
         self._node.disk.cached_bytes = self._rng.choice((0, 100, 400))
 
         stays = self._rng.chance(50)
@@ -275,7 +276,7 @@ class Faults:
     # ------------------------------------------------------------------------------------------------ the store
 
     def _store_outage(self) -> None:
-        self._count("store outages")
+        self.counts["store outages"] += 1
         self._node.store_goes_down()
         self._world.after(self._rng.between(1_000, 3_000_000), self._heal_store)
 
@@ -287,7 +288,7 @@ class Faults:
         """The store comes back without its newest records, or empty; later an operator brings its data back, or restores it
         from the broker's image."""
         node, store = self._node, self._store
-        self._count("stores that lost their history")
+        self.counts["stores that lost their history"] += 1
         node.store_goes_down()
         whole = store.saved()
         if self._rng.chance(30):
@@ -303,7 +304,7 @@ class Faults:
             if store.served.offers and restores_by_hand:
                 plan = store.plan_restore(f"restored-{number}", self._world.now_ms)
                 store.call(store.restore_request(plan), self._world.now_ms)
-                self._count("stores restored")
+                self.counts["stores restored"] += 1
                 node.store_goes_down()
             else:
                 node.store_goes_down()
@@ -313,6 +314,3 @@ class Faults:
 
         restores_by_hand, number = self._rng.chance(50), self.struck_count
         self._world.after(self._rng.between(100_000, 4_000_000), bring_back)
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1

@@ -7,6 +7,7 @@ process (SIGSTOP): time goes on, and events that arrive meanwhile wait for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -100,7 +101,7 @@ class SimNode:
         self.starts_count = 0
         self.crashes_count = 0
         self.kernel_boot_id = "boot 0"
-        self.torn: dict[str, int] = {}
+        self.torn: Counter[str] = Counter()
         """Unsynced data after power losses: the number of files torn in each way, and of names lost."""
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
@@ -281,9 +282,10 @@ class SimNode:
         self._end()
         self.crashes_count += 1
         self.kernel_boot_id = f"boot {self.crashes_count}"
-        for what, count in self.disk.crash(self._rng).items():
+        lost = self.disk.crash(self._rng)
+        for what, count in lost.items():
             self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
-            self.torn[what] = self.torn.get(what, 0) + count
+        self.torn.update(lost)
 
     def kill(self) -> None:
         """End the process. The page cache survives."""

@@ -1,6 +1,7 @@
 """Which disks of a simulated cluster may fail: never that of the only replica that will not say that it lost something."""
 
 import uuid
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ def losses():
     old_marks = set()
     node_of = lambda number: SimpleNamespace(has_old_boot_mark=number in old_marks)  # noqa: E731
     cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history, node=node_of, old_marks=old_marks)
-    return Losses(cluster, lambda _name: SimpleNamespace(may_be_lost=False), lambda _what: None)
+    return Losses(cluster, lambda _name: SimpleNamespace(may_be_lost=False), Counter())
 
 
 def node(number):

@@ -15,6 +15,7 @@ that time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ class CompactionKeepsLast(Watcher):
         self._seen: dict[Copy, _Seen] = {}
         self._passed_over: dict[Copy, set[Offset]] = {}
         """Offsets that a copy never had, since its leader had already removed them."""
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """A follower may have copied compacted batches."""
@@ -53,7 +54,7 @@ class CompactionKeepsLast(Watcher):
         present, _horizons = self._present(copy)
         passed = {record.offset for record in written if record.offset not in present} - known
         self._passed_over.setdefault(copy, set()).update(passed)
-        self._count("records gone before they were copied", len(passed))
+        self.counts["records gone before they were copied"] += len(passed)
         self._look(copy)
 
     def may_have_less(self, copy: Copy) -> None:
@@ -79,7 +80,7 @@ class CompactionKeepsLast(Watcher):
                 self._may_go(copy, record, following.get(record.offset), before.horizons.get(record.offset))
             elif record.offset in now.horizons and record.offset not in before.horizons:
                 self._may_have(copy, record, now.horizons[record.offset])
-        self._count("records compacted away", len(now.absent - before.absent))
+        self.counts["records compacted away"] += len(now.absent - before.absent)
 
     # ---------------------------------------------------------------------------------------------------- removals
 
@@ -105,7 +106,7 @@ class CompactionKeepsLast(Watcher):
             raise Violation(f"{where}, a tombstone or marker, was removed by the first compaction that saw it")
         if now_ms < horizon_ms and is_steady:
             raise Violation(f"{where}, a tombstone or marker, was removed {horizon_ms - now_ms} ms too early")
-        self._count("tombstones removed", 1)
+        self.counts["tombstones removed"] += 1
 
     def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
         assert copy.log is not None
@@ -190,7 +191,7 @@ class CompactionKeepsLast(Watcher):
                     raise Violation(
                         f"I17: {copy}@{record.offset}, the tombstone of {key!r}, is gone, and {found.offset} is not"
                     )
-                self._count("deleted keys that stay on who was away", 1)
+                self.counts["deleted keys that stay on who was away"] += 1
 
     def _is_replaced_beyond(self, copy: Copy, key: bytes) -> bool:
         """Whether a replica that lags lacks a record whose replacement lies above its log end."""
@@ -200,9 +201,6 @@ class CompactionKeepsLast(Watcher):
         if committed is None or copy.end >= committed.end:
             return False
         return any(record.key == key for record in originals.values_in(committed, copy.end))
-
-    def _count(self, what: str, number: int) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
 
 
 def _following(written: list[WalkedRecord]) -> dict[Offset, WalkedRecord]:
