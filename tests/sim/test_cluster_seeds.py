@@ -1,18 +1,12 @@
 """Three shipped brokers under seeded faults, sometimes two or four: every invariant of replication after every step."""
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from functools import cache
 
 import pytest
 
+from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, report_of
 from yak.sim.cluster_faults import BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
-from yak.sim.seed_report import SeedReport
 from yak.sim.spec import Spec
-from yak.sim.trial import run_spec
 
 SEEDS = {
     3: (61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
@@ -31,34 +25,21 @@ BATCHES = [
 ]
 TRACED = [(76, 3), (77, 3), (1, 2), (2, 4)]
 """Seeds and numbers of brokers whose traces are compared."""
-OTHER_HASH_SEED = "12345"
-"""The tests' own process has one that Python draws."""
 COVERING = (61, 301)
 """Seeds of three brokers that together reach each state below; one seed in a hundred has some of them."""
-
-
-@cache
-def report_of(seed: int, brokers: int) -> SeedReport:
-    """The report of a seed, which two tests read."""
-    return run_spec(Spec(seed, brokers))
 
 
 @pytest.mark.parametrize(
     ("brokers", "seeds"), BATCHES, ids=lambda each: str(each if isinstance(each, int) else each[0])
 )
 def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, seeds):
-    failures = []
-    for seed in seeds:
-        report = report_of(seed, brokers)
-        if report.error is not None:
-            failures.append(f"{report.spec.command()} --lines    # {report.error}")
-    assert not failures, "\n" + "\n".join(failures)
+    must_hold(Spec(seed, brokers) for seed in seeds)
 
 
 def test_seeds_of_three_brokers_have_each_class_of_faults():
     totals: Counter[str] = Counter()
     for seed in SEEDS[3]:
-        totals.update(report_of(seed, 3).counts)
+        totals.update(report_of(Spec(seed, 3)).counts)
     assert [
         name for name in (*CLASSES, MISDIRECTED, BUG, POWER_AFTER_TRUNCATION, LOST_HISTORY, CLOCK) if not totals[name]
     ] == []
@@ -66,14 +47,9 @@ def test_seeds_of_three_brokers_have_each_class_of_faults():
 
 @pytest.mark.parametrize("seeds", [MOVING[:5], MOVING[5:]], ids=lambda seeds: str(seeds[0]))
 def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(seeds):
-    failures, moves = [], 0
-    for seed in seeds:
-        report = run_spec(Spec(seed, 3, metadata="both"))
-        moves += report.counts["moves of the metadata"]
-        if report.error is not None:
-            failures.append(f"{report.spec.command()} --lines    # {report.error}")
-    assert not failures, "\n" + "\n".join(failures)
-    assert moves
+    specs = [Spec(seed, 3, metadata="both") for seed in seeds]
+    must_hold(specs)
+    assert any(report_of(spec).counts["moves of the metadata"] for spec in specs)
 
 
 @pytest.mark.thorough
@@ -81,7 +57,7 @@ def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(see
 def test_the_seeds_reach_the_states_that_replication_is_about():
     totals: Counter[str] = Counter()
     for seed in range(*COVERING):
-        totals.update(report_of(seed, 3).counts)
+        totals.update(report_of(Spec(seed, 3)).counts)
     for name in (
         "elections",
         "elections outside of the ISR",
@@ -158,23 +134,5 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
     assert totals["operations judged"] > totals["acknowledged"]
 
 
-def trace_hashes_in_another_process() -> list[str]:
-    program = (
-        "import json; from yak.sim.spec import Spec; from yak.sim.trial import run_spec;"
-        f" print(json.dumps([run_spec(Spec(seed, brokers)).trace_hash for seed, brokers in {TRACED}]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONHASHSEED": OTHER_HASH_SEED, "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    return json.loads(done.stdout)
-
-
 def test_the_same_seed_gives_the_same_trace_in_another_process_and_under_another_hash_seed():
-    assert os.environ.get("PYTHONHASHSEED") != OTHER_HASH_SEED
-    here = [report_of(seed, brokers).trace_hash for seed, brokers in TRACED]
-    assert here == trace_hashes_in_another_process()
-    assert len(set(here)) == len(here)
+    must_be_the_same_in_another_process([Spec(seed, brokers) for seed, brokers in TRACED])
