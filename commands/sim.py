@@ -303,11 +303,11 @@ class _Tally:
 
 def _shrink(g: Globals, spec: Spec) -> int:
     from yak.sim.seed_report import as_dict
-    from yak.sim.shrink import TRIES_MAX, NothingToShrink, shrink
+    from yak.sim.shrink import TRIES_MAX, NothingToShrink, Shrinker
 
     with g.out.progress("tries", total=TRIES_MAX) as bar:
         try:
-            shrunk = shrink(spec, on_try=lambda tries, best: bar.update(tries, best.command()))
+            shrunk = Shrinker(spec, lambda tries, best: bar.update(tries, best.command())).run()
         except NothingToShrink:
             shrunk = None
     if shrunk is None:

@@ -34,13 +34,13 @@ class Shrunk:
 
 
 class Shrinker:
-    """Keeps the smallest run so far. `on_try` gets the number of tries and the smallest run."""
+    """Keeps the smallest run so far. `on_try` gets the number of tries and the smallest run.
 
-    def __init__(
-        self, spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None
-    ) -> None:
-        self._tries_max = tries_max
-        self._on_try = on_try or (lambda _tries, _spec: None)
+    Raises NothingToShrink if the run does not fail.
+    """
+
+    def __init__(self, spec: Spec, on_try: Callable[[int, Spec], None]) -> None:
+        self._on_try = on_try
         self._tries = 1
         self._best = self._before = run_spec(spec)
         if self._before.error is None:
@@ -55,12 +55,12 @@ class Shrinker:
             self._fewer_parts()
             self._fewer(lambda spec, most: replace(spec, producers_max=most), before.producers_max or PRODUCERS_MOST)
             self._fewer(lambda spec, most: replace(spec, values_max=most), before.values_max or VALUES_MOST)
-            if self._best.spec == before or self._tries >= self._tries_max:
+            if self._best.spec == before or self._tries >= TRIES_MAX:
                 return Shrunk(self._before, self._best, self._tries)
 
     def _fails(self, spec: Spec) -> bool:
         """Whether this run fails in the same way; then it is the smallest so far."""
-        if self._tries >= self._tries_max:
+        if self._tries >= TRIES_MAX:
             return False
         self._tries += 1
         report = run_spec(spec)
@@ -105,8 +105,3 @@ class Shrinker:
         bound = 1
         while bound < now and not self._fails(bounded(self._best.spec, bound)):
             bound *= 2
-
-
-def shrink(spec: Spec, *, tries_max: int = TRIES_MAX, on_try: Callable[[int, Spec], None] | None = None) -> Shrunk:
-    """Shrink a failing run. Raises NothingToShrink if it does not fail."""
-    return Shrinker(spec, tries_max=tries_max, on_try=on_try).run()
