@@ -222,14 +222,18 @@ class ClusterFaults:
         self._next()
 
     def _for_a_while(self, heal: Callable[[], None]) -> None:
+        spans = (LONGEST_US // 200, LONGEST_US // 20, LONGEST_US // 4, LONGEST_US)
+        self._later(self._rng.between(1_000, self._rng.choice(spans)), heal)
+
+    def _later(self, delay_us: int, action: Callable[[], None]) -> None:
+        """Do something later; the faults are not over before."""
         self._under_way += 1
 
-        def end() -> None:
+        def act() -> None:
             self._under_way -= 1
-            heal()
+            action()
 
-        spans = (LONGEST_US // 200, LONGEST_US // 20, LONGEST_US // 4, LONGEST_US)
-        self._cluster.world.after(self._rng.between(1_000, self._rng.choice(spans)), end)
+        self._cluster.world.after(delay_us, act)
 
     # -------------------------------------------------------------------------------------------------- the store
 
@@ -342,12 +346,7 @@ class ClusterFaults:
             if is_alone and node in self._running() and node.starts_count == starts and self.losses.may_restart(node):
                 node.kill()
                 self._disks.failed.pop(node.node_id, None)
-                self._under_way += 1
-                cluster.world.after(self._rng.between(*STRANDED_US), back)
-
-        def back() -> None:
-            self._under_way -= 1
-            self._restart(node)
+                self._later(self._rng.between(*STRANDED_US), lambda: self._restart(node))
 
         cluster.world.after(100_000, look)
         return True
@@ -420,12 +419,10 @@ class ClusterFaults:
         self._truncated_lose_power = True
 
         def end() -> None:
-            self._under_way -= 1
             self._truncated_lose_power = False
             self._truncated.clear()
 
-        self._under_way += 1
-        self._cluster.world.after(self._rng.between(LONGEST_US // 4, LONGEST_US), end)
+        self._later(self._rng.between(LONGEST_US // 4, LONGEST_US), end)
         return True
 
     def truncated(self, copy: Copy) -> None:
@@ -443,14 +440,11 @@ class ClusterFaults:
             self._lose_power_soon(copy.node)
 
     def _lose_power_soon(self, node: SimNode) -> None:
-        self._under_way += 1
-
         def lose_power() -> None:
-            self._under_way -= 1
             if node in self._running() and self._lose_power(node):
                 self.counts["power losses after a truncation"] += 1
 
-        self._cluster.world.after(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
+        self._later(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
 
     def _lose_power(self, node: SimNode) -> bool:
         if self._cluster.store.has_lost_history:
@@ -574,13 +568,7 @@ class ClusterFaults:
             self._restart_later(node)
             break
         if self._disks.failed:
-            self._under_way += 1
-
-            def again() -> None:
-                self._under_way -= 1
-                self._mend()
-
-            self._cluster.world.after(100_000, again)
+            self._later(100_000, self._mend)
 
 
 def _move_clock(node: SimNode, rng: SeededRandom) -> bool:
