@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 
 
@@ -68,15 +69,7 @@ class Ways:
         nodes = self._cluster.nodes if rng.chance(50) else [rng.choice(self._cluster.nodes)]
         percent = rng.choice((30, 70))
         self._cluster.world.say(f"the store's connections break in {percent} of 100 calls")
-        for node in nodes:
-            node.store_line.break_percent = percent
-
-        def heal() -> None:
-            for node in nodes:
-                node.store_line.break_percent = 0
-
-        self._for_a_while(heal)
-        return True
+        return self._trouble_lines(nodes, "break_percent", percent)
 
     def slow_way(self, rng: SeededRandom) -> bool:
         """Slow down one direction between two parties."""
@@ -100,12 +93,16 @@ class Ways:
         slow_us = rng.choice((30_000, 300_000, 2_000_000))
         nodes = self._cluster.nodes if rng.chance(50) else [rng.choice(self._cluster.nodes)]
         self._cluster.world.say(f"the store is slow, up to {slow_us // 1000} ms")
+        return self._trouble_lines(nodes, "slow_us", slow_us)
+
+    def _trouble_lines(self, nodes: Sequence[SimNode], trouble: str, size: int) -> bool:
+        """Give the brokers' connections to the store this trouble for a while."""
         for node in nodes:
-            node.store_line.slow_us = slow_us
+            setattr(node.store_line, trouble, size)
 
         def heal() -> None:
             for node in nodes:
-                node.store_line.slow_us = 0
+                setattr(node.store_line, trouble, 0)
 
         self._for_a_while(heal)
         return True

@@ -596,19 +596,12 @@ class SimDisk:
 
     def file_sizes(self, path: str) -> list[tuple[str, int]]:
         """(name, size in bytes) of the plain files of a directory, sorted."""
-        prefix = path.rstrip("/") + "/"
-        return [
-            (name, len(self._names.files[prefix + name].data))
-            for name in self.names(path)
-            if prefix + name in self._names.files
-        ]
+        prefix, files = path.rstrip("/") + "/", self._names.files
+        return [(name, len(files[prefix + name].data)) for name in self.names(path) if prefix + name in files]
 
     def modified_ms(self, path: str) -> int:
         """When a file was last written."""
-        content = self._names.files.get(path)
-        if content is None:
-            raise FileNotFoundError(errno.ENOENT, "No such file", path)
-        return content.modified_ms
+        return self._content(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Set that time."""
@@ -624,9 +617,7 @@ class SimDisk:
         """A whole small file."""
         self.called("read", path)
         self.may_fail("read", path)
-        content = self._names.files.get(path)
-        if content is None:
-            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        content = self._content(path)
         self.count_read(path)
         return bytes(content.data)
 
@@ -728,6 +719,11 @@ class SimDisk:
         return SimLock(self, path)
 
     # ------------------------------------------------------------------------------------------------ internals
+
+    def _content(self, path: str) -> Content:
+        if path not in self._names.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        return self._names.files[path]
 
     def _need_parent(self, path: str) -> None:
         if posixpath.dirname(path) not in self._names.directories:

@@ -26,6 +26,7 @@ from yak.sim.group_wire import (
     Place,
     assignment,
     commit_request,
+    committed_offsets,
     fetch_error,
     fetch_request,
     ms,
@@ -236,11 +237,7 @@ class GroupMember:
                 self._link.heard(code or NONE)
                 self._in_this_round(RETRY_US, lambda: self._read_from_commits(places, then))
                 return
-            starts = {
-                (topic.name, each.partition_index): each.committed_offset
-                for topic in answer.topics
-                for each in topic.partitions
-            }
+            starts = committed_offsets(answer)
             self._group.books.fetched(self._group.group_id, asked_at, starts, self.process)
             self._group.recorder.assigned(self.process, starts, group=self._group.group_id, asked_at=asked_at)
             for place, start in starts.items():

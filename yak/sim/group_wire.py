@@ -145,6 +145,15 @@ def fetch_error(answer: Any) -> ErrorCode:
     return ErrorCode(next((code for code in codes if code), ErrorCode.none))
 
 
+def committed_offsets(answer: Any) -> dict[Place, Offset]:
+    """The offsets that an OffsetFetch found; -1 where there is none."""
+    return {
+        (topic.name, each.partition_index): each.committed_offset
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
 MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_available})
 
 

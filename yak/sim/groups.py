@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from yak.ids import Offset
 from yak.sim.group_books import GroupBooks
 from yak.sim.group_member import ClassicMember, ConsumerMember, GroupMember
-from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, fetch_error, fetch_request
+from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, committed_offsets, fetch_error, fetch_request
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
@@ -154,11 +154,7 @@ class SimGroup:
             is_deposed = not self.books.leads(self.group_id, link.node_id)
             link.close()
             if answer is not None and fetch_error(answer) == ErrorCode.none and not is_deposed:
-                self._found = {
-                    (topic.name, each.partition_index): each.committed_offset
-                    for topic in answer.topics
-                    for each in topic.partitions
-                }
+                self._found = committed_offsets(answer)
                 self.books.fetched(self.group_id, asked_at, self._found, "an administrator")
             self._later(LOOK_US, self._look_up)
 

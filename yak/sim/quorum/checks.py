@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -575,17 +575,7 @@ class Checks:
     def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:
         """Update the mirror of a node's log; returns the fields of before, with the epochs of now."""
         mirror, log = self.mirror(node), quorum.log
-        before = Mirror(
-            mirror.start_offset,
-            mirror.end_offset,
-            mirror.flushed_offset,
-            mirror.epochs,
-            mirror.last,
-            mirror.snapshot_id,
-            mirror.high_watermark,
-            mirror.applied_offset,
-            mirror.led_epoch,
-        )
+        before = replace(mirror)
         if log.snapshot_id != mirror.snapshot_id:
             is_own = log.start_offset < log.snapshot_id.end_offset
             self.counts["snapshots written" if is_own else "snapshots installed"] += 1

@@ -6,6 +6,7 @@ from typing import Final
 
 from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
+from yak.quorum.voters import VoterSet
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.checks import Checks, QuorumViolation
 from yak.sim.quorum.clients import Caller, Shared, StoreClient
@@ -21,7 +22,9 @@ from yak.sim.world import START_MS, World
 EVENTS_MAX: Final = 200_000
 _CALM_US: Final = 30_000_000
 """Within this time after the last fault there is one leader, and every node has applied the same."""
-_STRANGER: Final = 2_000
+_STRANGER: Final[dict[str, object]] = {"node_id": 2_000, "broker_epoch": 0}
+_COMMAND: Final = StoreRequest("alloc_pid", _STRANGER)
+_READ: Final = StoreRequest("verify", _STRANGER)
 
 
 class QuorumRun:
@@ -64,9 +67,8 @@ class QuorumRun:
         self.faults.burst = self._burst
 
     def _burst(self, node: QuorumNode, count: int) -> None:
-        request = StoreRequest("alloc_pid", {"node_id": _STRANGER, "broker_epoch": 0})
         for _ in range(count):
-            self._caller.call(node, request, lambda _outcome: None)
+            self._caller.call(node, _COMMAND, lambda _outcome: None)
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
@@ -93,8 +95,7 @@ class QuorumRun:
                 self.world.after(self._rng.between(0, 1_000_000), lambda node=node: self._read(node))  # type: ignore[misc]
 
     def _read(self, node: QuorumNode) -> None:
-        request = StoreRequest("verify", {"node_id": _STRANGER, "broker_epoch": 0})
-        self._caller.call(node, request, lambda _outcome: None)
+        self._caller.call(node, _READ, lambda _outcome: None)
 
     def _run_for(self, duration_us: int) -> None:
         self.world.run_for(duration_us, check=self.checks.after_event, events_max=EVENTS_MAX)
@@ -141,16 +142,19 @@ class QuorumRun:
     def _forfeit_or_fail(self) -> None:
         for node in self.nodes.values():
             assert node.quorum is not None
-            alive = [
-                voter
-                for voter in node.quorum.voters.voters
-                if voter.is_same(voter.node_id, self.nodes[voter.node_id].directory_id)
-            ]
-            if len(alive) < node.quorum.voters.majority:
+            if len(self._alive(node.quorum.voters)) < node.quorum.voters.majority:
                 self.counts["liveness forfeited"] += 1
                 return
         lines = [self._describe(node) for node in self.nodes.values()]
         raise QuorumViolation("Liveness", f"{_CALM_US / 1e6:.0f} s after the last fault: {'; '.join(lines)}")
+
+    def _alive(self, voters: VoterSet) -> list[NodeId]:
+        """The voters that still have the disks with which they became voters."""
+        return [
+            voter.node_id
+            for voter in voters.voters
+            if voter.is_same(voter.node_id, self.nodes[voter.node_id].directory_id)
+        ]
 
     def _describe(self, node: QuorumNode) -> str:
         quorum = node.quorum
@@ -164,10 +168,7 @@ class QuorumRun:
         """A new command and a read succeed."""
         leader = self._leader()
         assert leader is not None
-        for request in (
-            StoreRequest("alloc_pid", {"node_id": _STRANGER, "broker_epoch": 0}),
-            StoreRequest("verify", {"node_id": _STRANGER, "broker_epoch": 0}),
-        ):
+        for request in (_COMMAND, _READ):
             outcomes: list[StoreOutcome | None] = []
             calls = 0
             for _ in range(60):
@@ -190,13 +191,8 @@ class QuorumRun:
         followers = [voter.node_id for voter in voters.voters if voter.node_id != leader.node_id]
         if len(voters.voters) < 3 or not self._rng.chance(25):
             return
-        alive = [
-            voter.node_id
-            for voter in voters.voters
-            if voter.is_same(voter.node_id, self.nodes[voter.node_id].directory_id)
-        ]
         victim = self._rng.choice(followers)
-        if len([node_id for node_id in alive if node_id != victim]) < voters.majority:
+        if len([node_id for node_id in self._alive(voters) if node_id != victim]) < voters.majority:
             return
         self.world.say(f"n{victim} and the leader n{leader.node_id} do not reach each other")
         links = [(leader.node_id, victim), (victim, leader.node_id)]
