@@ -70,7 +70,6 @@ class Books:
         self._producer_ids[producer_id] = None
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
-        """A producer sends values."""
         self.of(topic, partition).sent.update(dict.fromkeys(values))
         self.count("sent", len(values))
 
@@ -102,7 +101,6 @@ class Books:
         self.count("sequence lost")
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """A consumer read this record."""
         books = self.of(topic, partition)
         where = f"{topic}-{partition}@{offset}"
         if offset >= high_watermark:
@@ -156,5 +154,4 @@ class Books:
                 self.count("unflushed, lost with the power")
 
     def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
-        """The history of all partitions."""
         return list(self._partitions.items())

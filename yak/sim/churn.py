@@ -43,7 +43,6 @@ class TopicChurn:
         self._found: dict[int, bytes] = {}
 
     def start(self) -> None:
-        """Create the first topic."""
         if not self.is_done:
             self._create()
 
@@ -141,7 +140,6 @@ class RecordsDeleter:
         self._left = times
 
     def start(self) -> None:
-        """Schedule the next deletion."""
         if self._left > 0:
             self._left -= 1
             self.channel.world.after(self.channel.rng.between(20_000, 400_000), self._delete)

@@ -147,7 +147,6 @@ class SimConsumer:
         self.is_stopped = False
 
     def start(self) -> None:
-        """Send the first fetch."""
         self._fetch()
 
     def rewind(self, books: Books) -> None:

@@ -101,7 +101,6 @@ class Cluster:
             self.history.store_changed(request, outcome)
 
     def node(self, node_id: int) -> SimNode:
-        """A broker by its id."""
         return self.nodes[node_id - 1]
 
     def stop_store(self) -> None:

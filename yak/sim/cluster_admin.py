@@ -41,17 +41,14 @@ class Admin:
         self._pause_us = self._rng.choice((300_000, 1_500_000, 4_000_000))
 
     def make_topics(self, then: Callable[[], None]) -> None:
-        """Create every topic of the run."""
         topics = [_topic(plan) for plan in self._plans.values() if plan.name != CHURN]
         create_topics(self._channel, topics, RETRY_US, then)
 
     def start(self) -> None:
-        """Begin to change topics."""
         if self._works and not self._is_stopped:
             self._channel.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def stop(self) -> None:
-        """Change nothing more."""
         self._is_stopped = True
 
     def _work(self) -> None:

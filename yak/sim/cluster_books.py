@@ -35,7 +35,6 @@ class TopicPlan(NamedTuple):
     """Whether a replica outside of the ISR may be elected: then it keeps nothing, but must be written again."""
 
     def configs(self) -> dict[str, str]:
-        """The configs for CreateTopics."""
         configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
         configs |= dict(self.retention or ())
         if self.compaction is not None:
@@ -100,7 +99,6 @@ class ClusterBooks(Books):
         return {} if originals is None else originals.taken
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
-        """A producer sends values."""
         super().sent(topic, partition, values)
         self.recorder.sent((topic, partition), values)
 
@@ -156,7 +154,6 @@ class ClusterBooks(Books):
         return super().position_lost(topic, partition, position, log_start_offset)
 
     def committed_ends(self, topic: str, partition: int) -> list[int]:
-        """The end offsets of the committed batches."""
         committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
         return [] if committed is None else committed.ends
 

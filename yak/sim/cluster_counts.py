@@ -39,7 +39,6 @@ class Counts(Watcher):
         self._controller_epoch = 0
 
     def read(self) -> dict[str, int]:
-        """All counters."""
         counts = self._counts.copy()
         for node in self._cluster.nodes:
             lost = node.peers.sessions_lost + sum(notice.event == "replica-fetch-lost" for notice in node.notices)
@@ -59,7 +58,6 @@ class Counts(Watcher):
         return counts
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
-        """A log was truncated."""
         self._counts["truncations" if copy.chain.agreement(before) < before.end else "truncations of nothing"] += 1
 
     def reopened(self, copy: Copy, before: Chain) -> None:
@@ -68,7 +66,6 @@ class Counts(Watcher):
             self._counts["tails lost"] += 1
 
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
-        """A log grew."""
         self._counts["appends by leaders" if copy.is_leader else "appends by followers"] += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:

@@ -41,11 +41,9 @@ class EntitiesAdmin:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Schedule the next change."""
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def stop(self) -> None:
-        """Change nothing more."""
         self._is_stopped = True
 
     def _work(self) -> None:

@@ -166,11 +166,9 @@ class ClusterFaults:
         return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
 
     def node(self, node_id: NodeId) -> SimNode:
-        """A broker by its id."""
         return self._cluster.node(node_id)
 
     def start(self) -> None:
-        """Schedule the first fault."""
         self._cluster.world.say(f"faults: {', '.join(self._classes)}")
         self._next()
 
@@ -434,7 +432,6 @@ class ClusterFaults:
                 self._truncated[copy.key, copy.node.node_id] = None
 
     def appended(self, copy: Copy) -> None:
-        """A copy grew."""
         if self._truncated and (copy.key, copy.node.node_id) in self._truncated:
             del self._truncated[copy.key, copy.node.node_id]
             self._lose_power_soon(copy.node)

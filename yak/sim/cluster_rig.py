@@ -78,11 +78,9 @@ class ClusterRig:
     # ----------------------------------------------------------------------------------------------------- time
 
     def run_until(self, holds: Callable[[], bool]) -> None:
-        """Run events until it holds."""
         self.world.run(holds, events_max=EVENTS_MAX)
 
     def run_for(self, milliseconds: int) -> None:
-        """Let the simulated time pass."""
         self.world.run_for(milliseconds * 1000, events_max=EVENTS_MAX)
 
     # ------------------------------------------------------------------------------------------------------- state

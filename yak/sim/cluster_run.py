@@ -275,7 +275,6 @@ class ClusterRun:
         return own.get(topic) or self.plans.get(topic)
 
     def report(self) -> SeedReport:
-        """The report of the run so far."""
         return SeedReport(
             self.spec,
             self.world.trace_hash(),
@@ -311,7 +310,6 @@ class ClusterRun:
         )
 
     def close(self) -> None:
-        """End the threads of jobs."""
         for node in self.cluster.nodes:
             node.jobs.close()
 

@@ -40,7 +40,6 @@ class Ways:
         return True
 
     def break_some(self, rng: SeededRandom) -> bool:
-        """Break open connections."""
         one, other = rng.choice(self.brokers()), rng.choice([*self.brokers(), CLIENTS])
         broken = self._cluster.network.break_connections(one, other, rng.choice((30, 100)))
         self._cluster.world.say(f"{broken} connections between {one} and {other} break")
@@ -81,7 +80,6 @@ class Ways:
         return True
 
     def outage(self) -> bool:
-        """The store answers no broker."""
         if not self._cluster.store.up:
             return False
         self._cluster.stop_store()

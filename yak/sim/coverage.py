@@ -177,12 +177,10 @@ class Coverage:
         """The number of runs that reached each state."""
 
     def add(self, report: SeedReport) -> None:
-        """Add one run."""
         self.totals.update(report.counts)
         self.seeds.update(name for name, count in report.counts.items() if count > 0)
 
     def never(self) -> list[str]:
-        """States that no run reached."""
         return [name for names in self.areas.values() for name in names if not self.totals[name]]
 
     def lines(self) -> list[str]:

@@ -76,7 +76,6 @@ class Content:
         self.wounds = [(position, right[: size - position]) for position, right in self.wounds if position < size]
 
     def sync(self) -> None:
-        """Write everything to the device."""
         if not self.is_broken:
             self.synced = len(self.data)
             self.cut = b""
@@ -162,7 +161,6 @@ class Names:
         return content
 
     def make_directory(self, path: str) -> None:
-        """A directory with its parents."""
         missing = []
         while path not in self.directories:
             missing.append(path)
@@ -180,7 +178,6 @@ class Names:
             self._note(Change.REMOVED, path, content)
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory's name."""
         del self.directories[path]
         self._note(Change.REMOVED_DIRECTORY, path)
 
@@ -336,7 +333,6 @@ class SimFile:
         return self._path
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end."""
         self._disk.called("write", self._path)
         self._disk.may_fail("append", self._path)
         data = self._content.data
@@ -350,7 +346,6 @@ class SimFile:
         return len(data) - before
 
     def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`."""
         self._disk.called("read", self._path)
         self._disk.may_fail("read", self._path)
         self._disk.count_read(self._path)
@@ -373,7 +368,6 @@ class SimFile:
         return SimSlice(self, size, position)
 
     def size(self) -> int:
-        """Bytes in the file."""
         return len(self._content.data)
 
     def truncate(self, size: int) -> None:
@@ -385,7 +379,6 @@ class SimFile:
             self._content.modified_ms = self._disk.clock()
 
     def sync(self) -> None:
-        """Make all appended bytes durable."""
         self._disk.called("sync", self._path)
         try:
             self._disk.may_fail("sync", self._path)
@@ -437,7 +430,6 @@ class SimLock:
         self._path = path
 
     def release(self) -> None:
-        """Release the lock."""
         self._disk.locks.pop(self._path, None)
 
 
@@ -535,7 +527,6 @@ class SimDisk:
         return bytes(changed)
 
     def count_read(self, path: str) -> None:
-        """Count a read of a file."""
         self.reads[path] += 1
 
     def peek(self, path: str, position: int) -> bytes:
@@ -543,7 +534,6 @@ class SimDisk:
         return bytes(memoryview(self._names.files[path].sound())[position:])
 
     def contents(self) -> dict[str, Content]:
-        """All files by name."""
         return self._names.files
 
     def unsynced_logs(self) -> list[str]:
@@ -561,7 +551,6 @@ class SimDisk:
     # ------------------------------------------------------------------------------------------------ Disk port
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
-        """A file by name."""
         self.may_fail("open", path)
         content = self._names.files.get(path)
         if content is None:
@@ -577,15 +566,12 @@ class SimDisk:
         return handle
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory of that name is there."""
         return path in self._names.files or path in self._names.directories
 
     def is_directory(self, path: str) -> bool:
-        """Whether the name is a directory."""
         return path in self._names.directories
 
     def names(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
         if path not in self._names.directories:
             raise FileNotFoundError(errno.ENOENT, "No such directory", path)
         prefix = path.rstrip("/") + "/"
@@ -600,21 +586,17 @@ class SimDisk:
         return [(name, len(files[prefix + name].data)) for name in self.names(path) if prefix + name in files]
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written."""
         return self._content(path).modified_ms
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Set that time."""
         self._names.files[path].modified_ms = modified_ms
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents."""
         self.called("write", path)
         with self.writing:
             self._names.make_directory(path)
 
     def read_file(self, path: str) -> bytes:
-        """A whole small file."""
         self.called("read", path)
         self.may_fail("read", path)
         content = self._content(path)
@@ -622,7 +604,6 @@ class SimDisk:
         return bytes(content.data)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Replace a small file durably."""
         self.called("sync", path)
         self.may_fail("write_file", path)
         with self.writing:
@@ -632,14 +613,12 @@ class SimDisk:
         self.called("synced", path)
 
     def write_file_lazily(self, path: str, data: bytes) -> None:
-        """Replace a small file; a crash may lose the new content."""
         self.called("write", path)
         self.may_fail("write_file", path)
         with self.writing:
             self._replace(path, data)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory."""
         self.called("rename", old)
         self.may_fail("rename", old)
         if not self.exists(old):
@@ -683,7 +662,6 @@ class SimDisk:
                     self._names.remove_directory(name)
 
     def sync_directory(self, path: str) -> None:
-        """Make the directory's names durable."""
         self.called("sync", path)
         self.may_fail("sync", path)
         with self.writing:
@@ -691,7 +669,6 @@ class SimDisk:
         self.called("synced", path)
 
     def sync_file_system(self, path: str) -> None:
-        """Make all files and names durable."""
         self.called("sync", path)
         self.may_fail("sync", path)
         with self.writing:
@@ -701,11 +678,9 @@ class SimDisk:
         self.called("synced", path)
 
     def free_bytes(self, path: str) -> int:  # noqa: ARG002
-        """Free bytes."""
         return _TOTAL_BYTES - sum(len(content.data) for content in self._names.files.values())
 
     def total_bytes(self, path: str) -> int:  # noqa: ARG002
-        """Size of the file system."""
         return _TOTAL_BYTES
 
     def lock(self, path: str) -> SimLock:

@@ -92,7 +92,6 @@ class Faults:
         return self._left <= 0 and not self._is_busy and self._node.is_ready
 
     def start(self) -> None:
-        """Draw the next fault."""
         self._is_busy = False
         if self._left > 0:
             self._world.after(self._schedule.between(5_000, 400_000), self._strike)

@@ -60,7 +60,6 @@ class GroupBooks:
         return self._groups.setdefault(group, _Group())
 
     def groups(self) -> list[str]:
-        """The ids of all groups."""
         return list(self._groups)
 
     # --------------------------------------------------------------------------------------------------- guarantees
@@ -122,7 +121,6 @@ class GroupBooks:
     # ------------------------------------------------------------------------------------------------------ commits
 
     def commits(self, process: str, group: str, generation: int, offsets: Mapping[Place, Offset]) -> Committing:
-        """A member sends a commit."""
         held = self.of(group)
         commit = self._recorder.commits(process, group, offsets)
         for place in offsets:
@@ -132,7 +130,6 @@ class GroupBooks:
         return commit
 
     def committed(self, group: str, commit: Committing, outcome: Outcome, *, is_classic: bool) -> None:
-        """The outcome of a commit."""
         held = self.of(group)
         self._recorder.committed(commit, outcome)
         self._books.count(f"commits: {outcome}")

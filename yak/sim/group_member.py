@@ -120,7 +120,6 @@ class GroupMember:
 
     @property
     def owned(self) -> list[Place]:
-        """The partitions that it reads."""
         return list(self._own)
 
     def committed(self, place: Place) -> int:
@@ -133,7 +132,6 @@ class GroupMember:
         return self._has_all and all(own.committed == own.consumer.position for own in self._own.values())
 
     def start(self) -> None:
-        """Start the process."""
         if self.is_running:
             return
         self.is_running = True

@@ -74,11 +74,9 @@ class SimGroup:
         ]
 
     def count(self, what: str) -> None:
-        """Add to a counter of the run's report."""
         self.cluster_books.count(what)
 
     def next_token(self) -> int:
-        """A new number for an assignment."""
         self._tokens += 1
         return self._tokens
 
@@ -93,7 +91,6 @@ class SimGroup:
     # --------------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> None:
-        """Start the members."""
         for member in self.members:
             self._later(self._rng.between(0, 1_000_000), member.start)
         self._later(self._rng.between(1_000, self._pause_us), self._trouble)
@@ -186,12 +183,10 @@ class Groups:
                 self.groups.append(group)
 
     def start(self) -> None:
-        """Start the members of all groups."""
         for group in self.groups:
             group.start()
 
     def heal(self) -> None:
-        """All faults are over."""
         for group in self.groups:
             group.heal()
 

@@ -79,7 +79,6 @@ class Chain:
         return self.ends[-1] if self.ends else self.start
 
     def add(self, base: Offset, end: Offset, epoch: int, crc: int) -> None:
-        """Append a batch."""
         self.hashes.append(hash((self.hashes[-1] if self.hashes else 0, base, epoch, crc)))
         self.ends.append(end)
         self.batches.append((base, epoch))
@@ -154,7 +153,6 @@ class Copy:
 
     @property
     def end(self) -> Offset:
-        """The log end offset."""
         return self.chain.end
 
     @property
@@ -299,7 +297,6 @@ class History:
         """What the last look at a broker saw of all its partitions: most steps change nothing of it."""
 
     def watch(self, watchers: Sequence[Watcher]) -> None:
-        """Notify these checks from now on."""
         self.watchers = list(watchers)
         self._step_watchers = [each for each in watchers if type(each).stepped is not Watcher.stepped]
 
@@ -440,7 +437,6 @@ class History:
             copy.read_anew(committed, start)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """A script appended to the metadata log."""
         for watcher in self.watchers:
             watcher.store_changed(request, outcome)
 

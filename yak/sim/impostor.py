@@ -42,12 +42,10 @@ class Impostor:
         self._pause_us = rng.choice((200_000, 1_000_000))
 
     def start(self) -> None:
-        """Schedule the next fetch."""
         if not self._is_stopped:
             self._cluster.world.after(self._rng.between(1_000, self._pause_us), self._work)
 
     def stop(self) -> None:
-        """Send nothing more."""
         self._is_stopped = True
 
     def _work(self) -> None:

@@ -58,7 +58,6 @@ class Jobs:
         self._waiting: dict[JobKind, deque[RunJob]] = {kind: deque() for kind in SIDE_BY_SIDE}
 
     def start(self, effect: RunJob) -> None:
-        """Begin a job some time later."""
         self._later(self._delay_us(effect.kind), lambda: self._begin(effect))
 
     def end(self) -> None:
@@ -165,7 +164,6 @@ class _Thread:
             raise ProcessEnded
 
     def pause_us(self) -> int:
-        """How long this pause takes."""
         pause_us = self._rng.between(20, self._pause_us_max)
         self._paused_us += pause_us
         return pause_us

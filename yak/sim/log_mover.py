@@ -28,7 +28,6 @@ class LogMover:
         self._is_over = is_over
 
     def start(self) -> None:
-        """Schedule the next move."""
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._move)
 
     def _move(self) -> None:

@@ -47,7 +47,6 @@ class Stream:
         self._pumping = False
 
     def put(self, item: Item) -> None:
-        """Send an item."""
         world = self._network.world
         self._due = max(self._due, world.now_us + self._network.delay(*self.way))
         self._waiting.append((self._due, item))
@@ -265,7 +264,6 @@ class Network:
         self._lines: dict[Line, None] = {}
 
     def add(self, node: SimNode) -> None:
-        """Add a broker, reachable by its host name."""
         self._nodes[node.host] = node
         self._parties[node.party] = node
 
@@ -312,7 +310,6 @@ class Network:
         self.world.after(delay_us, tell)
 
     def forget(self, line: Line) -> None:
-        """Both ends of a connection are gone."""
         self._lines.pop(line, None)
 
     def process_ended(self, party: str) -> None:
@@ -354,7 +351,6 @@ class Network:
         return delay_us if slow_us is None else delay_us + rng.between(slow_us // 2, slow_us)
 
     def is_cut(self, way: Way) -> bool:
-        """Whether this direction is blocked."""
         return way in self._cuts
 
     def cut(self, source: str, target: str) -> None:

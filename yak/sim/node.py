@@ -144,12 +144,10 @@ class SimNode:
 
     @property
     def now_ms(self) -> int:
-        """This broker's clock."""
         return self.world.now_ms + self.skew_ms
 
     @property
     def wall_ms(self) -> int:
-        """The wall clock of this broker's machine."""
         return self.now_ms + self.ahead_ms
 
     def move_clock(self, ahead_ms: int) -> None:
@@ -345,7 +343,6 @@ class SimNode:
         return self._open(None) if self.is_listening else None
 
     def accept(self, line: Line) -> int:
-        """Accept a connection from the network."""
         return self._open(line)
 
     def _open(self, line: Line | None) -> int:
@@ -356,7 +353,6 @@ class SimNode:
         return self._next_connection
 
     def receive(self, connection_id: int, frames: list[bytes]) -> None:
-        """Deliver the frames of one read."""
         self.enter(partial(self._receive, connection_id, frames))
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
@@ -371,7 +367,6 @@ class SimNode:
             self._post(_TURN_END)
 
     def disconnect(self, connection_id: int) -> None:
-        """The other end closed the connection."""
         self._lines.pop(connection_id, None)
         self._muted.pop(connection_id, None)
         self.post(events.ConnectionClosed(connection_id))

@@ -47,11 +47,9 @@ class OffsetsProber:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Schedule the next request."""
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._ask)
 
     def stop(self) -> None:
-        """Ask no more."""
         self._is_stopped = True
 
     def _ask(self) -> None:

@@ -26,7 +26,6 @@ class Peers:
         self.sessions_lost = 0
 
     def connect(self, peer_id: int, host: str, port: int) -> None:
-        """Open a connection."""
         assert self._network is not None, "a broker without a network has no peers"
         assert peer_id > self._last_id, f"peer id {peer_id} comes after {self._last_id}"
         self._last_id = peer_id
@@ -55,7 +54,6 @@ class Peers:
             peer.dial.close()
 
     def forget(self, peer_id: int) -> None:
-        """The connection is lost."""
         self._peers.pop(peer_id, None)
 
     def end(self) -> None:
@@ -82,8 +80,6 @@ class _Peer:
         self._node = node
 
     def connected(self, line: Line) -> None:
-        """The other end accepted."""
-
         def tell() -> None:
             if self._peers.is_open(self):
                 self.line = line
@@ -92,8 +88,6 @@ class _Peer:
         self._node.enter(tell)
 
     def answered(self, frames: list[bytes]) -> None:
-        """Responses arrived."""
-
         def tell() -> None:
             for frame in frames:
                 if self._peers.is_open(self):
@@ -103,8 +97,6 @@ class _Peer:
         self._node.enter(tell)
 
     def lost(self, how: events.PeerEnd, reason: str) -> None:
-        """The connection ended, or could not be made."""
-
         def tell() -> None:
             if self._peers.is_open(self):
                 self._peers.forget(self.peer_id)

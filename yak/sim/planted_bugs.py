@@ -71,7 +71,6 @@ class PlantedBugs:
 
     @property
     def is_planted(self) -> bool:
-        """Whether a bug waits for a call of its place."""
         return self._waiting is not None
 
     # --------------------------------------------------------------------------------------------------- planting
@@ -193,7 +192,6 @@ class PlantedBugs:
             raise Violation(f"a bug in {plan.place} was swallowed")
 
     def process_ended(self) -> None:
-        """The process is gone, and its bugs with it."""
         self.withdraw()
         self._struck = None
 

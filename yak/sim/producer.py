@@ -69,7 +69,6 @@ class SimProducer:
 
     @property
     def target(self) -> tuple[str, int]:
-        """Topic and partition."""
         return self._topic, self._partition
 
     def start(self) -> None:

@@ -280,7 +280,6 @@ class _Inputs(Reading):
         self.inputs: list[_Input] = []
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """The response held this record."""
         super().read(topic, partition, offset, value, high_watermark)
         if not self.is_over:
             self.inputs.append(_Input((topic, partition), offset, value))

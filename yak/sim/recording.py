@@ -72,7 +72,6 @@ class CommitMark(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text in the metadata of the commit."""
         return f"{self.number} {self.generation} {self.member_id}"
 
     @classmethod
@@ -149,7 +148,6 @@ class Recorder:
     # ---------------------------------------------------------------------------------------------------- writing
 
     def begins(self, process: str) -> Ending:
-        """A producer begins a transaction."""
         ending = Ending(len(self._transactions), process)
         self._transactions.append(ending)
         return ending
@@ -206,7 +204,6 @@ class Recorder:
         return read
 
     def polled(self, read: _Read, offset: Offset, value: bytes) -> None:
-        """The response held this record."""
         read.offsets.append(offset)
         read.values.append(self._sent[value].number)
 
@@ -235,13 +232,11 @@ class Recorder:
     # ------------------------------------------------------------------------------------------------- committing
 
     def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
-        """A commit is sent to the coordinator."""
         commit = Committing(process, group, dict(offsets), self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 
     def committed(self, commit: Committing, outcome: Outcome) -> None:
-        """The outcome of a commit."""
         commit.ended, commit.outcome, commit.is_over = self.now, outcome, True
 
     # --------------------------------------------------------------------------------------------------- the end
@@ -348,12 +343,10 @@ class Reading:
         self._read: _Read | None = None
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """A fetch response arrived."""
         self._read = None
         self._books.log_begins(topic, partition, log_start_offset)
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        """The response held this record."""
         if self.is_over:
             return
         self._report(topic, partition, offset, value, high_watermark)
@@ -362,7 +355,6 @@ class Reading:
         self._recorder.polled(self._read, offset, value)
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        """The response held a damaged batch."""
         self._books.damaged(topic, partition, offset)
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:

@@ -29,11 +29,9 @@ class RecordsDeleter:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Schedule the next deletion."""
         self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self._delete)
 
     def stop(self) -> None:
-        """Delete nothing more."""
         self._is_stopped = True
 
     def _delete(self) -> None:

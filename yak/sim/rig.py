@@ -69,7 +69,6 @@ class Rig:
         self.client = self.new_client()
 
     def new_client(self) -> Channel:
-        """Open another connection."""
         channel = Channel(self.world, self.node, self._rng.fork(f"channel {len(self.channels)}"))
         self.channels.append(channel)
         return channel
@@ -87,11 +86,9 @@ class Rig:
         return pending.answer
 
     def run_for(self, milliseconds: int) -> None:
-        """Let the simulated time pass."""
         self.world.run_for(milliseconds * 1000, events_max=EVENTS_MAX)
 
     def run_until_ready(self) -> None:
-        """Run until the broker listens."""
         self.world.run(lambda: self.node.is_ready, events_max=EVENTS_MAX)
 
     def restart(self, *, power_loss: bool = False, orderly: bool = False) -> None:
@@ -129,7 +126,6 @@ class Rig:
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, max_wait_ms: int = 0, max_bytes: int = 1 << 20
     ) -> Any:
-        """Fetch one partition from `offset` on."""
         fields = fetch_fields(topic, offset, partition=partition, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
         return self.ask(1, 12, **fields).responses[0].partitions[0]
 

@@ -49,7 +49,6 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether responses are pending."""
         return bool(self._pending)
 
     def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
@@ -72,14 +71,12 @@ class Connection:
             self._line.send(frame)
 
     def connected(self, line: Line) -> None:
-        """Send the queued requests."""
         self._line = line
         for frame in self._unsent:
             line.send(frame)
         self._unsent.clear()
 
     def answered(self, frames: list[bytes]) -> None:
-        """Hand responses to their requests."""
         for frame in frames:
             held = self._pending.pop(int.from_bytes(frame[4:8], "big"), None)
             if held is not None:
@@ -94,7 +91,6 @@ class Connection:
             done(None)
 
     def close(self) -> None:
-        """Close the connection."""
         if self.is_open:
             self._dial.close()
             self.lost("closed", "")

@@ -115,7 +115,6 @@ class Run:
         return self.report()
 
     def report(self) -> SeedReport:
-        """The report of the run so far."""
         return SeedReport(
             self.spec,
             self.world.trace_hash(),
@@ -233,5 +232,4 @@ class Run:
         return not any(held.unseen() for _topic_partition, held in self.books.partitions())
 
     def close(self) -> None:
-        """End the threads of jobs."""
         self.node.jobs.close()

@@ -31,7 +31,6 @@ class SeedReport:
 
     @property
     def seed(self) -> int:
-        """The seed."""
         return self.spec.seed
 
     def fail(self, error: Exception, lines: list[str] | None) -> SeedReport:

@@ -16,7 +16,6 @@ class SeededRandom:
         self._bits = self._random.getrandbits
 
     def uuid4(self) -> uuid.UUID:
-        """An id that looks random."""
         return uuid.UUID(int=self._random.getrandbits(128), version=4)
 
     def below(self, limit: int) -> int:
@@ -28,7 +27,6 @@ class SeededRandom:
         return number
 
     def secret_bytes(self, count: int) -> bytes:
-        """Bytes that look random."""
         return self._random.randbytes(count)
 
     def between(self, low: int, high: int) -> int:
@@ -40,7 +38,6 @@ class SeededRandom:
         return self.below(100) < percent
 
     def choice(self, items: Sequence[_T]) -> _T:
-        """One of the items."""
         return self._random.choice(items)
 
     def fork(self, name: str) -> "SeededRandom":

@@ -28,7 +28,6 @@ class SimSessionConsumer:
         self._epoch = 0
 
     def start(self) -> None:
-        """Send the first fetch."""
         self._fetch()
 
     def rewind(self, books: Books) -> None:

@@ -47,7 +47,6 @@ class Shrinker:
             raise NothingToShrink(spec.command())
 
     def run(self) -> Shrunk:
-        """Shrink the run as far as the tries allow."""
         self._fewer_brokers()
         while True:
             before = self._best.spec

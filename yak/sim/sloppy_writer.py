@@ -50,7 +50,6 @@ class SloppyWriter:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Write the next record."""
         if self._is_stopped:
             return
         self._number += 1
@@ -66,7 +65,6 @@ class SloppyWriter:
             self._later()
 
     def stop(self) -> None:
-        """Write nothing more."""
         self._is_stopped = True
 
     def _on_answer(self, values: list[bytes], answer: Any | None) -> None:

@@ -54,11 +54,9 @@ class Spec:
         return self.producers_max is None or number < self.producers_max
 
     def strikes(self, number: int) -> bool:
-        """Whether the fault of this number occurs."""
         return self.keep is None or number in self.keep
 
     def command(self) -> str:
-        """The command that replays this run."""
         words = [f"yak sim {self.subcommand} --seed {self.seed}"]
         if self.brokers > 1:
             words.append(f"--brokers {self.brokers}")

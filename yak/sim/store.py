@@ -105,7 +105,6 @@ class SimStore:
         return plan_restore(offers, before, incarnation_id=incarnation_id, now_ms=now_ms)
 
     def restore_request(self, plan: RestorePlan) -> StoreRequest:
-        """The operator's call."""
         return StoreRequest("seed_commit", {"node_id": -1} | plan.arguments(offers_digest(self.served.offers)))
 
     def saved(self) -> tuple[StoreState, list[_Done]]:
@@ -161,7 +160,6 @@ class CommittedStore:
         return self._machine.state
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
-        """Records of the metadata log after `offset`."""
         return self._machine.records_after(offset, limit)
 
     def watch(self, quorum: Quorum, node_id: int) -> None:
@@ -207,7 +205,6 @@ class MovingStore:
 
     @property
     def is_in_quorum(self) -> bool:
-        """Whether the quorum has the metadata."""
         return has_metadata(self.committed.state)
 
     @property
@@ -225,9 +222,7 @@ class MovingStore:
         self.redis.up = value
 
     def restart(self) -> None:
-        """Start the simulated Redis again."""
         self.redis.restart()
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
-        """Records of the metadata log after `offset`."""
         return (self.committed if self.is_in_quorum else self.redis).records_after(offset, limit)

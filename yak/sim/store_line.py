@@ -70,13 +70,11 @@ class StoreLine:
     # -------------------------------------------------------------------------------------------- called by the node
 
     def start(self) -> None:
-        """The process starts: connect."""
         self._runs = True
         self._pause_us = FIRST_PAUSE_US
         self._connect_later(self.delay())
 
     def end(self) -> None:
-        """The process is gone."""
         self._runs = False
         self._attempts += 1
         if self._connection is not None:
@@ -126,14 +124,12 @@ class StoreLine:
             self._post(events.StoreLost(reason))
 
     def store_moved(self) -> None:
-        """The metadata log has new records."""
         if self._connection is not None:
             self._connection.bring_later()
 
     # ---------------------------------------------------------------------------------------------------- internals
 
     def reaches(self) -> bool:
-        """Whether a connection can be made now."""
         return self._store.up and not self.is_blocked and not self.is_cut_there() and not self.is_cut_back()
 
     def is_cut_there(self) -> bool:

@@ -32,7 +32,6 @@ class StoreMoves:
         self._is_asking = False
 
     def start(self) -> None:
-        """Begin to move."""
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._move)
 
     def heal(self) -> None:

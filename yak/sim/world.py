@@ -64,7 +64,6 @@ class World:
             self.log.append(f"{(self.now_us - START_MS * 1000) / 1e6:10.6f} {text}")
 
     def trace_hash(self) -> str:
-        """The hash of everything traced so far."""
         return self._trace.hexdigest()
 
     def run(self, until: Callable[[], bool], *, check: Action = _nothing, events_max: int) -> None:
@@ -84,7 +83,6 @@ class World:
         raise Stuck(f"not done after {events_max} events, at {self.now_us / 1e6:.3f} s")
 
     def run_for(self, duration_us: int, *, check: Action = _nothing, events_max: int) -> None:
-        """Run the events of this time."""
         reached: list[None] = []
         self.after(duration_us, lambda: reached.append(None))
         self.run(lambda: bool(reached), check=check, events_max=events_max)

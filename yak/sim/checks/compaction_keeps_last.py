@@ -62,7 +62,6 @@ class CompactionKeepsLast(Watcher):
         self._look(copy)
 
     def dropped(self, copy: Copy) -> None:
-        """Forget a removed copy."""
         self._seen.pop(copy, None)
         self._passed_over.pop(copy, None)
 

@@ -54,13 +54,11 @@ class DamagedReplicasResign(Watcher):
         """Brokers that ever found damage at a start."""
 
     def reopened(self, copy: Copy, before: Chain) -> None:
-        """A broker has started with this log."""
         super().reopened(copy, before)
         if recovery_damage(copy.log) is not None:
             self._recovered.add(copy.node.node_id)
 
     def stepped(self, node: SimNode) -> None:
-        """Time has passed for this broker."""
         broker = node.broker
         if broker is None or not (len(broker.damaged_replicas) or node.node_id in self._recovered):
             return

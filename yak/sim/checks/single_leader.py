@@ -27,7 +27,6 @@ class SingleLeader(Watcher):
                 self._unseen.add((copy.key, epoch, base))
 
     def role(self, copy: Copy) -> None:
-        """A broker becomes leader."""
         if not copy.is_leader:
             return
         leads = (copy.node.node_id, copy.life)

@@ -27,7 +27,6 @@ class StrongIsr(Watcher):
         self._isrs: dict[Key, str] = {}
 
     def watermark(self, copy: Copy, before: int) -> None:
-        """A leader advanced its high watermark."""
         if not copy.is_leader or copy.key in self._history.forfeited:
             return
         self._members_hold(copy)
@@ -47,7 +46,6 @@ class StrongIsr(Watcher):
             self._members_hold(copy)
 
     def isr(self, copy: Copy) -> None:
-        """The leader's own ISR changed."""
         if copy.key not in self._history.forfeited:
             self._members_hold(copy)
 

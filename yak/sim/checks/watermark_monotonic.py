@@ -17,7 +17,6 @@ class WatermarkMonotonic(Watcher):
         self._seen: dict[Copy, tuple[tuple[int, int, int, bool], int]] = {}
 
     def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
-        """Compare with the last one."""
         self._look(copy)
 
     def role(self, copy: Copy) -> None:

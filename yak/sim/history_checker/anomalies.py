@@ -75,9 +75,7 @@ class Anomaly:
 
     @property
     def invariant(self) -> str:
-        """The invariant that it breaks."""
         return MEANINGS[self.kind][0]
 
     def as_json(self) -> dict[str, Any]:
-        """The fields by name."""
         return asdict(self) | {"kind": str(self.kind), "invariant": self.invariant}

@@ -150,7 +150,6 @@ class History:
         yield from self.finals
 
     def polls(self) -> Iterator[Poll]:
-        """All polls."""
         return (each for each in self.reads if isinstance(each, Poll))
 
     def is_committed(self, txn: int | None) -> bool:

@@ -57,7 +57,6 @@ class KnownLog:
         return None
 
     def acknowledged(self) -> Iterator[Send]:
-        """The acknowledged sends."""
         return (send for send in self.sent.values() if send.outcome is Outcome.OK)
 
 

@@ -69,7 +69,6 @@ class HistoryReport:
         return None
 
     def count(self, *kinds: Kind) -> int:
-        """The number of anomalies of these kinds."""
         return sum(self.by_kind.get(kind, 0) for kind in kinds)
 
     def as_json(self, anomalies_max: int = 100) -> dict[str, Any]:

@@ -92,7 +92,6 @@ class Rules:
     # ------------------------------------------------------------------------------------------------ the steps
 
     def steps(self, state: State) -> Iterator[tuple[Step, State]]:
-        """Every possible step."""
         for node in NODES:
             if self.leads(state, node):
                 yield from self._as_leader(state, node)

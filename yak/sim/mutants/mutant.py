@@ -114,7 +114,6 @@ class Finding:
 
     @property
     def is_found(self) -> bool:
-        """Whether a seed detected the mutant."""
         return self.seed is not None
 
 

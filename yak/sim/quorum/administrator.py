@@ -74,7 +74,6 @@ class Administrator:
         self.remove(lost)
 
     def add(self, node: QuorumNode) -> None:
-        """Add a node as a voter."""
         self.is_changing = True
         fields = {
             "cluster_id": self._cluster_id,
@@ -86,7 +85,6 @@ class Administrator:
         self._send(ADD_RAFT_VOTER, fields, 4, lambda: self._added(node.node_id, node.directory_id))
 
     def remove(self, voter: Voter) -> None:
-        """Remove a voter."""
         self.is_changing = True
         fields = {
             "cluster_id": self._cluster_id,

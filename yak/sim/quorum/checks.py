@@ -75,7 +75,6 @@ class Check:
         """`node` took a step; `before` is what is known from its last one."""
 
     def fail(self, text: str) -> NoReturn:
-        """The invariant is violated."""
         raise QuorumViolation(type(self).__name__, text)
 
 
@@ -182,7 +181,6 @@ class CommittedIsDurable(Check):
     """
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
-        """An entry is committed for the first time."""
         voters = quorum.voters
         durable = [
             voter.node_id
@@ -465,7 +463,6 @@ class Checks:
 
     @property
     def newest_epoch(self) -> LeaderEpoch:
-        """The epoch of the newest leader."""
         return max(self.election_safety.leaders, default=0)
 
     def voters_by_offset(self, quorum: Quorum) -> list[tuple[Offset, VoterSet]]:
@@ -480,7 +477,6 @@ class Checks:
     # ---------------------------------------------------------------------------------------------------- events
 
     def touched(self, node: QuorumNode) -> None:
-        """A node took a step."""
         self._touched[node.node_id] = node
 
     def after_event(self) -> None:
@@ -551,7 +547,6 @@ class Checks:
         return False
 
     def committed(self, quorum: Quorum, entry: Entry) -> None:
-        """An entry is committed for the first time."""
         self.counts["records committed"] += 1
         self.committed_is_durable.committed(quorum, entry)
 

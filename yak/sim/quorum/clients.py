@@ -43,7 +43,6 @@ class Call:
         )
 
     def read(self, response: Answer | None) -> Answer | None:
-        """The outcome and the epoch."""
         return response
 
 

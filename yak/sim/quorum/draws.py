@@ -33,7 +33,6 @@ class Draws:
 
     @classmethod
     def of(cls, rng: SeededRandom) -> Draws:
-        """Draw them."""
         count = rng.choice(_VOTERS)
         fetch_timeout_ms = rng.choice(_FETCH_TIMEOUTS_MS)
         return cls(

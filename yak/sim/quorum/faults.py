@@ -72,7 +72,6 @@ class Faults:
         """Sends commands to a node, which append even when no other node reaches it."""
 
     def schedule(self) -> None:
-        """Draw the faults, and schedule them."""
         classes = self._spec.faults
         if classes is None:
             # some seeds have many faults of a few kinds, others a few of many

@@ -68,7 +68,6 @@ class Frame:
 
     @classmethod
     def of(cls, api_key: int, version: int, fields: dict[str, Any]) -> Frame:
-        """Encode a request."""
         return cls(api_key, version, encode_request(api_key, version, 1, "quorum", fields))
 
     def serve(self, node: QuorumNode, respond: Respond) -> None:
@@ -86,7 +85,6 @@ class Frame:
         node.handle(self.api_key, request, answer)
 
     def read(self, response: Any) -> Any:
-        """Decode the response."""
         return decode_response(self.api_key, self.version, response)
 
 
@@ -197,7 +195,6 @@ class QuorumNetwork:
         self._world.after(due_us - self._world.now_us, arrive)
 
     def cut(self, link: tuple[NodeId, NodeId]) -> None:
-        """Cut a directed link."""
         self.cuts[link] = None
 
     def mend(self, link: tuple[NodeId, NodeId]) -> None:
@@ -211,7 +208,6 @@ class QuorumNetwork:
             self._world.after(delay_us, each.action)
 
     def mend_all(self) -> None:
-        """End all cuts and delays."""
         self.slow_us.clear()
         for link in list(self.cuts):
             self.mend(link)

@@ -91,13 +91,11 @@ class QuorumNode:
         return self._world.now_ms + self._skew_ms
 
     def say(self, text: str) -> None:
-        """Add a line for a reader."""
         self._world.say(f"n{self.node_id} {text}")
 
     # ---------------------------------------------------------------------------------------------------- process
 
     def start(self) -> None:
-        """Start the process, on what is on the disk."""
         assert self.quorum is None
         self.incarnation += 1
         self.has_power, self.is_paused = True, False
@@ -189,14 +187,12 @@ class QuorumNode:
             action()
 
     def close(self) -> None:
-        """The run is over: end the threads of jobs."""
         if self._jobs is not None:
             self._jobs.close()
 
     # ---------------------------------------------------------------------------------------------------- pauses
 
     def pause(self) -> None:
-        """SIGSTOP."""
         if self.quorum is not None and not self.is_paused:
             self.say("is paused")
             self.is_paused, self._paused_at_ms = True, self.now_ms
@@ -316,7 +312,6 @@ class QuorumNode:
     # ------------------------------------------------------------------------------------- transport and listener
 
     def send(self, address: Address, api_key: int, fields: dict[str, Any], done: Callable[[Any | None], None]) -> None:
-        """Send a request of the quorum."""
         self._checks.sends(self, address, api_key, fields)
         if api_key == FETCH_SNAPSHOT:
             fields = fields | {"max_bytes": self._draws.piece_bytes}
@@ -328,7 +323,6 @@ class QuorumNode:
         self.after_step(lambda: self._network.forget(self, address, _lane(api_key)))
 
     def handle(self, api_key: int, request: Any, respond: Respond) -> None:
-        """A request arrives."""
         assert self.quorum is not None
         self.quorum.handle(api_key, request, respond)
 

@@ -37,7 +37,6 @@ class Reference:
         return len(self.entries)
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch:
-        """The epoch of a committed entry."""
         return self.entries[offset].epoch
 
     def commit(self, entry: Entry) -> str | None:

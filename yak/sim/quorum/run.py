@@ -210,7 +210,6 @@ class QuorumRun:
     # ---------------------------------------------------------------------------------------------------- report
 
     def report(self) -> SeedReport:
-        """The report of the run so far."""
         return SeedReport(
             self.spec,
             self.world.trace_hash(),
@@ -227,6 +226,5 @@ class QuorumRun:
         )
 
     def close(self) -> None:
-        """End the threads of jobs."""
         for node in self.nodes.values():
             node.close()
