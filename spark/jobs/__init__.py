@@ -1,4 +1,4 @@
-"""The jobs of `yak spark run`: one module each, with NAME, SUMMARY, Options, JOB and `build`.
+"""The jobs of `yak spark run`: one module each, with Options, JOB and `build`.
 
 Importing a job does not import pyspark, so its options and help work without it.
 """

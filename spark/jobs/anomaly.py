@@ -13,8 +13,6 @@ from yak.spark.jobs.reading import EventOptions, numbers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "anomaly"
-SUMMARY = "Values of a JSON field far from their key's own running mean."
 
 _RESULT = (
     "key string, topic string, partition int, offset long, time timestamp, "
@@ -143,8 +141,8 @@ def _processor(options: Options) -> Any:
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "anomaly",
+    "Values of a JSON field far from their key's own running mean.",
     Options,
     build,
     keys=("key", "offset"),

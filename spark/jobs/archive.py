@@ -17,8 +17,6 @@ from yak.spark.jobs.sinks import Running
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "archive"
-SUMMARY = "Topics to Parquet (or Delta, Iceberg) by topic, date and hour, exactly once."
 PLACES: Final = ("topic", "date", "hour")
 """The partition columns, which are folders."""
 SCHEMA: Final = (
@@ -92,7 +90,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
     if options.format == "parquet":
         _claim_folder(Files(spark, options.into), Files(spark, place).folder)
     checkpoint.claim(spark, JOB, options, place)
-    writer = frame.writeStream.queryName(NAME).option("checkpointLocation", place)
+    writer = frame.writeStream.queryName(JOB.name).option("checkpointLocation", place)
     if options.available_now:
         writer = writer.trigger(availableNow=True)
     else:
@@ -144,8 +142,8 @@ def _must_have(spark: "SparkSession", format_: str) -> None:
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "archive",
+    "Topics to Parquet (or Delta, Iceberg) by topic, date and hour, exactly once.",
     Options,
     build,
     start=start,

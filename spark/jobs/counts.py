@@ -10,9 +10,6 @@ from yak.spark.jobs.windows import WindowOptions as Options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "counts"
-SUMMARY = "Records of each key in windows: tumbling, sliding or sessions."
-
 
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Count the records of each key in windows of time.
@@ -28,8 +25,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "counts",
+    "Records of each key in windows: tumbling, sliding or sessions.",
     Options,
     build,
     keys=("key", "start"),

@@ -12,9 +12,6 @@ from yak.spark.jobs.reading import EventOptions, events
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "dedupe"
-SUMMARY = "The first record of each key, within a time."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EventOptions):
@@ -66,8 +63,8 @@ def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "dedupe",
+    "The first record of each key, within a time.",
     Options,
     build,
     keys=(),

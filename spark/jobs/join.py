@@ -12,9 +12,6 @@ from yak.spark.jobs.reading import EventOptions, keyed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "join"
-SUMMARY = "Pairs of records of two topics with one key, close in time."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EventOptions):
@@ -80,8 +77,8 @@ def _seconds(duration: str) -> str:
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "join",
+    "Pairs of records of two topics with one key, close in time.",
     Options,
     build,
     keys=("key",),

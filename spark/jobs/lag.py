@@ -10,9 +10,6 @@ from yak.spark.jobs.windows import WindowOptions as Options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "lag"
-SUMMARY = "How long records take from their producer to Spark."
-
 
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Milliseconds from a record's timestamp to its being processed, by partition and window of that timestamp.
@@ -46,8 +43,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "lag",
+    "How long records take from their producer to Spark.",
     Options,
     build,
     keys=("topic", "partition", "start"),

@@ -86,8 +86,6 @@ class ReplayState:
             self._files.delete(self._files.at(f"{_NAME}.{step - 1:010d}"))
 
 
-NAME = "replay"
-SUMMARY = "An archive back into a topic: order kept by key, each record once."
 HEADER: Final = "yak-replayed"
 """Header of a replayed record with its original topic/partition/offset."""
 
@@ -285,8 +283,8 @@ def _time_ms(text: str) -> int:
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "replay",
+    "An archive back into a topic: order kept by key, each record once.",
     Options,
     build,
     start=start,

@@ -14,8 +14,6 @@ from yak.spark.jobs.reading import mind, records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "sql"
-SUMMARY = "Any SQL over topics as tables, once or as a stream."
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -142,8 +140,8 @@ def modes(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - what the query all
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "sql",
+    "Any SQL over topics as tables, once or as a stream.",
     Options,
     build,
     keys=(),

@@ -12,8 +12,6 @@ from yak.spark.jobs.reading import numbers
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "stats"
-SUMMARY = "Mean, min, max and percentiles of a JSON field in windows."
 _ACCURACY: Final = 10_000
 """percentile_approx is exact up to this many values per window and key; above, its rank error is at most 1/10,000."""
 _EXACT: Final = "decimal(38,9)"
@@ -88,8 +86,8 @@ def column_of(rank: float) -> str:
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "stats",
+    "Mean, min, max and percentiles of a JSON field in windows.",
     Options,
     build,
     keys=("key", "start"),

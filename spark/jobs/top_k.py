@@ -12,9 +12,6 @@ from yak.spark.jobs.reading import events
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NAME = "top-k"
-SUMMARY = "The keys with the most records in each window."
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(windows.WindowOptions):
@@ -52,8 +49,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
 
 JOB = Job(
-    NAME,
-    SUMMARY,
+    "top-k",
+    "The keys with the most records in each window.",
     Options,
     build,
     keys=("start", "rank"),
