@@ -20,7 +20,6 @@ GROUP_HEARTBEAT = 68
 VERSIONS = {
     OFFSET_COMMIT: 9,
     OFFSET_FETCH: 7,
-    FIND_COORDINATOR: 3,
     JOIN: 9,
     HEARTBEAT: 3,
     LEAVE: 3,
@@ -158,12 +157,12 @@ MOVED = frozenset({ErrorCode.not_coordinator, ErrorCode.coordinator_not_availabl
 
 
 class CoordinatorLink:
-    """One connection to the current coordinator of a group."""
+    """One connection to the current coordinator of a group, or of a transactional id."""
 
-    def __init__(self, view: View, rng: SeededRandom, group: str) -> None:
+    def __init__(self, view: View, rng: SeededRandom, key: str, *, is_group: bool = True) -> None:
         self._cluster = view.cluster
         self._rng = rng
-        self._group = group
+        self._key, self._is_group = key, is_group
         self._connection: Connection | None = None
         self._finder: Connection | None = None
 
@@ -182,21 +181,31 @@ class CoordinatorLink:
 
         def found(answer: Any | None) -> None:
             self.close()
-            if answer is None or answer.error_code != ErrorCode.none:
+            coordinator = answer if answer is None or self._is_group else answer.coordinators[0]
+            if coordinator is None or coordinator.error_code != ErrorCode.none:
                 done(None)
                 return
-            self._connection = Connection(self._cluster, answer.node_id)
+            self._connection = Connection(self._cluster, coordinator.node_id)
             self._connection.send(api_key, spoken, fields, done)
 
         if self._finder is not None:
             self._finder.close()
         finder = self._finder = Connection(self._cluster, self._rng.choice(self._cluster.nodes).node_id)
-        finder.send(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], {"key": self._group, "key_type": 0}, found)
+        if self._is_group:
+            finder.send(FIND_COORDINATOR, 3, {"key": self._key, "key_type": 0}, found)
+        else:
+            finder.send(FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": [self._key]}, found)
 
     def heard(self, code: ErrorCode) -> None:
         """Handle a response's error code: it may mean that the coordinator has moved."""
         if code in MOVED:
             self.close()
+
+    def leave(self) -> None:
+        """Close the connection to the coordinator: the next request finds it again."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
         """Close the connections; their pending requests get no response."""

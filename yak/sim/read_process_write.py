@@ -146,7 +146,7 @@ class _Processor(SimTransactionalProducer):
         if ending is not None:
             self._settle(Outcome.INFO if ending.may_be_committed else Outcome.FAIL)
         self._link.close()
-        self._find_again()
+        self._coordinator.leave()
         for channel in self._channels:
             channel.close()
 

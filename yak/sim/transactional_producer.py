@@ -12,16 +12,17 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster_books import ClusterBooks
+from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
 from yak.sim.keyed import COMPACT, batch_for
 from yak.sim.recording import Ending
 from yak.sim.request_fields import Fields
-from yak.sim.routing import Channel, Connection, View
+from yak.sim.routing import Channel, View
 from yak.sim.seeded_random import SeededRandom
 
 TRANSACTIONS = "t-txn"
 PARTITIONS = 2
-PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 10, 22, 24, 26
+PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26
 RETRY_US = 120_000
 FATAL = frozenset(
     {
@@ -56,7 +57,7 @@ class SimTransactionalProducer:
         writes_compacted: bool = False,
     ) -> None:
         self.is_stopped = False
-        self._view, self._rng, self._books, self._name = view, rng, books, name
+        self._rng, self._books, self._name = rng, books, name
         self._world = view.cluster.world
         self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
         self._is_protocol_2 = is_protocol_2
@@ -64,7 +65,7 @@ class SimTransactionalProducer:
         if writes_compacted:
             self._places.append((COMPACT, 0))
         self._channels = [Channel(view, rng.fork(f"{number}"), place) for number, place in enumerate(self._places)]
-        self._connection: Connection | None = None
+        self._coordinator = CoordinatorLink(view, rng, transactional_id, is_group=False)
         self._producer = (-1, -1)
         self._sequences = [0] * len(self._places)
         self._value_number = 0
@@ -131,7 +132,7 @@ class SimTransactionalProducer:
         elif any(code in FATAL for code in codes):
             self._give_up()
         else:
-            self._find_again()
+            self._coordinator.leave()
             self._after(RETRY_US, self._add)
 
     def _write(self) -> None:
@@ -248,25 +249,7 @@ class SimTransactionalProducer:
 
     def _heard(self, answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.concurrent_transactions:
-            self._find_again()
-
-    def _find_again(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            connection.close()
+            self._coordinator.leave()
 
     def _ask(self, api_key: int, version: int, fields: Fields, done: Any) -> None:
-        if self._connection is not None and self._connection.is_open:
-            self._connection.send(api_key, version, fields, done)
-            return
-
-        def found(answer: Any | None) -> None:
-            finder.close()
-            if answer is None or answer.coordinators[0].error_code != ErrorCode.none:
-                done(None)
-                return
-            self._connection = Connection(self._view.cluster, answer.coordinators[0].node_id)
-            self._connection.send(api_key, version, fields, done)
-
-        finder = Connection(self._view.cluster, self._rng.choice(self._view.cluster.nodes).node_id)
-        finder.send(FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": [self._transactional_id]}, found)
+        self._coordinator.send(api_key, fields, done, version)
