@@ -117,6 +117,38 @@ class Channel:
             self.lose()
 
 
+class Channels(list[Channel]):
+    """The connections of all clients of one broker: its responses and losses reach the right one."""
+
+    def __init__(self, node: SimNode, rng: SeededRandom) -> None:
+        super().__init__()
+        self._node, self._rng = node, rng
+        node.on_reply, node.on_close = self.on_reply, self._on_close
+
+    def open(self, rng: SeededRandom | None = None) -> Channel:
+        """Another connection, with a random source of its own unless one is given."""
+        channel = Channel(self._node.world, self._node, rng or self._rng.fork(f"channel {len(self)}"))
+        self.append(channel)
+        return channel
+
+    def lose(self) -> None:
+        """All connections are lost."""
+        for channel in self:
+            channel.lose()
+
+    def on_reply(self, connection_id: int, frame: bytes) -> None:
+        """The broker responded on one of them."""
+        for channel in self._of(connection_id):
+            channel.on_reply(frame)
+
+    def _on_close(self, connection_id: int) -> None:
+        for channel in self._of(connection_id):
+            channel.lose()
+
+    def _of(self, connection_id: int) -> list[Channel]:
+        return [channel for channel in self if channel.connection_id == connection_id]
+
+
 class SimConsumer:
     """Reads one partition from its position on, by long polling, and reports every record."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yak.sim.clients import Channel
+from yak.sim.clients import Channel, Channels
 from yak.sim.node import DATA_DIRECTORY, SimNode
 from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
 from yak.sim.seeded_random import SeededRandom
@@ -61,17 +61,13 @@ class Rig:
             settings=settings or {},
             directories=directories,
         )
-        self.channels: list[Channel] = []
-        self.node.on_reply = self._on_reply
-        self.node.on_close = self._on_close
+        self.channels = Channels(self.node, self._rng)
         self.node.start()
         self.run_until_ready()
         self.client = self.new_client()
 
     def new_client(self) -> Channel:
-        channel = Channel(self.world, self.node, self._rng.fork(f"channel {len(self.channels)}"))
-        self.channels.append(channel)
-        return channel
+        return self.channels.open()
 
     def begin(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Pending:
         """Send a request with kio's fields of that version; dicts become kio's structures."""
@@ -100,8 +96,7 @@ class Rig:
             self.node.crash()
         else:
             self.node.kill()
-        for channel in self.channels:
-            channel.lose()
+        self.channels.lose()
         self.node.start()
         self.run_until_ready()
 
@@ -128,13 +123,3 @@ class Rig:
     ) -> Any:
         fields = fetch_fields(topic, offset, partition=partition, max_wait_ms=max_wait_ms, max_bytes=max_bytes)
         return self.ask(1, 12, **fields).responses[0].partitions[0]
-
-    def _on_reply(self, connection_id: int, frame: bytes) -> None:
-        for channel in self.channels:
-            if channel.connection_id == connection_id:
-                channel.on_reply(frame)
-
-    def _on_close(self, connection_id: int) -> None:
-        for channel in self.channels:
-            if channel.connection_id == connection_id:
-                channel.lose()

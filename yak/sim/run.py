@@ -8,7 +8,7 @@ from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
 from yak.sim.churn import RecordsDeleter, TopicChurn
-from yak.sim.clients import RETRY_US, Channel, SimConsumer
+from yak.sim.clients import RETRY_US, Channels, SimConsumer
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
@@ -69,7 +69,7 @@ class Run:
         )
         if not spec.leaves_out(PAUSES):
             self.node.jobs.pauses = SeededRandom(f"pauses {spec.seed}")
-        self.channels: list[Channel] = []
+        self.channels = Channels(self.node, self._rng)
         self.faults = Faults(
             self.world,
             self.node,
@@ -83,7 +83,7 @@ class Run:
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
         rounds = 0 if spec.leaves_out(CHURN) else self._rng.between(0, 4)
-        self.churn = TopicChurn(self._channel(), self.books, CHURN, rounds, lambda: self.node.crashes_count)
+        self.churn = TopicChurn(self.channels.open(), self.books, CHURN, rounds, lambda: self.node.crashes_count)
         self._checked_life = 0
         self.checks = (
             self._after_restart,
@@ -91,13 +91,11 @@ class Run:
             AckedIsCommitted(self.node, self.books),
             OffsetsContiguous(self.node),
         )
-        self.node.on_reply = self._on_reply
-        self.node.on_close = self._on_close
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         topics = [topic_fields(name, configs, partitions) for name, (partitions, configs) in TOPICS.items()]
-        channel, made = self._channel(), list[None]()
+        channel, made = self.channels.open(), list[None]()
         self.node.start()
         create_topics(channel, topics, RETRY_US, lambda: made.append(None))
         self.world.run(lambda: bool(made), check=self._check, events_max=EVENTS_MAX)
@@ -133,11 +131,6 @@ class Run:
 
     # -------------------------------------------------------------------------------------------------- clients
 
-    def _channel(self, rng: SeededRandom | None = None) -> Channel:
-        channel = Channel(self.world, self.node, rng or self._rng.fork(f"channel {len(self.channels)}"))
-        self.channels.append(channel)
-        return channel
-
     def _start_clients(self) -> None:
         for topic, (partitions, _configs) in TOPICS.items():
             if self.spec.leaves_out(topic):
@@ -146,12 +139,12 @@ class Run:
                 for _ in range(self._rng.between(1, 2)):
                     self._start_producer(topic, partition)
             if self._rng.chance(50):
-                self._start(SimSessionConsumer(self._channel(), self.books, topic, partitions))
+                self._start(SimSessionConsumer(self.channels.open(), self.books, topic, partitions))
             else:
                 for partition in range(partitions):
-                    self._start(SimConsumer(self._channel(), self.books, topic, partition))
+                    self._start(SimConsumer(self.channels.open(), self.books, topic, partition))
         deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
-        deleter = RecordsDeleter(self._channel(), self.books, "durable-short", 0, deletions)
+        deleter = RecordsDeleter(self.channels.open(), self.books, "durable-short", 0, deletions)
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
         self._move_logs()
@@ -160,13 +153,13 @@ class Run:
         """Move replicas between the directories; its random source of its own leaves the seed's other draws the same."""
         rng, directories = SeededRandom(f"{MOVER} {self.spec.seed}"), self.node.directories
         if len(directories) > 1 and rng.chance(50) and not self.spec.leaves_out(MOVER):
-            channel = self._channel(rng)
+            channel = self.channels.open(rng)
             topics = {name: partitions for name, (partitions, _configs) in TOPICS.items()}
             LogMover(channel, topics, directories, lambda: self.faults.are_over).start()
 
     def _start_producer(self, topic: str, partition: int) -> None:
         producer = SimProducer(
-            self._channel(),
+            self.channels.open(),
             self.books,
             len(self.producers),
             topic,
@@ -194,19 +187,6 @@ class Run:
         for channel in self.channels:
             channel.loses_answers = channel.connection_id is not None
 
-    def _channel_of(self, connection_id: int) -> Channel | None:
-        return next((channel for channel in self.channels if channel.connection_id == connection_id), None)
-
-    def _on_reply(self, connection_id: int, frame: bytes) -> None:
-        channel = self._channel_of(connection_id)
-        if channel is not None:
-            channel.on_reply(frame)
-
-    def _on_close(self, connection_id: int) -> None:
-        channel = self._channel_of(connection_id)
-        if channel is not None:
-            channel.lose()
-
     # --------------------------------------------------------------------------------------------------- checks
 
     def _check(self) -> None:
@@ -216,9 +196,7 @@ class Run:
     def _after_restart(self) -> None:
         """After a restart: the old connections are gone, and the losses of the power loss are known."""
         if self.node.broker is None:
-            for channel in self.channels:
-                if channel.connection_id is not None:
-                    channel.lose()
+            self.channels.lose()
         if self._checked_life == self.node.starts_count or self.node.broker is None:
             return
         self._checked_life = self.node.starts_count

@@ -430,7 +430,7 @@ def test_every_api_is_answered_with_an_injected_error(rig, after):
         rig.node.receive(connection_id, [frame])
         rig.run_for(1_500)
         rig.node.disconnect(connection_id)
-        rig.node.on_reply = rig._on_reply
+        rig.node.on_reply = rig.channels.on_reply
         assert len(answers) == 1, api.NAME
         if key == 65:  # kio cannot read the start time of an empty transaction, -1
             assert ErrorCode.policy_violation.to_bytes(2, "big") in answers[0]
