@@ -29,8 +29,14 @@ PANELS = (WHAT, START, STOP, OUTPUT, CONNECTION)
 class Bundle:
     """The base of dataclasses whose fields are options, as one parameter of each command that has them.
 
-    A field whose default is a tuple is an option that may be repeated. A field that is not `Annotated` is no option.
+    A field whose default is a tuple is an option that may be repeated. A field that is neither `Annotated` nor a `flag`
+    is no option.
     """
+
+
+def flag(names: str, help_: str, panel: str, *, metavar: str | None = None, default: Any = None) -> Any:
+    """A field of a bundle that is an option: `parameters.option` without the import of Typer."""
+    return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, "metavar": metavar})
 
 
 @dataclass(slots=True)
@@ -117,11 +123,15 @@ def _is_bundle(parameter: inspect.Parameter) -> bool:
 
 def _unbundled(bundle: Any) -> list[inspect.Parameter]:
     """A parameter for each option of a bundle. Typer knows lists of any length, and no such tuples."""
+    from yak.commands.parameters import option
+
     hints, keyword = get_type_hints(bundle, include_extras=True), inspect.Parameter.KEYWORD_ONLY
     found = []
     for each in fields(bundle):
         hint, default = hints[each.name], each.default
-        if get_origin(hint) is not Annotated:
+        if each.metadata:
+            hint = Annotated[hint, option(**each.metadata)]
+        elif get_origin(hint) is not Annotated:
             continue
         if isinstance(default, tuple):
             hint, default = Annotated[list[str] | None, *hint.__metadata__], None

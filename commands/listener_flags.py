@@ -1,6 +1,6 @@
 """The flags `--listen` and `--advertise`: named listeners, as Kafka's configs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,8 @@ _MAP: Final = "listener.security.protocol.map"
 class ListenerFlags:
     """The listeners as typed, `NAME://HOST:PORT` each."""
 
-    listen: list[str]
-    advertise: list[str]
+    listen: Sequence[str]
+    advertise: Sequence[str]
 
     def configs(self, configs: Mapping[str, str]) -> dict[str, str]:
         """Kafka's configs for these flags, beside the given `configs`.
@@ -76,7 +76,7 @@ def _name(text: str) -> str:
     return text.partition("://")[0].strip().upper()
 
 
-def _in_order(listen: list[str], advertised: list[str]) -> list[str]:
+def _in_order(listen: Sequence[str], advertised: list[str]) -> list[str]:
     """The advertised listeners in the order of `--listen`: the first one is for other brokers."""
     names = [_name(each) for each in listen]
     return sorted(advertised, key=lambda each: names.index(_name(each)) if _name(each) in names else len(names))

@@ -73,12 +73,12 @@ def _words(
         rack=plan.rack,
         no_http=broker.http_port is None,
         node_id=str(broker.node_id),
-        data_dir=list(broker.data_dirs),
+        data_dir=broker.data_dirs,
         ready_file=broker.ready_file,
-        listen=[],
-        advertise=[],
+        listen=(),
+        advertise=(),
         http_port=None if broker.http_port is None else str(broker.http_port),
-        configs=[*flags.configs, *(f"{name}={value}" for name, value in configs.items())],
+        configs=(*flags.configs, *(f"{name}={value}" for name, value in configs.items())),
     )
     if plan.voters is not None:
         own.metadata, own.voters, own.cluster_secret_file = options.metadata, plan.voters, plan.secret_file
@@ -87,13 +87,13 @@ def _words(
 
 def _as_words(flags: ServeFlags) -> list[str]:
     words: list[str] = []
-    by_field = {name: word for word, name in WORDS.items() if word.startswith("--")}
+    by_field = {each.name: word for word, each in WORDS.items() if word.startswith("--")}
     for each in fields(ServeFlags):
         value: Any = getattr(flags, each.name)
         if isinstance(value, bool):
             words += [by_field[each.name]] if value else []
         elif value is not None:
-            words += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, list) else [value])]
+            words += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, tuple) else [value])]
     return words
 
 

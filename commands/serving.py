@@ -8,9 +8,10 @@ the command, mistakes) go through Typer, so options, help and errors are the sam
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, Bundle, flag
 from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
 from yak.commands.options import Globals
 from yak.commands.settings import BY_NAME
@@ -25,43 +26,103 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class ServeFlags:
+class ServeFlags(Bundle):
     """The options as typed; None means not given."""
 
-    role: str | None = None
-    node_id: str | None = None
-    rack: str | None = None
-    cores: str | None = None
-    data_dir: list[str] = field(default_factory=list)
-    configs: list[str] = field(default_factory=list)
-    properties: str | None = None
-    min_insync_replicas: str | None = None
-    default_replication_factor: str | None = None
-    as_kafka: str | None = None
-    host: str | None = None
-    port: str | None = None
-    http_port: str | None = None
-    no_http: bool = False
-    advertised: str | None = None
-    listen: list[str] = field(default_factory=list)
-    advertise: list[str] = field(default_factory=list)
-    metadata: str | None = None
-    voters: str | None = None
-    cluster_secret_file: str | None = None
-    users_file: str | None = None
-    project_redis: str | None = None
-    redis_url: str | None = None
-    redis_timeout: str = "30s"
-    allow_unsafe_redis: bool = False
-    followers: str | None = None
-    followers_timeout: str | None = None
-    lease_time: str | None = None
-    renew_interval: str | None = None
-    ready_file: str | None = None
-    kafka_env: bool = False
-    dry_run: bool = False
-    log_format: str | None = None
-    log_level: str | None = None
+    role: str | None = flag("--role", "Preferred role.  [leader]", WHAT, metavar="leader|follower")
+    node_id: str | None = flag("--node-id", "Node id in the cluster; a name becomes a number.  [1]", WHAT, metavar="N")
+    rack: str | None = flag("--rack", "Rack or zone; replicas are spread over racks.", WHAT, metavar="R")
+    cores: str | None = flag(
+        "--cores", "Run N brokers as one machine, or auto: one for each core.  [1]", WHAT, metavar="N"
+    )
+    data_dir: tuple[str, ...] = flag(
+        "--data-dir", "Log directory; repeat for more disks.  [./yak-data]", WHAT, metavar="DIR", default=()
+    )
+    configs: tuple[str, ...] = flag(
+        "--config-override, -c", "A Kafka broker config.", WHAT, metavar="NAME=VALUE", default=()
+    )
+    properties: str | None = flag("--properties", "Kafka broker configs, as server.properties.", WHAT, metavar="FILE")
+    kafka_env: bool = flag("--kafka-env", "Take configs from KAFKA_* variables, as Kafka's image.", WHAT, default=False)
+    min_insync_replicas: str | None = flag(
+        "--min-insync-replicas", "Short for -c min.insync.replicas=N.", WHAT, metavar="N"
+    )
+    default_replication_factor: str | None = flag(
+        "--default-replication-factor", "Short for -c default.replication.factor=N.", WHAT, metavar="N"
+    )
+    as_kafka: str | None = flag(
+        "--as-kafka",
+        "Short for -c yak.as.kafka=RELEASE: the APIs and versions of that Kafka, such as 2.8.",
+        WHAT,
+        metavar="RELEASE",
+    )
+    host: str | None = flag("--host", "Listen on this address.  [127.0.0.1]", CONNECTION, metavar="HOST")
+    port: str | None = flag("--port", "Listen on this port; 0 for any.  [9092]", CONNECTION, metavar="N")
+    http_port: str | None = flag(
+        "--http-port", "Serve HTTP on this port; 0 for any.  [8080, or any free]", CONNECTION, metavar="N"
+    )
+    no_http: bool = flag("--no-http", "Answer no HTTP.", CONNECTION, default=False)
+    advertised: str | None = flag("--advertised", "Address that clients connect to.", CONNECTION, metavar="HOST[:PORT]")
+    listen: tuple[str, ...] = flag(
+        "--listen",
+        "A named listener; repeat for more. Instead of --host and --port.",
+        CONNECTION,
+        metavar="NAME://HOST:PORT",
+        default=(),
+    )
+    advertise: tuple[str, ...] = flag(
+        "--advertise",
+        "Address for clients of that listener.  [as --listen]",
+        CONNECTION,
+        metavar="NAME://HOST:PORT",
+        default=(),
+    )
+    metadata: str | None = flag(
+        "--metadata",
+        "Where the metadata are: redis, raft (a quorum of brokers), or both while they move.  [redis]",
+        CONNECTION,
+        metavar="redis|raft|both",
+    )
+    voters: str | None = flag(
+        "--voters", "First voters of the quorum.  [this broker]", CONNECTION, metavar="ID@HOST:PORT,..."
+    )
+    cluster_secret_file: str | None = flag(
+        "--cluster-secret-file", "Secret that the quorum's brokers share.", CONNECTION, metavar="FILE"
+    )
+    users_file: str | None = flag(
+        "--users-file", "Users of this broker alone, NAME:PASSWORD a line; mode 0600.", CONNECTION, metavar="FILE"
+    )
+    project_redis: str | None = flag(
+        "--project-redis", "With raft: also write ISR and offsets to this Redis, to look at.", CONNECTION, metavar="URL"
+    )
+    redis_url: str | None = flag(
+        "--redis-url", "The metadata store.  [redis://127.0.0.1:6379/0]", CONNECTION, metavar="URL"
+    )
+    redis_timeout: str = flag(
+        "--redis-timeout", "Time to wait for it at start.", CONNECTION, metavar="DURATION", default="30s"
+    )
+    allow_unsafe_redis: bool = flag(
+        "--allow-unsafe-redis",
+        "Also one with replicas: a failover to them may lose metadata.",
+        CONNECTION,
+        default=False,
+    )
+    followers: str | None = flag(
+        "--followers",
+        "The followers this leader waits for before it makes replicated topics.",
+        CONNECTION,
+        metavar="HOST:PORT,...",
+    )
+    followers_timeout: str | None = flag(
+        "--followers-timeout", "How long to wait for them.  [30s]", CONNECTION, metavar="DURATION"
+    )
+    lease_time: str | None = flag(
+        "--lease-time", "Session timeout of brokers and controller lease.  [6s]", CONNECTION, metavar="DURATION"
+    )
+    renew_interval: str | None = flag("--renew-interval", "Heartbeat interval.  [0.5s]", CONNECTION, metavar="DURATION")
+    ready_file: str | None = flag("--ready-file", "Write JSON here once the broker is ready.", START, metavar="PATH")
+    dry_run: bool = flag("--dry-run", "Print the settings and their origins, and exit.", STOP, default=False)
+    log_format: str | None = flag("--log-format", "Format of the log.  [text]", OUTPUT, metavar="text|json")
+    log_level: str | None = flag("--log-level", "debug, info, warning or error.  [info]", OUTPUT, metavar="LEVEL")
 
     @property
     def short_configs(self) -> dict[str, str | None]:
@@ -80,29 +141,8 @@ class ServeFlags:
         return given | {"data_dir": ",".join(self.data_dir) or None}
 
 
-_LISTS = {
-    "--data-dir": "data_dir",
-    "--config-override": "configs",
-    "-c": "configs",
-    "--listen": "listen",
-    "--advertise": "advertise",
-}
-_SWITCHES = {
-    "--dry-run": "dry_run",
-    "--allow-unsafe-redis": "allow_unsafe_redis",
-    "--no-http": "no_http",
-    "--kafka-env": "kafka_env",
-}
-WORDS = {
-    **{
-        "--" + name.replace("_", "-"): name
-        for name in ServeFlags.__dataclass_fields__
-        if name not in (*_LISTS.values(), *_SWITCHES.values())
-    },
-    **_LISTS,
-    **_SWITCHES,
-}
-"""Every name of every option of `yak serve`, with the field that it sets; a test compares it with Typer's."""
+WORDS = {name: each for each in fields(ServeFlags) for name in each.metadata["names"].split(", ")}
+"""Every name of every option of `yak serve`, with the field that it sets."""
 
 
 class _Refuses(argparse.ArgumentParser):
@@ -114,18 +154,18 @@ class _Refuses(argparse.ArgumentParser):
 
 def parse_words(words: list[str]) -> ServeFlags | None:
     """The flags, or None when Typer must parse the arguments."""
-    parser = _Refuses(add_help=False, allow_abbrev=False)
-    for word, name in WORDS.items():
-        if word in _SWITCHES:
-            parser.add_argument(word, dest=name, action="store_true")
-        elif word in _LISTS:
-            parser.add_argument(word, dest=name, action="append", default=[])
+    parser = _Refuses(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    for word, each in WORDS.items():
+        if each.type is bool:
+            parser.add_argument(word, dest=each.name, action="store_true")
         else:
-            parser.add_argument(word, dest=name)
+            parser.add_argument(word, dest=each.name, action="append" if each.default == () else "store")
     try:
-        return parser.parse_args(words, ServeFlags())
+        given = vars(parser.parse_args(words))
     except argparse.ArgumentError:
         return None
+    values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()}
+    return ServeFlags(**values)
 
 
 def run(g: Globals, flags: ServeFlags) -> None:
@@ -134,23 +174,10 @@ def run(g: Globals, flags: ServeFlags) -> None:
 
     import_kio()
     import_crc32c()
-    resolved = Resolution(g, flags.settings)
+    resolved = Resolution(g, flags)
     environment = _kafka_environment(g, flags) if flags.kafka_env else None
-    resolved.take_configs(
-        flags.properties,
-        flags.configs,
-        flags.short_configs,
-        ListenerFlags(flags.listen, flags.advertise),
-        environment,
-    )
-    options = resolved.options(
-        flags.advertised,
-        flags.redis_timeout,
-        flags.ready_file,
-        allow_unsafe_redis=flags.allow_unsafe_redis,
-        no_http=flags.no_http,
-        users_file=flags.users_file,
-    )
+    resolved.take_configs(environment)
+    options = resolved.options()
     if environment is not None:
         options = replace(
             options,
@@ -215,35 +242,28 @@ class Resolution:
     corresponds to a flag of yak (`node.id`, `listeners`, `log.dirs`) sets that flag.
     """
 
-    def __init__(self, g: Globals, flags: dict[str, Any]) -> None:
+    def __init__(self, g: Globals, flags: ServeFlags) -> None:
         self._g = g
         self._flags = flags
+        self._settings = flags.settings
         self._from_configs: dict[str, tuple[object, str]] = {}
         self.configs: dict[str, tuple[str, str]] = {}
         self.values: list[Resolved] = []
         self.has_named_listeners = False
 
-    def take_configs(
-        self,
-        properties: str | None,
-        pairs: list[str],
-        short: dict[str, str | None],
-        listen: ListenerFlags,
-        environment: "KafkaEnvironment | None" = None,
-    ) -> None:
-        """Read the broker configs; `short` holds those with a flag of their own.
-
-        Variables of Kafka's image come before the properties file, as there.
+    def take_configs(self, environment: "KafkaEnvironment | None") -> None:
+        """Read the broker configs. Variables of Kafka's image come before the properties file, as there.
 
         Raises UsageError (`config-file`, `bad-config`, `bad-listeners`, `usage`).
         """
-        if properties is not None:
-            for name, value in _read_properties(properties).items():
-                self.configs[name] = (value, f"file {properties}")
+        flags = self._flags
+        if flags.properties is not None:
+            for name, value in _read_properties(flags.properties).items():
+                self.configs[name] = (value, f"file {flags.properties}")
         if environment is not None:
             self.configs |= environment.configs
             self._from_configs |= environment.settings
-        for pair in pairs:
+        for pair in flags.configs:
             name, equals, value = pair.partition("=")
             if not equals or not name.strip():
                 raise UsageError(
@@ -253,9 +273,10 @@ class Resolution:
                     try_=("yak serve -c num.partitions=6",),
                 )
             self.configs[name.strip()] = (value.strip(), "flag -c")
-        for name, given in short.items():
+        for name, given in flags.short_configs.items():
             if given is not None:
                 self.configs[name] = (given, f"flag --{name.removeprefix('yak.').replace('.', '-')}")
+        listen = ListenerFlags(flags.listen, flags.advertise)
         for name, text in listen.configs({name: value for name, (value, _) in self.configs.items()}).items():
             self.configs[name] = (text, "flag --listen")
         self.has_named_listeners = bool(listen.listen) or has_named_listeners(self.configs)
@@ -289,13 +310,13 @@ class Resolution:
         """The value of one setting; its origin is recorded in `values`."""
         from yak.commands.settings import Resolved
 
-        flag = self._flags.get(name)
-        if flag is None and name in self._from_configs:
+        given = self._settings.get(name)
+        if given is None and name in self._from_configs:
             value, origin = self._from_configs[name]
             parsed = self._g.settings.get(name, str(value))
             found = Resolved(name, parsed.value, origin)
         else:
-            found = self._g.settings.get(name, flag)
+            found = self._g.settings.get(name, given)
         self.values.append(found)
         return found.value
 
@@ -304,30 +325,22 @@ class Resolution:
         port = self.value("http_port")
         return port, self.values[-1].origin == "default"
 
-    def options(
-        self,
-        advertised: str | None,
-        redis_timeout: str,
-        ready_file: str | None,
-        *,
-        allow_unsafe_redis: bool,
-        no_http: bool,
-        users_file: str | None,
-    ) -> "ServeOptions":
+    def options(self) -> "ServeOptions":
         """The complete options. Raises UsageError for invalid values."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
         from yak.config.listeners import Listeners
         from yak.server.options import ServeOptions, bracketed, parse_followers, split_address
 
+        flags = self._flags
         if "listeners" in self.configs and self.has_named_listeners:
-            check_one_form(host=self._flags["host"], port=self._flags["port"], advertised=advertised)
-        if advertised is not None:
-            advertised_host, advertised_port = split_address(advertised, "--advertised")
-            self._flags["advertised_host"] = advertised_host or None
-            self._flags["advertised_port"] = advertised_port
+            check_one_form(host=flags.host, port=flags.port, advertised=flags.advertised)
+        if flags.advertised is not None:
+            advertised_host, advertised_port = split_address(flags.advertised, "--advertised")
+            self._settings["advertised_host"] = advertised_host or None
+            self._settings["advertised_port"] = advertised_port
         renew_seconds = self.value("renew_interval_seconds")
-        http_port, http_is_usual = (None, False) if no_http else self._http_port()
+        http_port, http_is_usual = (None, False) if flags.no_http else self._http_port()
         secret, cluster_id = _secret(self.value("cluster_secret_file"))
         options = ServeOptions(
             node_id=self.value("node_id"),
@@ -343,12 +356,12 @@ class Resolution:
             voters=_voters(self.value("voters")),
             cluster_secret=secret,
             cluster_id=cluster_id,
-            users=_users(users_file),
-            users_file=users_file,
+            users=_users(flags.users_file),
+            users_file=flags.users_file,
             project_redis=self.value("project_redis"),
             redis_url=self.value("redis_url"),
-            redis_timeout_ms=parse_duration_ms(redis_timeout, bare_unit="s"),
-            allow_unsafe_redis=allow_unsafe_redis,
+            redis_timeout_ms=parse_duration_ms(flags.redis_timeout, bare_unit="s"),
+            allow_unsafe_redis=flags.allow_unsafe_redis,
             data_dirs=tuple(part.strip() for part in str(self.value("data_dir")).split(",") if part.strip()),
             rack=self.value("rack"),
             followers=parse_followers(str(self.value("followers"))),
@@ -358,7 +371,7 @@ class Resolution:
             log_format=self.value("log_format"),
             log_level=self.value("log_level"),
             configs={name: value for name, (value, _) in self.configs.items() if name not in _SAID_BY_OPTIONS},
-            ready_file=ready_file,
+            ready_file=flags.ready_file,
         )
         if self.has_named_listeners:
             host, port = options.advertised(options.port)
