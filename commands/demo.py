@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from yak.commands.app import STOP, WHAT, CommandGroup
+from yak.commands.app import STOP, WHAT, Bundle, CommandGroup
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import option
@@ -264,15 +265,39 @@ demo = CommandGroup(
     default="failover",
 )
 
-Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
-Duration = Annotated[str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")]
-DataDir = Annotated[
-    str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
-]
 Brokers = Annotated[
     int, option("--brokers", "One leader and N-1 followers.", WHAT, metavar="N", min=3, max=_BROKERS_MAX)
 ]
 Keep = Annotated[bool, option("--keep", "Leave the cluster running at the end.", STOP)]
+
+Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
+
+
+@dataclass(frozen=True, slots=True)
+class Options(Bundle):
+    """The options that the demos share."""
+
+    duration: Annotated[
+        str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")
+    ] = None
+    data_dir: Annotated[
+        str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
+    ] = None
+    keep: Keep = False
+
+    def settings(self, *, fast: bool, usual_ms: tuple[int, int] = (6_000, 2_500), **more: Any) -> Settings:
+        """The settings of a demo. `usual_ms`: the load without --duration, and with --fast. Raises UsageError."""
+        limits_ms, why = (1_000, 600_000), "the clients can send for 1 s to 10 min"
+        load_ms = _duration_ms("demo-duration", "--duration", self.duration, usual_ms, limits_ms, why, fast=fast)
+        folder = self.data_dir
+        if folder is not None and os.path.isdir(folder) and os.listdir(folder):
+            raise UsageError(
+                "demo-data-dir",
+                f"{folder} is not empty",
+                why="the demo counts every message of its topics, so it starts from nothing",
+                try_=(f"yak demo --data-dir {folder}/demo",),
+            )
+        return Settings(load_ms / 1000.0, keep=self.keep, data_dir=folder, **more)
 
 
 @demo.command(
@@ -288,9 +313,8 @@ def failover(
     g: Globals,
     brokers: Brokers = 3,
     fast: Fast = False,
-    duration: Duration = None,
-    data_dir: DataDir = None,
-    keep: Keep = False,
+    *,
+    options: Options,
 ) -> int | None:
     """Kill a leader under load without losing a record.
 
@@ -300,8 +324,7 @@ def failover(
     """
     from yak.local.demo.failover import FailoverScenario
 
-    settings = _settings(duration, data_dir, fast=fast, keep=keep, brokers=brokers)
-    return play(g, FailoverScenario, settings)
+    return play(g, FailoverScenario, options.settings(fast=fast, brokers=brokers))
 
 
 @demo.command(
@@ -323,9 +346,8 @@ def groups(
         ),
     ] = None,
     fast: Annotated[bool, option("--fast", "A session timeout of 3 s, and a shorter load.", WHAT)] = False,
-    duration: Duration = None,
-    data_dir: DataDir = None,
-    keep: Keep = False,
+    *,
+    options: Options,
 ) -> int | None:
     """Share a topic among three consumers, and kill one.
 
@@ -336,8 +358,7 @@ def groups(
     from yak.local.demo.groups import GroupsScenario
 
     session_ms = _session_ms(session_timeout, fast=fast)
-    settings = _settings(duration, data_dir, fast=fast, keep=keep, session_timeout_ms=session_ms)
-    return play(g, GroupsScenario, settings)
+    return play(g, GroupsScenario, options.settings(fast=fast, session_timeout_ms=session_ms))
 
 
 @demo.command("member", examples=("yak demo member --group g --topic t --name m -b localhost:9092",), hidden=True)
@@ -375,7 +396,6 @@ def cluster(
     """
     import sys
 
-    from yak.local.demo.scenario import Settings
     from yak.tui.demo.supervisor import Supervisor
 
     settings = Settings(0.0, brokers=brokers, keep=keep, data_dir=data_dir)
@@ -389,9 +409,8 @@ def cluster(
 def spark(
     g: Globals,
     fast: Annotated[bool, option("--fast", "A shorter load: 12 s instead of 36.", WHAT)] = False,
-    duration: Duration = None,
-    data_dir: DataDir = None,
-    keep: Keep = False,
+    *,
+    options: Options,
 ) -> int | None:
     """Count live metrics with Spark, and kill Spark and a broker.
 
@@ -401,7 +420,7 @@ def spark(
     from yak.commands.spark_python import hand_over
     from yak.spark.demo.scenario import SparkScenario
 
-    settings = _settings(duration, data_dir, fast=fast, keep=keep, usual_ms=(36_000, 12_000))
+    settings = options.settings(fast=fast, usual_ms=(36_000, 12_000))
     code = hand_over()
     if code is not None:
         return code
@@ -412,13 +431,7 @@ def spark(
     "election",
     examples=("yak demo election", "yak demo election --fast", "yak demo election --keep", "yak demo election -o json"),
 )
-def election(
-    g: Globals,
-    fast: Fast = False,
-    duration: Duration = None,
-    data_dir: DataDir = None,
-    keep: Keep = False,
-) -> int | None:
+def election(g: Globals, fast: Fast = False, *, options: Options) -> int | None:
     """Kill the leader of a metadata quorum under load.
 
     Three brokers keep the metadata themselves, without Redis. The demo shows the election, and that partitions without
@@ -426,47 +439,21 @@ def election(
     """
     from yak.local.demo.failover import ElectionScenario
 
-    return play(g, ElectionScenario, _settings(duration, data_dir, fast=fast, keep=keep))
+    return play(g, ElectionScenario, options.settings(fast=fast))
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
 def restart(
     g: Globals,
     fast: Fast = False,
-    duration: Duration = None,
     no_kill: Annotated[bool, option("--no-kill", "Leave the broker alone.", WHAT)] = False,
-    data_dir: DataDir = None,
-    keep: Keep = False,
+    *,
+    options: Options,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
     from yak.local.demo.failover import RestartScenario
 
-    settings = _settings(duration, data_dir, fast=fast, keep=keep, kill=not no_kill)
-    return play(g, RestartScenario, settings)
-
-
-def _settings(
-    duration: str | None,
-    data_dir: str | None,
-    *,
-    fast: bool,
-    keep: bool,
-    usual_ms: tuple[int, int] = (6_000, 2_500),
-    **more: Any,
-) -> "Settings":
-    """The settings of a demo. Raises UsageError."""
-    from yak.local.demo.scenario import Settings
-
-    limits_ms, why = (1_000, 600_000), "the clients can send for 1 s to 10 min"
-    load_ms = _duration_ms("demo-duration", "--duration", duration, usual_ms, limits_ms, why, fast=fast)
-    if data_dir is not None and os.path.isdir(data_dir) and os.listdir(data_dir):
-        raise UsageError(
-            "demo-data-dir",
-            f"{data_dir} is not empty",
-            why="the demo counts every message of its topics, so it starts from nothing",
-            try_=(f"yak demo --data-dir {data_dir}/demo",),
-        )
-    return Settings(load_ms / 1000.0, keep=keep, data_dir=data_dir, **more)
+    return play(g, RestartScenario, options.settings(fast=fast, kill=not no_kill))
 
 
 def _session_ms(text: str | None, *, fast: bool) -> int:
