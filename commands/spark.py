@@ -24,6 +24,7 @@ from yak.spark.jobs.options import CONNECTOR, SparkOptions
 from yak.view.formats import format_age, format_size
 
 if TYPE_CHECKING:
+    from yak.commands.output import Progress
     from yak.local.spark_runs import Run
     from yak.spark.driver.settings import SessionSettings
 
@@ -39,39 +40,25 @@ def jobs(g: Globals) -> None:
         g.out.note("yak spark run JOB --help tells its options; yak spark submit FILE.py runs a program of yours.")
 
 
-class Shown:
-    """The progress line of a followed job."""
+def show_progress(line: "Progress", run: "Run") -> None:
+    """Redraw the progress line of a followed job with its latest progress."""
+    from yak.local.spark_runs import batches_of, figures, progress_of
 
-    def __init__(self, g: "Globals", run: "Run") -> None:
-        self._run = run
-        self._line = g.out.progress(run.id)
-
-    def __enter__(self) -> "Shown":
-        self._line.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._line.__exit__()
-
-    def update(self) -> None:
-        """Redraw with the job's latest progress."""
-        from yak.local.spark_runs import batches_of, figures, progress_of
-
-        progress = batches_of(progress_of(self._run))
-        done = sum(line.get("input_rows") or 0 for line in progress)
-        found = figures(progress)
-        self._line.total = done + found["lag"] if found["lag"] else None
-        if found["batch"] is None:
-            self._line.update(0, "Spark is starting")
-            return
-        words = [f"batch {found['batch']}"]
-        if found["processed_per_s"] is not None:
-            words.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
-        if found["lag"] is not None:
-            words.append(f"lag {found['lag']}")
-        if found["state_bytes"]:
-            words.append(f"state {format_size(found['state_bytes'])}")
-        self._line.update(done, "  ".join(words))
+    progress = batches_of(progress_of(run))
+    done = sum(batch.get("input_rows") or 0 for batch in progress)
+    found = figures(progress)
+    line.total = done + found["lag"] if found["lag"] else None
+    if found["batch"] is None:
+        line.update(0, "Spark is starting")
+        return
+    words = [f"batch {found['batch']}"]
+    if found["processed_per_s"] is not None:
+        words.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
+    if found["lag"] is not None:
+        words.append(f"lag {found['lag']}")
+    if found["state_bytes"]:
+        words.append(f"state {format_size(found['state_bytes'])}")
+    line.update(done, "  ".join(words))
 
 
 _LOOK_S = 0.2
@@ -180,7 +167,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
         subprocess.Popen(  # noqa: S603 - ourselves
             arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True
         ) as child,
-        Shown(g, run) as shown,
+        g.out.progress(run.id) as line,
     ):
         has_asked = False
         try:
@@ -188,12 +175,12 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
                 if asked.signal is not None and not has_asked:
                     has_asked = True
                     child.terminate()
-                shown.update()
+                show_progress(line, run)
                 time.sleep(_LOOK_S)
         except BaseException:
             child.kill()
             raise
-        shown.update()
+        show_progress(line, run)
     _tell_errors(g, run)
     if asked.signal is not None and child.returncode == 0:
         ended = spark_runs.load(run.folder)
@@ -607,8 +594,6 @@ def sql(
 
 def _query(query: str | None, file: str | None) -> str:
     """The text of the query. Raises UsageError (`usage`)."""
-    import sys
-
     if (query is None) == (file is None):
         raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
                          try_=("yak spark sql 'SELECT count(*) FROM orders'",))  # fmt: skip

@@ -18,7 +18,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
-from yak.commands.spark import Shown, followed, own_words_first, plain, print_rows, tables_named
+from yak.commands.spark import followed, own_words_first, plain, print_rows, show_progress, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
@@ -276,12 +276,12 @@ def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> N
     monkeypatch.delenv("CI", raising=False)
     run, terminal = a_run("counts", "running"), Terminal()
     g: Any = SimpleNamespace(out=Output(stderr=terminal))  # type: ignore[arg-type]
-    with Shown(g, run) as shown:
-        shown.update()
+    with g.out.progress(run.id) as line:
+        show_progress(line, run)
         assert "Spark is starting" in terminal.text
         a_batch(run)
-        shown._line._drawn = 0.0
-        shown.update()
+        line._drawn = 0.0
+        show_progress(line, run)
     assert "120/125" in terminal.text
     assert "batch 41  now 300/s  lag 5  state 20.0 KiB" in terminal.text
 
