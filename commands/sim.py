@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from yak.client.numbers import parse_long
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
 from yak.commands.options import Globals
-from yak.commands.output import layout
 from yak.commands.parameters import option
 from yak.errors import UsageError
 
@@ -438,9 +438,14 @@ def quorum(
     workers: Workers = None,
 ) -> int:
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
+    from yak.sim.mutants.catalogue import BY_NAME
+    from yak.sim.quorum.faults import CLASSES
     from yak.sim.quorum.spec import QuorumSpec
 
-    spec = QuorumSpec(seed, faults=_quorum_faults(faults), mutant=_quorum_mutant(mutant), keep=numbers(keep))
+    if mutant and (mutant not in BY_NAME or BY_NAME[mutant].brokers > 0):
+        raise UsageError("bad-option", f"no mutant of the quorum is named {mutant}", try_=("yak sim mutants --list",))
+    classes = fault_classes(faults, CLASSES, "in a quorum")
+    spec = QuorumSpec(seed, faults=classes, mutant=mutant, keep=numbers(keep))
     if seeds > 1 and lines:
         raise UsageError(
             "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
@@ -450,18 +455,6 @@ def quorum(
     return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, None)
 
 
-def _quorum_faults(text: str | None) -> tuple[str, ...] | None:
-    from yak.sim.quorum.faults import CLASSES
-
-    return fault_classes(text, CLASSES, "in a quorum")
-
-
-def _quorum_mutant(name: str) -> str:
-    from yak.sim.mutants.catalogue import BY_NAME
-
-    if name and (name not in BY_NAME or BY_NAME[name].brokers > 0):
-        raise UsageError("bad-option", f"no mutant of the quorum is named {name}", try_=("yak sim mutants --list",))
-    return name
 
 
 COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_removed")
@@ -490,11 +483,11 @@ def mutants(
     found = 0
     hunted: list[dict[str, Any]] = []
     with g.out.progress("mutants", total=len(chosen)) as bar:
-        for row in in_order(_Hunt(seed, seeds), chosen, workers):
+        for row in in_order(partial(_hunted, first=seed, seeds=seeds), chosen, workers):
             hunted.append(row)
             found += row["found_at_seed"] is not None
             bar.update(len(hunted), row["mutant"])
-    _show(g, hunted)
+    g.out.table(hunted, COLUMNS if g.out.for_people else (*COLUMNS, "error", "replay", "unsound"))
     if g.out.for_people:
         g.out.line(f"{found} of {len(chosen)} found")
     for row in hunted:
@@ -506,38 +499,24 @@ def mutants(
     return 0 if found == len(chosen) and not unsound else 4
 
 
-def _show(g: Globals, rows: list[dict[str, Any]]) -> None:
-    if g.out.for_people:
-        for line in layout(rows, COLUMNS, headers=g.out.headers):
-            g.out.line(line)
-    else:
-        g.out.table(rows, (*COLUMNS, "error", "replay", "unsound"))
+def _hunted(name: str, *, first: int, seeds: int | None) -> dict[str, Any]:
+    """What became of one mutant, in a worker."""
+    from yak.sim.mutants.catalogue import BY_NAME
+    from yak.sim.mutants.mutant import hunt
 
-
-class _Hunt:
-    """A worker's function for a mutant name; an object, so that it can be pickled."""
-
-    def __init__(self, first: int, seeds: int | None) -> None:
-        self._first = first
-        self._seeds = seeds
-
-    def __call__(self, name: str) -> dict[str, Any]:
-        from yak.sim.mutants.catalogue import BY_NAME
-        from yak.sim.mutants.mutant import hunt
-
-        began_s = time.process_time()
-        finding = hunt(BY_NAME[name], first=self._first, seeds=self._seeds)
-        return {
-            "mutant": name,
-            "rule_removed": finding.rule,
-            "found_at_seed": finding.seed,
-            "found_by": finding.found_by,
-            "tried": finding.seeds_tried,
-            "cpu_s": round(time.process_time() - began_s, 1),
-            "error": finding.error,
-            "replay": finding.replay,
-            "unsound": list(finding.unsound),
-        }
+    began_s = time.process_time()
+    finding = hunt(BY_NAME[name], first=first, seeds=seeds)
+    return {
+        "mutant": name,
+        "rule_removed": finding.rule,
+        "found_at_seed": finding.seed,
+        "found_by": finding.found_by,
+        "tried": finding.seeds_tried,
+        "cpu_s": round(time.process_time() - began_s, 1),
+        "error": finding.error,
+        "replay": finding.replay,
+        "unsound": list(finding.unsound),
+    }
 
 
 sim = CommandGroup(
