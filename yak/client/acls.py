@@ -17,11 +17,10 @@ from yak.acls.bindings import (
 from yak.acls.filters import AclFilter
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
-from yak.errors import UsageError, YakError
+from yak.errors import YakError
 from yak.lean_imports import import_kio
 
 _SECURITY_DISABLED: Final = 54
-_INVALID_REQUEST: Final = 42
 _SHOWS: Final = "yak acls list"
 
 
@@ -117,7 +116,4 @@ def _check(answer: Any, what: str) -> None:
             why="the brokers have no authorizer: every client may do everything",
             try_=("yak help acls-off",),
         )
-    failure = from_answer(answer, what, "acl-refused")
-    if answer.error_code == _INVALID_REQUEST:
-        raise UsageError("acl-refused", what, why=failure.why, try_=("yak acls add --help",))
-    raise failure
+    raise from_answer(answer, what, "acl-refused", invalid="yak acls add --help")

@@ -164,13 +164,17 @@ def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError
     return failure
 
 
-def from_answer(answer: Any, what: str, slug: str, *, try_: tuple[str, ...] = ()) -> KafkaFailure:
-    """A YakError for an answer of kio's with an error: `not-authorized`, `timed-out`, and `slug` for all others."""
-    named = _SLUGS.get(answer.error_code.name.upper())
-    if named in ("not-authorized", "timed-out"):
-        slug, try_ = named, _TRY[named]
-    why = answer.error_message or answer.error_code.name.replace("_", " ")
-    failure = KafkaFailure(slug, what, why=why, try_=try_ or (f"yak help {slug}",))
+def from_answer(answer: Any, what: str, slug: str, *, invalid: str = "") -> KafkaFailure | UsageError:
+    """A YakError for an answer of kio's with an error: `not-authorized`, `timed-out`, and `slug` for all others.
+
+    `invalid` is the command that helps when the broker calls the request invalid, which is then a mistake in its use.
+    """
+    name, why = answer.error_code.name.upper(), answer.error_message or answer.error_code.name.replace("_", " ")
+    if invalid and name == "INVALID_REQUEST":
+        return UsageError(slug, what, why=why, try_=(invalid,))
+    if _SLUGS.get(name) in ("not-authorized", "timed-out"):
+        slug = _SLUGS[name]
+    failure = KafkaFailure(slug, what, why=why, try_=_TRY.get(slug, (f"yak help {slug}",)))
     failure.kafka_code = int(answer.error_code)
     return failure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
@@ -14,7 +14,6 @@ from yak.lean_imports import import_kio
 from yak.quotas.entity import Entity, entity_of
 
 _EXACT, _DEFAULT = 0, 1
-_INVALID_REQUEST: Final = 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,4 @@ def address_of(host: str) -> str:
 
 
 def _refusal(what: str, answer: Any) -> YakError:
-    failure = from_answer(answer, what, "quota-refused")
-    if answer.error_code == _INVALID_REQUEST:
-        return UsageError("quota-refused", what, why=failure.why, try_=("yak quotas set --help",))
-    return failure
+    return from_answer(answer, what, "quota-refused", invalid="yak quotas set --help")
