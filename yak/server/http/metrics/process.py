@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -74,19 +75,9 @@ class Process:
         return Format(content_type, encode)
 
 
-class _Collected:
-    """Collected metrics, in the shape that an encoder takes."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
 def process_text(metrics: Sequence[Metric], chosen: Format) -> bytes:
     """The text of collected metrics, without the last line of OpenMetrics."""
-    return chosen.encode(_Collected(metrics)).removesuffix(END_OF_OPENMETRICS)
+    return chosen.encode(SimpleNamespace(collect=lambda: metrics)).removesuffix(END_OF_OPENMETRICS)
 
 
 async def gather(process: Process, broker: Broker, samples: Samples) -> list[Metric]:
