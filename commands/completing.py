@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from yak.commands.settings import Settings
+from yak.private_files import replace_file
 
 BUDGET_S = 0.3
 FRESH_S = 10.0
@@ -67,7 +68,8 @@ def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str
     except Exception:  # noqa: BLE001  (an old answer is better than none)
         return known or []
     with suppress(OSError):  # a home that is full or read-only
-        _write(path, names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        replace_file(path, json.dumps(names).encode())
     return names
 
 
@@ -82,11 +84,3 @@ def _read(path: str) -> tuple[list[str] | None, float]:
             return [str(name) for name in json.load(file)], time.time() - os.stat(path).st_mtime
     except (OSError, ValueError):
         return None, 0.0
-
-
-def _write(path: str, names: list[str]) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(names, file)
-    os.replace(temporary, path)
