@@ -4,6 +4,7 @@ They are aliases of `int`, not NewTypes: offsets and epochs are added and compar
 needs a call for every sum. They only document signatures.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 Offset: TypeAlias = int
@@ -41,3 +42,11 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """The partitions of each topic, in the given order."""
+    found: dict[str, list[TopicPartition]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each)
+    return found

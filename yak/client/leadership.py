@@ -13,7 +13,7 @@ from yak.client.raw_connection import call_once
 from yak.client.replica_offsets import read_metadata
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import Unreachable, YakError
-from yak.ids import NodeId, TopicPartition
+from yak.ids import NodeId, TopicPartition, by_topic
 from yak.view.partition_replicas import NO_LEADER
 
 if TYPE_CHECKING:
@@ -34,13 +34,11 @@ def elect_preferred_leaders(
     from kio.schema.types import TopicName
     from kio.static.primitive import i8, i32, i32Timedelta
 
-    by_topic: dict[str, list[i32]] = {}
-    for each in partitions:
-        by_topic.setdefault(each.topic, []).append(i32(each.partition))
     request = ElectLeadersRequest(
         election_type=i8(0),
         topic_partitions=tuple(
-            TopicPartitions(topic=TopicName(topic), partitions=tuple(numbers)) for topic, numbers in by_topic.items()
+            TopicPartitions(topic=TopicName(topic), partitions=tuple(i32(each.partition) for each in of))
+            for topic, of in by_topic(partitions).items()
         ),
         timeout=i32Timedelta.parse(dt.timedelta(milliseconds=WAIT_MS)),
     )
@@ -97,16 +95,19 @@ def _reassign_some(
     from kio.static.primitive import i32, i32Timedelta
 
     v: Any = import_module(f"kio.schema.alter_partition_reassignments.v{int(keeps_factor)}.request")
-    by_topic: dict[str, list[Any]] = {}
-    for partition, replicas in targets.items():
-        wanted = v.ReassignablePartition(
-            partition_index=i32(partition.partition), replicas=tuple(BrokerId(node) for node in replicas)
+
+    def wanted(each: TopicPartition) -> Any:
+        return v.ReassignablePartition(
+            partition_index=i32(each.partition), replicas=tuple(map(BrokerId, targets[each]))
         )
-        by_topic.setdefault(partition.topic, []).append(wanted)
+
     request = v.AlterPartitionReassignmentsRequest(
         timeout=i32Timedelta.parse(dt.timedelta(seconds=timeout_s)),
         **({"allow_replication_factor_change": False} if keeps_factor else {}),
-        topics=tuple(v.ReassignableTopic(name=TopicName(name), partitions=tuple(of)) for name, of in by_topic.items()),
+        topics=tuple(
+            v.ReassignableTopic(name=TopicName(name), partitions=tuple(map(wanted, of)))
+            for name, of in by_topic(targets).items()
+        ),
     )
     answer = call_once(broker.address, request, "the replicas were not moved", timeout_s)
     if int(answer.error_code):

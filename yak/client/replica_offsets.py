@@ -14,7 +14,7 @@ from yak.client.metadata import Broker
 from yak.client.raw_connection import DESCRIBE_CONFIGS, LIST_OFFSETS, RawConnection, import_messages
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.errors import Unreachable
-from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition
+from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition, by_topic
 from yak.lean_imports import import_kio
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 
@@ -231,9 +231,6 @@ def list_offsets_request(wanted: Sequence[TopicPartition], replica_id: int) -> A
     from kio.schema.types import BrokerId, TopicName
     from kio.static.primitive import i8, i32, i64
 
-    by_topic: dict[str, list[int]] = {}
-    for each in wanted:
-        by_topic.setdefault(each.topic, []).append(each.partition)
     return ListOffsetsRequest(
         replica_id=BrokerId(replica_id),
         isolation_level=i8(0),
@@ -241,10 +238,10 @@ def list_offsets_request(wanted: Sequence[TopicPartition], replica_id: int) -> A
             ListOffsetsTopic(
                 name=TopicName(topic),
                 partitions=tuple(
-                    ListOffsetsPartition(partition_index=i32(number), timestamp=i64(LATEST)) for number in numbers
+                    ListOffsetsPartition(partition_index=i32(each.partition), timestamp=i64(LATEST)) for each in of
                 ),
             )
-            for topic, numbers in by_topic.items()
+            for topic, of in by_topic(wanted).items()
         ),
     )
 

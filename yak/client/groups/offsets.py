@@ -10,7 +10,7 @@ from typing import Any, Final
 from yak.client.groups.asking import LOAD_IN_PROGRESS, GroupBrokers, failure
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
-from yak.ids import Offset, TopicPartition
+from yak.ids import Offset, TopicPartition, by_topic
 
 GROUP_ID_NOT_FOUND: Final = 69
 _NOBODY: Final = -1
@@ -75,7 +75,7 @@ def commit_offsets(
                     for each in partitions
                 ),
             )
-            for topic, partitions in _by_topic(offsets).items()
+            for topic, partitions in by_topic(offsets).items()
         ),
     )
     return _by_partition(brokers, group, request, 'the offsets of group "{}" were not changed', list(offsets))
@@ -101,7 +101,7 @@ def delete_offsets(
                 name=TopicName(topic),
                 partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(each.partition)) for each in found),
             )
-            for topic, found in _by_topic(partitions).items()
+            for topic, found in by_topic(partitions).items()
         ),
     )
     return _by_partition(brokers, group, request, 'the offsets of group "{}" were not deleted', list(partitions))
@@ -166,10 +166,3 @@ def _common(codes: Iterable[int]) -> int:
     """The code that all partitions share, else 0."""
     different = set(codes)
     return different.pop() if len(different) == 1 else 0
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    found: dict[str, list[TopicPartition]] = {}
-    for each in partitions:
-        found.setdefault(each.topic, []).append(each)
-    return found

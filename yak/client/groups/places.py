@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from yak.client.numbers import parse_long
 from yak.errors import UsageError
-from yak.ids import TopicPartition
+from yak.ids import TopicPartition, by_topic
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 
 if TYPE_CHECKING:
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 def partitions_text(partitions: Iterable[TopicPartition]) -> str:
     """`orders:0-2,5 payments:1`: the syntax of `--topic`, with ranges."""
-    by_topic: dict[str, list[int]] = {}
-    for each in sorted(partitions):
-        by_topic.setdefault(each.topic, []).append(each.partition)
-    return " ".join(f"{topic}:{','.join(_runs(numbers))}" for topic, numbers in by_topic.items())
+    found = by_topic(sorted(partitions)).items()
+    return " ".join(f"{topic}:{','.join(_runs([each.partition for each in of]))}" for topic, of in found)
 
 
 def _runs(numbers: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ import trio
 from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, PeerError
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition, by_topic
 from yak.protocol.topic_names import validate_topic_name
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
@@ -83,15 +83,12 @@ def by_leader(image: Image, places: Iterable[TopicPartition]) -> dict[NodeId, li
 
 def offsets_request(places: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
     """The fields of a ListOffsets request, by kio's names."""
-    topics: dict[str, list[dict[str, int]]] = {}
-    for topic, partition in places:
-        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics.setdefault(topic, []).append(asked)
-    return {
-        "replica_id": -1,
-        "isolation_level": 0,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-    }
+
+    def asked(place: TopicPartition) -> dict[str, int]:
+        return {"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": timestamp}
+
+    topics = [{"name": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()]
+    return {"replica_id": -1, "isolation_level": 0, "topics": topics}
 
 
 async def list_offsets(

@@ -17,7 +17,7 @@ from yak.broker.apis import alter_partition_reassignments, elect_leaders
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import ErrorCode
-from yak.ids import NodeId, TopicPartition
+from yak.ids import NodeId, TopicPartition, by_topic
 from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
@@ -122,9 +122,8 @@ def _check_places(
     elif topic is not None:
         find_partition(context, topic, str(partition))
     for node_id in nodes:
-        if node_id is not None and node_id not in context.broker.image.brokers:
-            known = ", ".join(map(str, sorted(context.broker.image.brokers)))
-            raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
+        if node_id is not None:
+            _registered(context, node_id)
 
 
 def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
@@ -255,7 +254,7 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
             "name": name,
             "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in places],
         }
-        for name, places in _by_topic(orders).items()
+        for name, places in by_topic(orders).items()
     ]
     fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
     reordered = await _ask_controller(
@@ -273,7 +272,7 @@ async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done
         "election_type": elect_leaders.PREFERRED,
         "timeout": _TIMEOUT_MS,
         "topic_partitions": [
-            {"topic": name, "partitions": [each.partition for each in of]} for name, of in _by_topic(places).items()
+            {"topic": name, "partitions": [each.partition for each in of]} for name, of in by_topic(places).items()
         ],
     }
     elected = await _ask_controller(context, elect_leaders.KEY, fields, "no leader was elected")
@@ -322,24 +321,13 @@ async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, Nod
         await trio.sleep(_LOOK_SECONDS)
 
 
-def _by_topic(places: Sequence[TopicPartition] | Mapping[TopicPartition, Any]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for each in places:
-        topics.setdefault(each.topic, []).append(each)
-    return topics
-
-
 def _name_of(code: int) -> str:
     return ErrorCode(code).name.replace("_", " ")
 
 
 def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
     """A running broker. Raises Problem: 404 `broker-id-not-registered`, 409 `broker-not-running`."""
-    brokers = context.broker.image.brokers
-    info = brokers.get(node_id)
-    if info is None:
-        known = ", ".join(map(str, sorted(brokers))) or "none"
-        raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
+    info = _registered(context, node_id)
     if not is_serving(info):
         raise Problem(
             409,
@@ -348,6 +336,14 @@ def find_broker(context: Context, node_id: NodeId) -> BrokerInfo:
             "only an active broker can be shut down",
         )
     return info
+
+
+def _registered(context: Context, node_id: NodeId) -> BrokerInfo:
+    brokers = context.broker.image.brokers
+    if node_id not in brokers:
+        known = ", ".join(map(str, sorted(brokers))) or "none"
+        raise Problem(404, "broker-id-not-registered", f"broker {node_id} does not exist", f"brokers are {known}")
+    return brokers[node_id]
 
 
 def stop_this_broker(context: Context) -> None:

@@ -10,7 +10,7 @@ import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import trio
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from yak.acls.bindings import Operation
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
-from yak.ids import NodeId, TopicPartition
+from yak.ids import NodeId, TopicPartition, by_topic
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
 from yak.server.http.bodies import INT64_MAX, in_thread, query_text
@@ -297,9 +297,8 @@ class RecordStream:
         return is_well
 
     def _request(self, places: Iterable[TopicPartition]) -> Mapping[str, object]:
-        topics: dict[str, list[dict[str, Any]]] = {}
-        for place in places:
-            asked = {
+        def asked(place: TopicPartition) -> dict[str, int]:
+            return {
                 "partition": place.partition,
                 "current_leader_epoch": -1,
                 "fetch_offset": self._fetch_at[place],
@@ -307,7 +306,7 @@ class RecordStream:
                 "log_start_offset": -1,
                 "partition_max_bytes": CHUNK_BYTES,
             }
-            topics.setdefault(place.topic, []).append(asked)
+
         return {
             "replica_id": -1,
             "max_wait": _WAIT_MS,
@@ -315,7 +314,7 @@ class RecordStream:
             "max_bytes": CHUNK_BYTES,
             "isolation_level": 0,
             "session_epoch": -1,
-            "topics": [{"topic": name, "partitions": asked} for name, asked in topics.items()],
+            "topics": [{"topic": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()],
         }
 
     async def _give(self, place: TopicPartition, data: bytes) -> None:
