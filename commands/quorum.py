@@ -196,12 +196,14 @@ def _tolerance(state: "QuorumState") -> str:
 
 
 def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, Any]]:
+    from yak.storage.checkpoints import id_to_text
+
     brokers = metadata.brokers
     return [
         {
             "node_id": each.node_id,
             "status": state.status_of(each),
-            "directory_id": _kafka_id(each),
+            "directory_id": None if each.directory_id is None else id_to_text(each.directory_id),
             "address": each.address or (brokers[each.node_id].address if each.node_id in brokers else None),
             "log_end_offset": each.log_end_offset,
             "lag": each.lag,
@@ -210,15 +212,6 @@ def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, A
         }
         for each in (*state.voters, *state.observers)
     ]
-
-
-def _kafka_id(replica: "QuorumReplica") -> str | None:
-    """The directory id as Kafka prints it, and as it stands in meta.properties."""
-    import base64
-
-    if replica.directory_id is None:
-        return None
-    return base64.urlsafe_b64encode(replica.directory_id.bytes).rstrip(b"=").decode()
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:

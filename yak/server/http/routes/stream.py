@@ -6,7 +6,6 @@ is read from its start. Ids of earlier versions have no topic ids, and are accep
 does not accept is not read from the log. A client that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
 """
 
-import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -32,6 +31,7 @@ from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME, facts_of
 from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
+from yak.storage.checkpoints import id_to_text
 
 TOPICS_MAX: Final = 16
 """Of one stream: the ids of its events must fit into a header."""
@@ -126,7 +126,7 @@ async def first_positions(
     positions: dict[TopicPartition, int] = {}
     for topic in topics:
         places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
-        own_id = _id_text(topic.topic_id)
+        own_id = id_to_text(topic.topic_id)
         is_another = resumed.topic_ids.get(topic.name, own_id) != own_id
         known = {} if is_another else resumed.positions
         if all(place in known for place in places):
@@ -173,16 +173,12 @@ def read_event_id(text: str) -> Resumed:
     return Resumed(positions, topic_ids)
 
 
-def _id_text(topic_id: UUID) -> str:
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
 def event_id(positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> str:
     """Positions as the id of an event; `read_event_id` parses it."""
     topics: dict[str, list[str]] = {}
     for (topic, partition), offset in positions.items():
         topics.setdefault(topic, []).append(f"{partition}={offset}")
-    return ";".join([f"{topic}@{_id_text(topic_ids[topic])}:{','.join(pairs)}" for topic, pairs in topics.items()])
+    return ";".join([f"{topic}@{id_to_text(topic_ids[topic])}:{','.join(pairs)}" for topic, pairs in topics.items()])
 
 
 class RecordStream:
