@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, TextIO, get_args
 
@@ -27,27 +27,22 @@ class LastingStream:
 
     def write(self, text: str) -> None:
         """Write a text."""
-        try:
-            self._stream.write(text)
-        except BrokenPipeError:
-            self._reader_gone()
-        except OSError:
-            return
+        self._attempt(lambda: self._stream.write(text))
 
     def flush(self) -> None:
         """Write what is buffered."""
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, work: Callable[[], object]) -> None:
         try:
-            self._stream.flush()
+            work()
         except BrokenPipeError:
-            self._reader_gone()
+            # the buffered rest would fail again when the process ends, and become its exit code
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
         except OSError:
             return
-
-    def _reader_gone(self) -> None:
-        # the buffered rest would fail again when the process ends, and become its exit code
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self._stream.fileno())
-        os.close(null)
 
 
 def set_up(
