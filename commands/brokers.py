@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
 from yak.commands.options import Globals
-from yak.commands.parameters import DryRun, option
+from yak.commands.parameters import DryRun, argument, option
 from yak.commands.topics import key_values, require_configs
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ brokers = CommandGroup(
 )
 
 Unfold = Annotated[bool, option("--unfold", "One line for each broker, not for each machine.", OUTPUT)]
-Id = Annotated[int, typer.Argument(help="Broker id.", metavar="ID")]
+Id = Annotated[int, argument("ID", "Broker id.")]
 
 
 @brokers.command("list", examples=("yak brokers list", "yak brokers list --unfold", "yak brokers list -o wide"))

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 from yak.client.numbers import parse_long
 from yak.commands.app import WHAT, CommandGroup
 from yak.commands.options import Globals
@@ -41,7 +39,7 @@ Broker: TypeAlias = Annotated[int | None, option("--broker", "This broker alone.
 
 
 def _of_requests(flag: str, metavar: str, help_: str) -> Any:
-    return typer.Option(flag, metavar=metavar, help=help_, rich_help_panel=NARROWED)
+    return option(flag, help_, NARROWED, metavar=metavar)
 
 
 @faults.command("list", examples=("yak faults list", "yak faults list --broker 2 -o json"))
