@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.acls.bindings import Operation
+from yak.config.listeners import bracketed
 from yak.ids import TopicPartition
 from yak.server.http.answers import answer
 from yak.server.http.bodies import (
@@ -29,7 +30,6 @@ from yak.server.http.consumers.records import read
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
-from yak.server.options import bracketed
 
 _WAIT_MS: Final = 1_000
 """The proxy's `consumer.request.timeout.ms`."""
@@ -41,10 +41,8 @@ _INSTANCE: Final = "/consumers/{group}/instances/{instance}"
 _EVERYWHERE: Final = tuple(each for each in ANSWER_TYPES if each != V2)
 """Types that every route serves, besides V2; records come only in the types of their format."""
 _DONE: Final = {204: Answer("done", also=ANSWER_TYPES)}
-_GROUP_PARAMETER: Final = Parameter("group", bodies.NAME, "The consumer group", required=True, where="path")
-_INSTANCE_PARAMETER: Final = Parameter(
-    "instance", bodies.NAME, "The instance's name, its `instance_id`", required=True, where="path"
-)
+_GROUP_PARAMETER: Final = Parameter("group", bodies.NAME, "The consumer group", where="path")
+_INSTANCE_PARAMETER: Final = Parameter("instance", bodies.NAME, "The instance's name, its `instance_id`", where="path")
 _ANY_INT64: Final[Schema] = {"type": "integer", "minimum": -INT64_MAX - 1, "maximum": INT64_MAX}
 
 

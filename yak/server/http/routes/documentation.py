@@ -8,11 +8,11 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.config.listeners import bracketed
 from yak.server.http import docs_page, openapi
 from yak.server.http.context import Context
 from yak.server.http.route import Answer, Route
 from yak.server.http.schemas import TEXT, record
-from yak.server.options import bracketed
 
 _HTML: Final = "text/html; charset=utf-8"
 _OBJECT: Final = {"type": "object"}

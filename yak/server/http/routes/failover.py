@@ -394,7 +394,7 @@ ROUTES: Final = (
         "Shut down a broker, as SIGTERM does (controlled shutdown)",
         "Administration",
         guard="admin",
-        parameters=(Parameter("id", NODE_ID, "its node id", required=True, where="path"),),
+        parameters=(Parameter("id", NODE_ID, "its node id", where="path"),),
         answers={
             202: Answer(
                 "it is in controlled shutdown: its partitions move to other leaders, then its process ends",

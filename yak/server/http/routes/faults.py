@@ -198,7 +198,7 @@ ROUTES: Final = (
         "Clear one fault",
         _ADMINISTRATION,
         guard="admin",
-        parameters=(Parameter("id", _NAME, "the fault's id", required=True, where="path"), _BROKER),
+        parameters=(Parameter("id", _NAME, "the fault's id", where="path"), _BROKER),
         answers={200: Answer("the id of the cleared fault", _CLEARED)},
     ),
 )

@@ -240,7 +240,7 @@ ROUTES: Final = (
         group,
         "One group: members, assignments, committed offsets and lag",
         "Administration",
-        parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", required=True, where="path"),),
+        parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", where="path"),),
         answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
     ),
 )

@@ -245,7 +245,7 @@ ROUTES: Final = (
         "Close a broker; its record stays readable",
         _TAG,
         guard="change",
-        parameters=(Parameter("id", NODE_ID, "the broker", required=True, where="path"),),
+        parameters=(Parameter("id", NODE_ID, "the broker", where="path"),),
         answers={200: Answer("it is CLOSED", BROKER)},
         description="An external broker, or a dead YAK broker that will not return.",
     ),

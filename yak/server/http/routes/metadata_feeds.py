@@ -177,8 +177,8 @@ class Point:
     offset: MetadataOffset | None = None
     time_ms: int | None = None
 
-    def is_before(self, record: TailedRecord) -> bool:
-        """Whether a record is later than this point."""
+    def is_before(self, record: TailedRecord | Image) -> bool:
+        """Whether a record, or the last one of an image, is later than this point."""
         if self.offset is not None:
             return record.offset > self.offset
         assert self.time_ms is not None
@@ -333,12 +333,9 @@ class History:
     def _is_on_the_way(self, point: Point) -> bool:
         """Whether the last replay's image belongs to this history and is not later than the point."""
         last = self._last
-        if last is None or last.incarnation_id != self._broker.image.incarnation_id:
-            return False
-        if point.offset is not None:
-            return last.offset <= point.offset
-        assert point.time_ms is not None
-        return last.timestamp_ms <= point.time_ms
+        return (
+            last is not None and last.incarnation_id == self._broker.image.incarnation_id and not point.is_before(last)
+        )
 
     async def _apply(self, image: Image, records: Sequence[TailedRecord], point: Point) -> tuple[Image, bool]:
         """The image after the records up to the point, and whether the records go beyond it."""
@@ -429,7 +426,6 @@ _PREVIOUS: Final = Parameter(
     "previous_offset",
     {"type": "number", "minimum": 0},
     "a time in seconds since 1970: the `timestamp` of the last answer, or 0",
-    required=True,
     where="path",
 )
 _FEED: Final = (

@@ -236,7 +236,7 @@ ROUTES: Final = (
         get_topic_by_name,
         "A topic and its partitions",
         _TAG,
-        parameters=(Parameter("name", TOPIC_NAME, "the topic", required=True, where="path"),),
+        parameters=(Parameter("name", TOPIC_NAME, "the topic", where="path"),),
         answers={200: Answer("the topic", WHOLE_TOPIC)},
     ),
     Route(

@@ -131,8 +131,8 @@ ROUTES: Final = (
         "One partition: offsets of each replica, epochs, log start, size",
         "Administration",
         parameters=(
-            Parameter("topic", TOPIC_NAME, "the topic", required=True, where="path"),
-            Parameter("partition", PARTITION, "its number, from 0", required=True, where="path"),
+            Parameter("topic", TOPIC_NAME, "the topic", where="path"),
+            Parameter("partition", PARTITION, "its number, from 0", where="path"),
             _LOCAL,
         ),
         answers={

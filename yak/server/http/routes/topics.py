@@ -179,7 +179,7 @@ async def delete_topic(context: Context, request: Request) -> Response:
     return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
 
 
-NAME: Final = Parameter("name", NOT_EMPTY, "the topic's name", required=True, where="path")
+NAME: Final = Parameter("name", NOT_EMPTY, "the topic's name", where="path")
 _CONFIGS: Final = {"type": "object", "additionalProperties": TEXT}
 _SUMMARY: Final = {
     "name": TEXT,
