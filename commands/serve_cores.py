@@ -128,9 +128,9 @@ def _serve(options: "ServeOptions", plan: MachinePlan, words: list[list[str]]) -
 
 
 def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
+    from yak.config.listeners import bracketed
     from yak.private_files import replace_file
     from yak.server import log
-    from yak.server.options import bracketed
 
     bootstrap = ",".join(f"{each.name}://{each.host}:{each.port}" for each in plan.bootstrap)
     log.write("info", "machine-ready", {"bootstrap": bootstrap, "brokers": len(plan.brokers), "rack": plan.rack})

@@ -329,8 +329,8 @@ class Resolution:
         """The complete options. Raises UsageError for invalid values."""
         from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
-        from yak.config.listeners import Listeners
-        from yak.server.options import ServeOptions, bracketed, parse_followers, split_address
+        from yak.config.listeners import Listeners, bracketed
+        from yak.server.options import ServeOptions, parse_followers, split_address
 
         flags = self._flags
         if "listeners" in self.configs and self.has_named_listeners:

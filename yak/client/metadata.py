@@ -7,6 +7,7 @@ from typing import Any
 
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
+from yak.config.listeners import bracketed
 from yak.errors import YakError
 from yak.ids import INTERNAL_TOPICS, NodeId, TopicPartition
 from yak.view.partition_state import is_offline
@@ -23,7 +24,7 @@ class Broker:
     @property
     def address(self) -> str:
         """`host:port`, IPv6 in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Listener:
 
     def __str__(self) -> str:
         """The listener as in Kafka's configs: `NAME://host:port`."""
-        return f"{self.name}://{_bracketed(self.host)}:{self.port}"
+        return f"{self.name}://{bracketed(self.host)}:{self.port}"
 
 
 PLAINTEXT_LISTENER: Final = Listener("PLAINTEXT", SecurityProtocol.PLAINTEXT, "127.0.0.1", 9092)
@@ -312,5 +312,6 @@ def _ip_version(listener: Listener) -> int:
         return 0
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def bracketed(host: str) -> str:
+    """The host as written before `:port`; IPv6 addresses in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -15,6 +15,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, TypeVar
 
+from yak.config.listeners import bracketed
 from yak.errors import StartRefused, YakError
 from yak.local.exposed import Exposed
 from yak.local.processes import ProcessId
@@ -62,8 +63,7 @@ class BrokerState:
     @property
     def address(self) -> str:
         """The advertised host:port."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return f"{bracketed(self.host)}:{self.port}"
 
     @property
     def http_address(self) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from yak.config.listeners import is_loopback, without_authentication
-from yak.server.options import ServeOptions, bracketed
+from yak.config.listeners import bracketed, is_loopback, without_authentication
+from yak.server.options import ServeOptions
 
 _HINT: Final = "use SASL_SSL or ssl.client.auth=required (docs/security.md), or bind 127.0.0.1"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from yak.config.listeners import ANY_HOST, Listener
+from yak.config.listeners import ANY_HOST, Listener, bracketed
 from yak.errors import UsageError
 from yak.server.connection import Connection
 from yak.server.peer_reserve import PeerReserve
@@ -208,8 +208,7 @@ class Acceptor:
         except OSError:  # the peer is gone already
             sock.close()
             return
-        peer = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
-        connection = self._connection(sock, next(self._ids), ip, peer, listener)
+        connection = self._connection(sock, next(self._ids), ip, f"{bracketed(ip)}:{port}", listener)
         shell.connections[connection.connection_id] = connection
         self._per_ip[ip] = count + 1
         if over is not None:

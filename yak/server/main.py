@@ -23,7 +23,7 @@ import trio
 
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
-from yak.config.listeners import Listener
+from yak.config.listeners import Listener, bracketed
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
 from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
@@ -37,7 +37,7 @@ from yak.server.descriptors import raise_descriptor_limit
 from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
-from yak.server.options import ServeOptions, bracketed
+from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper

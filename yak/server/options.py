@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners, parse_bootstrap_listeners
+from yak.config.listeners import ANY_HOST, PLAINTEXT_LISTENER, Listener, Listeners, bracketed, parse_bootstrap_listeners
 from yak.errors import UsageError
 
 if TYPE_CHECKING:  # the command line has no use for them
@@ -251,11 +251,6 @@ class ServeOptions:
         if host.startswith(_LOOPBACK) and not self.host.startswith(_LOOPBACK):
             return (f"clients are told {host}, which only this machine can reach; --advertised HOST:PORT changes it",)
         return ()
-
-
-def bracketed(host: str) -> str:
-    """The host as written before `:port`; IPv6 addresses in brackets."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def parse_followers(text: str) -> tuple[str, ...]:

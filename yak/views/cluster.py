@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import BrokerInfo, Image
+from yak.config.listeners import bracketed
 from yak.view.partition_state import BrokerCounts
 from yak.views.health import HealthView
 
@@ -70,5 +71,4 @@ def http_address(info: BrokerInfo | None, scheme: str) -> str | None:
     """`scheme://HOST:PORT` of a broker; None if it serves no HTTP."""
     if info is None or not info.http_port:
         return None
-    host = f"[{info.host}]" if ":" in info.host else info.host
-    return f"{scheme}://{host}:{info.http_port}"
+    return f"{scheme}://{bracketed(info.host)}:{info.http_port}"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from yak.cluster.placement import MACHINE
 from yak.config.broker_configs import BrokerConfig
-from yak.config.listeners import Listener, Listeners
+from yak.config.listeners import Listener, Listeners, bracketed
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
-from yak.server.options import ServeOptions, bracketed
+from yak.server.options import ServeOptions
 
 if TYPE_CHECKING:
     from yak.quorum.voters import VoterSet

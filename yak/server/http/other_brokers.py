@@ -11,6 +11,7 @@ import h11
 import trio
 
 from yak.cluster.image import BrokerInfo
+from yak.config.listeners import bracketed
 from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import in_thread
 from yak.server.http.forwarded import forwarding_header
@@ -54,8 +55,7 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
         raise _unreachable(broker, "the connection timed out") from None
     except (OSError, trio.BrokenResourceError) as error:
         raise _unreachable(broker, str(error.__cause__ or error)) from None
-    host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    fields = {"host": f"{host}:{broker.http_port}", "connection": "close"}
+    fields = {"host": f"{bracketed(broker.host)}:{broker.http_port}", "connection": "close"}
     caller = CALLER.get()
     fields |= forwarding_header(context.broker, caller, broker.node_id, method, target)
     if caller.authorization is not None:

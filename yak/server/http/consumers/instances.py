@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import trio
 
 from yak.acls.bindings import Operation, ResourceType
+from yak.config.listeners import bracketed
 from yak.errors import PeerError
 from yak.groups.consumer.regexes import compiled
 from yak.protocol.topic_names import is_internal
@@ -30,7 +31,6 @@ from yak.server.http.consumers.failures import forbidden, refusal, unknown_insta
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
-from yak.server.options import bracketed
 
 
 def connection_settings(context: Context) -> dict[str, str]:
