@@ -16,12 +16,11 @@ from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
 from yak.local.bench.failover import FailoverResult, FailoverSettings, add_results, run_failover, summary
 from yak.local.bench.fleet import Fleet
-from yak.local.bench.replication import ACK_RATE, Shape, measure_acks, measure_idle, measure_produce
+from yak.local.bench.replication import ACK_RATE, CONFIGS, Shape, measure_acks, measure_idle, measure_produce
 
 RATE_GOAL = Goal(1.2, at_least=True)
 FAILOVER_GOAL = Goal(1 / 5, at_least=False)
 REPLICAS = 3
-CONFIGS = {"min.insync.replicas": "2"}
 ADMIN_MS = 30_000
 
 
@@ -90,7 +89,7 @@ class ReplicationRounds:
 
     def _acks(self, side: Side) -> None:
         os.sync()
-        measured = measure_acks(side, self._admins[side.name], self._topic(), self._plan.ack_s, CONFIGS)
+        measured = measure_acks(side, self._admins[side.name], self._topic(), self._plan.ack_s)
         latency = measured.result.latency
         name = f"ack at {ACK_RATE:.0f} records/s, linger 0"
         self.table.add(f"{name}: median", "ms", MEDIAN_GOAL, side.name, latency.percentile(50) / 1e6)
@@ -101,7 +100,7 @@ class ReplicationRounds:
     def _produce(self, shape: Shape, side: Side) -> None:
         os.sync()
         have_pages(REPLICAS * shape.records * shape.size_bytes)
-        measured = measure_produce(side, self._admins[side.name], self._topic(), shape, CONFIGS)
+        measured = measure_produce(side, self._admins[side.name], self._topic(), shape)
         name, limited = f"produce {shape.name}", measured.client_limited
         self.table.add(name, "records/s", RATE_GOAL, side.name, measured.per_s, client_limited=limited)
         unit, used = cpu_figure(measured.cpu_s_per_gb, shape.size_bytes, is_per_record=self._plan.is_per_record)
@@ -121,7 +120,7 @@ class ReplicationRounds:
 
     def _idle(self, side: Side) -> None:
         count = self._plan.idle_partitions
-        found = measure_idle(side, self._admins[side.name], self._topic(), count, self._plan.idle_s, CONFIGS)
+        found = measure_idle(side, self._admins[side.name], self._topic(), count, self._plan.idle_s)
         nodes = [used for of, used in found.items() if of.startswith("node")]
         name = f"{count} idle partitions"
         self.table.add(f"{name}: busiest broker", "% of a core", None, side.name, max(nodes) * 100)

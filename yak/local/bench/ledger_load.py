@@ -31,6 +31,7 @@ IN_FLIGHT_MAX = 2000
 """A partition with this many unacknowledged records gets no more until some are acknowledged."""
 FLUSH_SECONDS = 90.0
 READY_SECONDS = 30.0
+IDLE_SECONDS = 20.0
 
 WRITER: Mapping[str, str | int | float | bool] = {
     **IMPATIENT,
@@ -194,27 +195,27 @@ def note_record(notes: Notes, message: Message) -> None:
     notes.partitions[partition].add(number, offset, time.monotonic())
 
 
-def read_back(load: LedgerLoad, ends: Mapping[int, int], *, idle_s: float = 20.0) -> Notes:
+def read_back(load: LedgerLoad, ends: Mapping[int, int]) -> Notes:
     """Read the topic from offset 0 to each partition's end, with a new consumer.
 
-    Raises YakError (`bench-read-back`) when nothing arrives for `idle_s` seconds before that.
+    Raises YakError (`bench-read-back`) when nothing arrives for IDLE_SECONDS before that.
     """
     notes = empty_notes(load.partitions)
     windows = {Place(load.topic, partition): Window(0, end) for partition, end in sorted(ends.items())}
     reader = PartitionReader(load.bootstrap, windows, extra={**READER, "client.id": CLIENT_ID, **load.properties})
-    deadline_s = time.monotonic() + idle_s
+    deadline_s = time.monotonic() + IDLE_SECONDS
     try:
         while not reader.is_done:
             for message in reader.fetch(1000, 0.2):
                 note_record(notes, message)
-                deadline_s = time.monotonic() + idle_s
+                deadline_s = time.monotonic() + IDLE_SECONDS
             if time.monotonic() > deadline_s:
                 left = [
                     str(each.partition) for each, window in windows.items() if reader.positions[each] != window.stop
                 ]
                 raise YakError(
                     "bench-read-back",
-                    f"the topic could not be read to its end: nothing came for {idle_s:.0f} s",
+                    f"the topic could not be read to its end: nothing came for {IDLE_SECONDS:.0f} s",
                     why=f"partitions {', '.join(left)} are not at their end",
                 )
     finally:

@@ -321,7 +321,7 @@ class ReplicationBench:
 
     def produce(self, shape: Shape) -> None:
         """Measure the rate, and the CPU per gigabyte of all brokers and of each."""
-        measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape, CONFIGS)
+        measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape)
         name = f"produce {shape.name}"
         self._add(name, measured.per_s, "records/s", limited=measured.client_limited)
         self._add(f"{name}: rate", measured.result.mb_per_s, "MB/s", limited=measured.client_limited)
@@ -329,7 +329,7 @@ class ReplicationBench:
 
     def acks(self) -> None:
         """Measure the median and p99 at 500 records per second, one record per request."""
-        measured = measure_acks(self._cluster, self._admin, self._topic("acks"), self._settings.ack_s, CONFIGS)
+        measured = measure_acks(self._cluster, self._admin, self._topic("acks"), self._settings.ack_s)
         latency = measured.result.latency
         name = f"ack at {ACK_RATE:.0f} records/s"
         self._add(f"{name}: median", latency.percentile(50) / 1e6, "ms")
@@ -340,7 +340,7 @@ class ReplicationBench:
     def idle(self) -> None:
         """Measure each process's CPU, in per cent of a core, while there is no load."""
         count, topic = self._settings.idle_partitions, self._topic("idle")
-        found = measure_idle(self._cluster, self._admin, topic, count, self._settings.idle_s, CONFIGS)
+        found = measure_idle(self._cluster, self._admin, topic, count, self._settings.idle_s)
         for of, used in found.items():
             self._add(f"{count} idle partitions: {of}", used * 100, "% of a core")
 
@@ -384,13 +384,7 @@ def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, lo
     return False
 
 
-def measure_produce(
-    cluster: Measurable,
-    admin: Admin,
-    topic: str,
-    shape: Shape,
-    configs: Mapping[str, str],
-) -> Measured:
+def measure_produce(cluster: Measurable, admin: Admin, topic: str, shape: Shape) -> Measured:
     """acks=all, linger.ms=5, no compression, to a new topic. Raises YakError."""
     load = Load(
         "produce",
@@ -402,33 +396,20 @@ def measure_produce(
         linger_ms=LINGER_MS,
         warm_up_s=0.5,
     )
-    with fresh_topic(admin, topic, shape.partitions, replication_factor=REPLICAS, configs=configs):
+    with fresh_topic(admin, topic, shape.partitions, replication_factor=REPLICAS, configs=CONFIGS):
         return measure(load, cluster.cpu_seconds)
 
 
-def measure_acks(
-    cluster: Measurable,
-    admin: Admin,
-    topic: str,
-    seconds: float,
-    configs: Mapping[str, str],
-) -> Measured:
+def measure_acks(cluster: Measurable, admin: Admin, topic: str, seconds: float) -> Measured:
     """500 records per second, linger 0, to one partition. Raises YakError."""
     load = Load("latency", cluster.bootstrap, topic, rate=ACK_RATE, duration_s=seconds, linger_ms=0, warm_up_s=0.5)
-    with fresh_topic(admin, topic, 1, replication_factor=REPLICAS, configs=configs):
+    with fresh_topic(admin, topic, 1, replication_factor=REPLICAS, configs=CONFIGS):
         return measure(load, cluster.cpu_seconds)
 
 
-def measure_idle(
-    cluster: Measurable,
-    admin: Admin,
-    topic: str,
-    partitions: int,
-    seconds: float,
-    configs: Mapping[str, str],
-) -> dict[str, float]:
+def measure_idle(cluster: Measurable, admin: Admin, topic: str, partitions: int, seconds: float) -> dict[str, float]:
     """Cores that each process uses with a topic of so many unused partitions. Raises YakError."""
-    with fresh_topic(admin, topic, partitions, replication_factor=REPLICAS, configs=configs):
+    with fresh_topic(admin, topic, partitions, replication_factor=REPLICAS, configs=CONFIGS):
         time.sleep(SETTLE_SECONDS)
         before, began_s = cluster.cpu_seconds(), time.monotonic()
         time.sleep(seconds)
