@@ -31,7 +31,6 @@ Format: TypeAlias = Literal["lines", "json", "csv"]
 Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Acks: TypeAlias = Literal["0", "1", "all", "-1"]
 BY_EXTENSION = {".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
-COUNT_CHUNK_BYTES = 1 << 20
 
 
 class Source:
@@ -93,10 +92,10 @@ class Source:
             return len(request.messages) * request.repeat
         if request.file in (None, "-") or not sys.stderr.isatty():
             return None
+        from yak.client.csv_files import count_lines
+
         assert request.file is not None
-        with open(request.file, "rb") as file:
-            lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(COUNT_CHUNK_BYTES), b""))
-        return max(lines * request.repeat - self._skipped, 1)
+        return max((count_lines(request.file) or 0) * request.repeat - self._skipped, 1)
 
     def rows(self) -> "Iterator[Row]":
         """All rows, including repetitions, without the skipped ones."""
@@ -189,11 +188,10 @@ class Source:
 def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source]:
     """Provide a source and close it at the end. Raises YakError (`file`) when the input cannot be opened."""
     if request.file not in (None, "-"):
-        from yak.client.csv_files import readable_file
+        from yak.client.csv_files import open_binary
 
         assert request.file is not None
-        with readable_file(request.file):
-            open(request.file, "rb").close()
+        open_binary(request.file).close()
     elif not request.messages and sys.stdin.isatty():
         g.out.note("reading records from the terminal, one a line; Ctrl+D ends")
     source = Source(g, request, topic)
