@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import WHAT, Bundle, CommandGroup
+from yak.commands.app import WHAT, Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
@@ -41,48 +41,37 @@ WHICH = "Which resources"
 WHO = "Who"
 
 
-def _names(flag: str, help_: str, metavar: str = "NAME") -> Any:
-    return option(flag, f"{help_} Repeatable.", WHICH, metavar=metavar)
+def _names(names: str, help_: str, metavar: str = "NAME") -> Any:
+    return flag(names, f"{help_} Repeatable.", WHICH, metavar=metavar)
 
 
 @dataclass(frozen=True)
 class Resources(Bundle):
     """The resources of the ACLs."""
 
-    topic: Annotated[list[str] | None, _names("--topic", "This topic; * is every topic.")] = None
-    group: Annotated[list[str] | None, _names("--group", "This consumer group.")] = None
-    transactional_id: Annotated[list[str] | None, _names("--transactional-id", "This transactional id.")] = None
-    delegation_token: Annotated[list[str] | None, _names("--delegation-token", "This delegation token.")] = None
-    user_principal: Annotated[
-        list[str] | None, _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
-    ] = None
-    cluster: Annotated[bool, option("--cluster", "The cluster itself.", WHICH)] = False
-    prefixed: Annotated[bool, option("--prefixed", "All resources whose name begins so.", WHICH)] = False
+    topic: list[str] | None = _names("--topic", "This topic; * is every topic.")
+    group: list[str] | None = _names("--group", "This consumer group.")
+    transactional_id: list[str] | None = _names("--transactional-id", "This transactional id.")
+    delegation_token: list[str] | None = _names("--delegation-token", "This delegation token.")
+    user_principal: list[str] | None = _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
+    cluster: bool = flag("--cluster", "The cluster itself.", WHICH, default=False)
+    prefixed: bool = flag("--prefixed", "All resources whose name begins so.", WHICH, default=False)
 
 
 @dataclass(frozen=True)
 class Entries(Bundle):
     """Who may, or may not, do what."""
 
-    allow: Annotated[
-        list[str] | None, option("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
-    ] = None
-    deny: Annotated[
-        list[str] | None, option("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
-    ] = None
-    host: Annotated[list[str] | None, option("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")] = (
-        None
+    allow: list[str] | None = flag("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
+    deny: list[str] | None = flag("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
+    host: list[str] | None = flag("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")
+    operation: list[str] | None = flag(
+        "--operation",
+        "read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
+        "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
+        WHAT,
+        metavar="OPERATION",
     )
-    operation: Annotated[
-        list[str] | None,
-        option(
-            "--operation",
-            "read, write, create, delete, alter, describe, describe-configs, alter-configs, cluster-action, "
-            "idempotent-write, create-tokens, describe-tokens or all. Repeatable.",
-            WHAT,
-            metavar="OPERATION",
-        ),
-    ] = None
 
 
 _COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", "pattern")

@@ -34,9 +34,9 @@ class Bundle:
     """
 
 
-def flag(names: str, help_: str, panel: str, *, metavar: str | None = None, default: Any = None) -> Any:
+def flag(names: str, help_: str, panel: str | None = None, *, default: Any = None, **more: Any) -> Any:
     """A field of a bundle that is an option: `parameters.option` without the import of Typer."""
-    return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, "metavar": metavar})
+    return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, **more})
 
 
 @dataclass(slots=True)

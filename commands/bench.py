@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup
+from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.units import parse_duration_ms, parse_size_bytes
@@ -104,7 +104,7 @@ class Report(Bundle):
 class WorkloadOptions(Bundle):
     """What of a named workload may differ."""
 
-    topic: Annotated[str | None, option("--topic, -t", "The topic to use; default: yak-bench-NAME.")] = None
+    topic: str | None = flag("--topic, -t", "The topic to use; default: yak-bench-NAME.")
     duration: Duration = "1m"
     warm_up: WarmUp = "5s"
     acks: Acks = "all"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
 from yak.commands import interrupts
-from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command, flag
 from yak.commands.completing import complete_group, complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -44,56 +44,46 @@ class Request(Bundle):
     read_committed: bool = False
     separator: str = "\t"
     with_value: bool = True
-    partitions: Annotated[str | None, option("--partitions", "Only these partitions.", WHAT, metavar="0,2")] = None
-    group: Annotated[
-        str | None,
-        option(
-            "--group, -g",
-            "Read as a member of this group, and commit what is printed.",
-            GROUP,
-            metavar="GROUP",
-            autocompletion=complete_group,
-        ),
-    ] = None
-    commit_every: Annotated[
-        str | None,
-        option(
-            "--commit-every",
-            "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; "
-            "1s if not given. At the end too.",
-            GROUP,
-            metavar="N|DURATION",
-        ),
-    ] = None
-    no_commit: Annotated[bool, option("--no-commit", "Take part in the group, and commit nothing.", GROUP)] = False
-    filters: Annotated[
-        tuple[str, ...],
-        option("--filter", "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.", WHAT, metavar="EXPR"),
-    ] = ()
-    from_beginning: Annotated[bool, option("--from-beginning", "From the first record.", START)] = False
-    offsets: Annotated[
-        tuple[str, ...], option("--offset", "start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", START, metavar="SPEC")
-    ] = ()
-    from_time: Annotated[
-        str | None, option("--from", "From this time on: ISO-8601, epoch, -15m.", START, metavar="TIME")
-    ] = None
-    tail: Annotated[int | None, option("--tail", "The last N records of each partition.", START, min=0)] = None
-    exit_at_end: Annotated[bool, option("--exit, -e", "Stop at the current end.", STOP)] = False
-    to_time: Annotated[str | None, option("--to", "Stop at this time, or at end.", STOP, metavar="TIME")] = None
-    max_messages: Annotated[int | None, option("--max-messages, -n", "Stop after N records.", STOP, min=1)] = None
-    idle_ms: Annotated[int | None, option("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)] = None
-    fields: Annotated[
-        str | None, option("--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS")
-    ] = None
-    format: Annotated[
-        str | None, option("--format", "kcat's: %t %p %o %T %k %v %h %K %S, \\n.", OUTPUT, metavar="FORMAT")
-    ] = None
-    json_value: Annotated[bool, option("--json-value", "Embed values that are JSON in -o json.", OUTPUT)] = False
-    decoder: Annotated[
-        str | None, option("--decoder", "Pass each value through this program.", OUTPUT, metavar="COMMAND")
-    ] = None
-    skip_errors: Annotated[bool, option("--skip-message-on-error", "Continue when the decoder fails.", OUTPUT)] = False
-    stats: Annotated[bool, option("--stats", "Count records on stderr every second.", OUTPUT)] = False
+    partitions: str | None = flag("--partitions", "Only these partitions.", WHAT, metavar="0,2")
+    group: str | None = flag(
+        "--group, -g",
+        "Read as a member of this group, and commit what is printed.",
+        GROUP,
+        metavar="GROUP",
+        autocompletion=complete_group,
+    )
+    commit_every: str | None = flag(
+        "--commit-every",
+        "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; 1s if not given. At the end too.",
+        GROUP,
+        metavar="N|DURATION",
+    )
+    no_commit: bool = flag("--no-commit", "Take part in the group, and commit nothing.", GROUP, default=False)
+    filters: tuple[str, ...] = flag(
+        "--filter",
+        "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.",
+        WHAT,
+        default=(),
+        metavar="EXPR",
+    )
+    from_beginning: bool = flag("--from-beginning", "From the first record.", START, default=False)
+    offsets: tuple[str, ...] = flag(
+        "--offset", "start end 42 +10 -10 10:20 :end @TIME @TIME:TIME.", START, default=(), metavar="SPEC"
+    )
+    from_time: str | None = flag("--from", "From this time on: ISO-8601, epoch, -15m.", START, metavar="TIME")
+    tail: int | None = flag("--tail", "The last N records of each partition.", START, min=0)
+    exit_at_end: bool = flag("--exit, -e", "Stop at the current end.", STOP, default=False)
+    to_time: str | None = flag("--to", "Stop at this time, or at end.", STOP, metavar="TIME")
+    max_messages: int | None = flag("--max-messages, -n", "Stop after N records.", STOP, min=1)
+    idle_ms: int | None = flag("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)
+    fields: str | None = flag(
+        "--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS"
+    )
+    format: str | None = flag("--format", "kcat's: %t %p %o %T %k %v %h %K %S, \\n.", OUTPUT, metavar="FORMAT")
+    json_value: bool = flag("--json-value", "Embed values that are JSON in -o json.", OUTPUT, default=False)
+    decoder: str | None = flag("--decoder", "Pass each value through this program.", OUTPUT, metavar="COMMAND")
+    skip_errors: bool = flag("--skip-message-on-error", "Continue when the decoder fails.", OUTPUT, default=False)
+    stats: bool = flag("--stats", "Count records on stderr every second.", OUTPUT, default=False)
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """Translate Apache's `--property print.key=true` and similar ones to options of yak."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
-from yak.commands.app import STOP, WHAT, Bundle, CommandGroup
+from yak.commands.app import STOP, WHAT, Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import option
@@ -277,12 +277,8 @@ Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", W
 class Options(Bundle):
     """The options that the demos share."""
 
-    duration: Annotated[
-        str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")
-    ] = None
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
-    ] = None
+    duration: str | None = flag("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")
+    data_dir: str | None = flag("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
     keep: Keep = False
 
     def settings(self, *, fast: bool, usual_ms: tuple[int, int] = (6_000, 2_500), **more: Any) -> Settings:

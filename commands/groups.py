@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.groups.places import partitions_text
 from yak.commands.aliases import names_as_arguments
-from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command
+from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, flag
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
 from yak.commands.output import layout
@@ -508,33 +508,25 @@ TO = "Where to (exactly one)"
 class WhereTo(Bundle):
     """Where `reset` moves the offsets."""
 
-    to_earliest: Annotated[bool, option("--to-earliest", "The first record.", TO)] = False
-    to_latest: Annotated[bool, option("--to-latest", "The end: skip all existing records.", TO)] = False
-    to_offset: Annotated[int | None, option("--to-offset", "This offset.", TO, metavar="N", min=0)] = None
-    to_timestamp: Annotated[
-        str | None,
-        option(
-            "--to-timestamp, --to-datetime",
-            "The first record at or after a time: ISO-8601, epoch, -15m.",
-            TO,
-            metavar="TIME",
-        ),
-    ] = None
-    by_duration: Annotated[
-        str | None, option("--by-duration", "The first record of this last time: 1h, PT1H.", TO, metavar="DURATION")
-    ] = None
-    shift_by: Annotated[
-        int | None, option("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
-    ] = None
-    to_current: Annotated[
-        bool, option("--to-current", "What is committed, brought into the log; the end where nothing is.", TO)
-    ] = False
-    from_file: Annotated[
-        str | None,
-        option(
-            "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
-        ),
-    ] = None
+    to_earliest: bool = flag("--to-earliest", "The first record.", TO, default=False)
+    to_latest: bool = flag("--to-latest", "The end: skip all existing records.", TO, default=False)
+    to_offset: int | None = flag("--to-offset", "This offset.", TO, metavar="N", min=0)
+    to_timestamp: str | None = flag(
+        "--to-timestamp, --to-datetime",
+        "The first record at or after a time: ISO-8601, epoch, -15m.",
+        TO,
+        metavar="TIME",
+    )
+    by_duration: str | None = flag(
+        "--by-duration", "The first record of this last time: 1h, PT1H.", TO, metavar="DURATION"
+    )
+    shift_by: int | None = flag("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
+    to_current: bool = flag(
+        "--to-current", "What is committed, brought into the log; the end where nothing is.", TO, default=False
+    )
+    from_file: str | None = flag(
+        "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
+    )
 
 
 @command(

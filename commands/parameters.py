@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from yak.commands.app import WHAT, Bundle
+from yak.commands.app import WHAT, Bundle, flag
 from yak.view.partition_state import Conditions
 
 
@@ -30,16 +30,16 @@ _SHOW = "Show only"
 class Shown(Bundle):
     """Which partitions, or topics with such partitions, are shown. The long names are those of kafka-topics.sh."""
 
-    under_replicated: Annotated[
-        bool, option("--under-replicated, --under-replicated-partitions", "Under-replicated ones.", _SHOW)
-    ] = False
-    under_min_isr: Annotated[
-        bool, option("--under-min-isr, --under-min-isr-partitions", "Those that refuse acks=all.", _SHOW)
-    ] = False
-    at_min_isr: Annotated[
-        bool, option("--at-min-isr, --at-min-isr-partitions", "Those with just min.insync.replicas in sync.", _SHOW)
-    ] = False
-    offline: Annotated[bool, option("--offline, --unavailable-partitions", "Those without a leader.", _SHOW)] = False
+    under_replicated: bool = flag(
+        "--under-replicated, --under-replicated-partitions", "Under-replicated ones.", _SHOW, default=False
+    )
+    under_min_isr: bool = flag(
+        "--under-min-isr, --under-min-isr-partitions", "Those that refuse acks=all.", _SHOW, default=False
+    )
+    at_min_isr: bool = flag(
+        "--at-min-isr, --at-min-isr-partitions", "Those with just min.insync.replicas in sync.", _SHOW, default=False
+    )
+    offline: bool = flag("--offline, --unavailable-partitions", "Those without a leader.", _SHOW, default=False)
 
     @property
     def conditions(self) -> Conditions:

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAli
 
 from yak.attempts import attempts
 from yak.commands import interrupts
-from yak.commands.app import OUTPUT, START, WHAT, Bundle, command
+from yak.commands.app import OUTPUT, START, WHAT, Bundle, command, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -307,75 +307,61 @@ class Request(Bundle):
     """The options of one `yak produce`, as typed."""
 
     topic: str | None = None
-    messages: Annotated[tuple[str, ...], option("--message, -m", "A value to send; repeatable.", WHAT)] = ()
-    key: Annotated[str | None, option("--key, -k", "Key of the records.", WHAT)] = None
-    headers: Annotated[
-        tuple[str, ...], option("--header, -H", "Header of the records; repeatable.", WHAT, metavar="NAME=VALUE")
-    ] = ()
-    partition: Annotated[int | None, option("--partition, -p", "Send to this partition.", WHAT, min=0)] = None
-    template: Annotated[
-        bool, option("--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT)
-    ] = False
-    timestamp: Annotated[
-        str | None, option("--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME")
-    ] = None
-    file: Annotated[str | None, option("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")] = (
-        None
+    messages: tuple[str, ...] = flag("--message, -m", "A value to send; repeatable.", WHAT, default=())
+    key: str | None = flag("--key, -k", "Key of the records.", WHAT)
+    headers: tuple[str, ...] = flag(
+        "--header, -H", "Header of the records; repeatable.", WHAT, default=(), metavar="NAME=VALUE"
     )
-    format: Annotated[
-        Format | None,
-        option("--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT"),
-    ] = None
-    key_separator: Annotated[
-        str | None, option("--key-separator, -K", "Split lines into key and value here.", FILE)
-    ] = None
-    null_value: Annotated[str | None, option("--null-value", "This text is a null value (a tombstone).", FILE)] = None
-    csv_key: Annotated[str | None, option("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")] = None
-    csv_value: Annotated[
-        str,
-        option(
-            "--csv-value", "Column of the value; json: all other columns; json:A,B: these.", FILE, metavar="COLUMN|json"
-        ),
-    ] = "json"
-    csv_headers: Annotated[
-        tuple[str, ...],
-        option("--csv-header", "Column that becomes a header; repeatable.", FILE, metavar="COLUMN=NAME"),
-    ] = ()
-    csv_columns: Annotated[
-        str | None, option("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
-    ] = None
-    csv_partition: Annotated[
-        str | None, option("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
-    ] = None
-    csv_delimiter: Annotated[
-        str | None, option("--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER")
-    ] = None
-    csv_encoding: Annotated[str, option("--csv-encoding", "Encoding of the file.", FILE, metavar="NAME")] = "utf-8"
-    resume: Annotated[
-        str | None, option("--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT")
-    ] = None
-    acks: Annotated[Acks, option("--acks", "Acknowledged by: 0, 1 or all.", SENDING, metavar="ACKS")] = "all"
-    compression: Annotated[
-        Codec, option("--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, metavar="CODEC")
-    ] = "none"
-    batch_size: Annotated[
-        str | None, option("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
-    ] = None
-    linger: Annotated[
-        str | None, option("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
-    ] = None
-    transactional: Annotated[
-        bool, option("--transactional", "All records in one transaction: written together or not at all.", SENDING)
-    ] = False
-    transactional_id: Annotated[
-        str | None,
-        option("--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"),
-    ] = None
-    rate: Annotated[float | None, option("--rate", "Records a second, at most.", SENDING, min=0.001)] = None
-    repeat: Annotated[int, option("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, min=0)] = 1
-    create: Annotated[bool, option("--create", "Create the topic if it does not exist.", START)] = False
-    dry_run: Annotated[bool, option("--dry-run", "Show the first 5 records; send nothing.", OUTPUT)] = False
-    tee: Annotated[bool, option("--tee, -T", "Copy the values to stdout too.", OUTPUT)] = False
+    partition: int | None = flag("--partition, -p", "Send to this partition.", WHAT, min=0)
+    template: bool = flag(
+        "--template", "Fill {{i}}, {{uuid}}, {{now}}, {{int 1 9}} in -m, -k and -H.", WHAT, default=False
+    )
+    timestamp: str | None = flag(
+        "--timestamp", "Timestamp of the records: ISO-8601, epoch, -15m.", WHAT, metavar="TIME"
+    )
+    file: str | None = flag("--file, -f", "Read records from a file; - is stdin.", FILE, metavar="PATH")
+    format: Format | None = flag(
+        "--format", "lines, json or csv; by the file's name if not given.", FILE, metavar="FORMAT"
+    )
+    key_separator: str | None = flag("--key-separator, -K", "Split lines into key and value here.", FILE)
+    null_value: str | None = flag("--null-value", "This text is a null value (a tombstone).", FILE)
+    csv_key: str | None = flag("--csv-key", "Column that becomes the key.", FILE, metavar="COLUMN")
+    csv_value: str = flag(
+        "--csv-value",
+        "Column of the value; json: all other columns; json:A,B: these.",
+        FILE,
+        default="json",
+        metavar="COLUMN|json",
+    )
+    csv_headers: tuple[str, ...] = flag(
+        "--csv-header", "Column that becomes a header; repeatable.", FILE, default=(), metavar="COLUMN=NAME"
+    )
+    csv_columns: str | None = flag("--csv-columns", "Names for a file without a header row.", FILE, metavar="A,B,C")
+    csv_partition: str | None = flag("--csv-partition", "Column with the partition.", FILE, metavar="COLUMN")
+    csv_delimiter: str | None = flag(
+        "--csv-delimiter", "One character, or tab; found if not given.", FILE, metavar="CHARACTER"
+    )
+    csv_encoding: str = flag("--csv-encoding", "Encoding of the file.", FILE, default="utf-8", metavar="NAME")
+    resume: str | None = flag(
+        "--resume", "Checkpoint file: continue from it, and update it.", FILE, metavar="CHECKPOINT"
+    )
+    acks: Acks = flag("--acks", "Acknowledged by: 0, 1 or all.", SENDING, default="all", metavar="ACKS")
+    compression: Codec = flag(
+        "--compression-type, -z", "none, gzip, snappy, lz4 or zstd.", SENDING, default="none", metavar="CODEC"
+    )
+    batch_size: str | None = flag("--batch-size", "Largest batch, such as 64KiB.", SENDING, metavar="SIZE")
+    linger: str | None = flag("--linger", "Wait this long to fill a batch.", SENDING, metavar="DURATION")
+    transactional: bool = flag(
+        "--transactional", "All records in one transaction: written together or not at all.", SENDING, default=False
+    )
+    transactional_id: str | None = flag(
+        "--transactional-id", "The same with this id; fences an earlier producer of it.", SENDING, metavar="ID"
+    )
+    rate: float | None = flag("--rate", "Records a second, at most.", SENDING, min=0.001)
+    repeat: int = flag("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, default=1, min=0)
+    create: bool = flag("--create", "Create the topic if it does not exist.", START, default=False)
+    dry_run: bool = flag("--dry-run", "Show the first 5 records; send nothing.", OUTPUT, default=False)
+    tee: bool = flag("--tee, -T", "Copy the values to stdout too.", OUTPUT, default=False)
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """Translate Apache's `--property parse.key=true --property key.separator=:` to options of yak."""

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import Bundle, CommandGroup
+from yak.commands.app import Bundle, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import DryRun, argument, option
+from yak.commands.parameters import DryRun, argument
 from yak.commands.units import parse_size_bytes
 from yak.errors import UsageError, YakError
 
@@ -30,16 +30,14 @@ WHOSE = "Whose quotas"
 class Whose(Bundle):
     """The entity of the quotas."""
 
-    user: Annotated[str | None, option("--user", "This user.", WHOSE, metavar="NAME")] = None
-    user_default: Annotated[bool, option("--user-default", "Each user without a quota of its own.", WHOSE)] = False
-    client_id: Annotated[
-        str | None, option("--client-id", "This client id; with a user: of that user.", WHOSE, metavar="NAME")
-    ] = None
-    client_id_default: Annotated[
-        bool, option("--client-id-default", "Each client id without a quota of its own.", WHOSE)
-    ] = False
-    ip: Annotated[str | None, option("--ip", "This ip, or host.", WHOSE, metavar="IP")] = None
-    ip_default: Annotated[bool, option("--ip-default", "Each ip without a quota of its own.", WHOSE)] = False
+    user: str | None = flag("--user", "This user.", WHOSE, metavar="NAME")
+    user_default: bool = flag("--user-default", "Each user without a quota of its own.", WHOSE, default=False)
+    client_id: str | None = flag("--client-id", "This client id; with a user: of that user.", WHOSE, metavar="NAME")
+    client_id_default: bool = flag(
+        "--client-id-default", "Each client id without a quota of its own.", WHOSE, default=False
+    )
+    ip: str | None = flag("--ip", "This ip, or host.", WHOSE, metavar="IP")
+    ip_default: bool = flag("--ip-default", "Each ip without a quota of its own.", WHOSE, default=False)
 
 
 _COLUMNS = ("entity", "quota", "value")
