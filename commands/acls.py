@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import WHAT, Bundle, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ _COLUMNS = ("permission", "principal", "host", "operation", "resource", "name", 
 def list_acls(
     g: Globals,
     resources: Resources,
-    principal: Annotated[str | None, option("--principal", "Of User:ann, or ann.", WHO, metavar="PRINCIPAL")] = None,
+    principal: str | None = flag("--principal", "Of User:ann, or ann.", WHO, metavar="PRINCIPAL"),
 ) -> None:
     """List ACLs; those that apply to a resource if one is named, patterns included.
 
@@ -117,10 +116,8 @@ def add(
     g: Globals,
     resources: Resources,
     entries: Entries,
-    producer: Annotated[bool, option("--producer", "All that a producer to the topics needs.", WHAT)] = False,
-    consumer: Annotated[
-        bool, option("--consumer", "All that a consumer of the topics in the groups needs.", WHAT)
-    ] = False,
+    producer: bool = flag("--producer", "All that a producer to the topics needs.", WHAT, default=False),
+    consumer: bool = flag("--consumer", "All that a consumer of the topics in the groups needs.", WHAT, default=False),
 ) -> None:
     """Add ACLs: for each principal, host, operation and resource one.
 

@@ -1,13 +1,14 @@
 """Defines subcommands: `@command` for a single function, `CommandGroup` for several functions under one name.
 
-A decorated function takes `g: Globals` first, then its own Typer parameters, and bundles of shared ones. The global options
-(`yak.commands.options`) are added to it, so they work before and after the command. If a command declares a name of its
-own (`topics create --config`), its own option wins. Help shows examples first, then the options by panel.
+A decorated function takes `g: Globals` first, then its own parameters, and bundles of shared ones. A parameter is an
+option by its default, a `flag`; one that several commands share, and an argument, are `Annotated` as Typer has them. The
+global options (`yak.commands.options`) are added to it, so they work before and after the command. If a command declares a
+name of its own (`topics create --config`), its own option wins. Help shows examples first, then the options by panel.
 """
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -35,7 +36,7 @@ class Bundle:
 
 
 def flag(names: str, help_: str, panel: str | None = None, *, default: Any = None, **more: Any) -> Any:
-    """A field of a bundle that is an option: `parameters.option` without the import of Typer."""
+    """An option, as the default of a parameter or of a bundle's field: `parameters.option` without Typer's import."""
     return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, **more})
 
 
@@ -121,6 +122,18 @@ def _is_bundle(parameter: inspect.Parameter) -> bool:
     return isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Bundle)
 
 
+def _unflagged(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter as Typer knows it."""
+    from yak.commands.parameters import option
+
+    given = parameter.default
+    if not isinstance(given, Field):
+        return parameter
+    return parameter.replace(
+        annotation=Annotated[parameter.annotation, option(**given.metadata)], default=given.default
+    )
+
+
 def _unbundled(bundle: Any) -> list[inspect.Parameter]:
     """A parameter for each option of a bundle. Typer knows lists of any length, and no such tuples."""
     from yak.commands.parameters import option
@@ -157,7 +170,7 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
     signature = inspect.signature(leaf.function, eval_str=True)
     declared = list(signature.parameters.values())[1:]
     bundles = {p.name: p.annotation for p in declared if _is_bundle(p)}
-    own = [each for p in declared for each in (_unbundled(p.annotation) if _is_bundle(p) else [p])]
+    own = [each for p in declared for each in (_unbundled(p.annotation) if _is_bundle(p) else [_unflagged(p)])]
     taken = {name for parameter in own for name in _own_names(parameter)} | {
         "--" + p.name.replace("_", "-") for p in own
     }

@@ -231,19 +231,17 @@ def run_workload(
 )
 def replication(
     g: Globals,
-    quick: Annotated[bool, option("--quick", "A tenth of the load: half a minute.", WHAT)] = False,
-    idle_partitions: Annotated[
-        int, option("--idle-partitions", "Partitions of the idle topic; 0: none.", WHAT, min=0)
-    ] = 1000,
-    away: Annotated[
-        str, option("--away", "Data that the stopped follower misses; 0: none.", WHAT, metavar="SIZE")
-    ] = "1GB",
-    ack_time: Annotated[
-        str, option("--ack-time", "Duration of the acknowledgement measurement.", STOP, metavar="DURATION")
-    ] = DURATION,
-    idle_time: Annotated[
-        str, option("--idle-time", "Duration of the idle CPU measurement.", STOP, metavar="DURATION")
-    ] = DURATION,
+    quick: bool = flag("--quick", "A tenth of the load: half a minute.", WHAT, default=False),
+    idle_partitions: int = flag(
+        "--idle-partitions", "Partitions of the idle topic; 0: none.", WHAT, default=1000, min=0
+    ),
+    away: str = flag("--away", "Data that the stopped follower misses; 0: none.", WHAT, default="1GB", metavar="SIZE"),
+    ack_time: str = flag(
+        "--ack-time", "Duration of the acknowledgement measurement.", STOP, default=DURATION, metavar="DURATION"
+    ),
+    idle_time: str = flag(
+        "--idle-time", "Duration of the idle CPU measurement.", STOP, default=DURATION, metavar="DURATION"
+    ),
 ) -> None:
     """Measure the cost of three replicas: throughput, CPU, acknowledgements, idle partitions, catch-up of a follower.
 
@@ -277,12 +275,10 @@ def replication(
 )
 def failover(
     g: Globals,
-    mode: Annotated[
-        Literal["kill", "pause"], option("--mode", "SIGKILL, or SIGSTOP until another leads.", WHAT)
-    ] = "kill",
-    rate: Annotated[float, option("--throughput", "Records a second.", WHAT, min=1.0, metavar="N")] = RATE,
+    mode: Literal["kill", "pause"] = flag("--mode", "SIGKILL, or SIGSTOP until another leads.", WHAT, default="kill"),
+    rate: float = flag("--throughput", "Records a second.", WHAT, default=RATE, min=1.0, metavar="N"),
     size: Size = SIZE,
-    kills: Annotated[int, option("--kills", "Stop after N kills.", STOP, min=1, metavar="N")] = FAILOVER_KILLS,
+    kills: int = flag("--kills", "Stop after N kills.", STOP, default=FAILOVER_KILLS, min=1, metavar="N"),
     progress_json: ProgressJson = False,
     asserts: Asserts = None,
     baseline: Baseline = None,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument, option
 from yak.commands.topics import key_values, require_configs
@@ -42,7 +42,7 @@ def list_brokers(g: Globals, unfold: Unfold = False) -> None:
 def describe(
     g: Globals,
     node_id: Id,
-    all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
+    all_configs: bool = flag("--all-configs", "Also configs at their default.", OUTPUT, default=False),
 ) -> None:
     """Show one broker and its configs."""
     from yak.commands.broker_views import broker_rows, find_broker
@@ -75,14 +75,8 @@ def describe(
 def config(
     g: Globals,
     node_id: Id,
-    set_: Annotated[
-        list[str] | None,
-        option("--set", "Set a config; repeatable.", WHAT, metavar="NAME=VALUE"),
-    ] = None,
-    delete: Annotated[
-        list[str] | None,
-        option("--delete", "Reset to the default; repeatable.", WHAT, metavar="NAME"),
-    ] = None,
+    set_: list[str] | None = flag("--set", "Set a config; repeatable.", WHAT, metavar="NAME=VALUE"),
+    delete: list[str] | None = flag("--delete", "Reset to the default; repeatable.", WHAT, metavar="NAME"),
     dry_run: DryRun = False,
 ) -> None:
     """Show or change a broker's configs."""
@@ -109,8 +103,8 @@ def _config_row(config: "ConfigValue") -> dict[str, Any]:
 @brokers.command("watch", examples=("yak brokers watch", "yak brokers watch --interval 5s -o json"))
 def watch(
     g: Globals,
-    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
-    count: Annotated[int | None, option("--count, -n", "Stop after N updates.", STOP, min=1)] = None,
+    interval: str = flag("--interval", "Time between updates.", OUTPUT, default="1s", metavar="DURATION"),
+    count: int | None = flag("--count, -n", "Stop after N updates.", STOP, min=1),
     unfold: Unfold = False,
 ) -> None:
     """Show brokers continuously, with records a second."""

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from yak.commands.app import OUTPUT, WHAT, CommandGroup
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.errors import UsageError
 
 certs = CommandGroup(
@@ -27,20 +27,15 @@ _HOSTS_DEFAULT = ("localhost", "127.0.0.1", "::1")
 def create(
     g: Globals,
     directory: Annotated[str, argument("DIR", "Folder of the files.")],
-    hosts: Annotated[
-        str | None,
-        option(
-            "--hosts",
-            f"Names and addresses that clients connect to; default: those of broker.pem, else {','.join(_HOSTS_DEFAULT)}.",
-            WHAT,
-            metavar="HOST,...",
-        ),
-    ] = None,
-    days: Annotated[int, option("--days", "Days until they expire.", WHAT, metavar="N", min=1, max=3650)] = 365,
-    client: Annotated[
-        list[str] | None, option("--client", "Also a client's certificate; repeatable.", WHAT, metavar="NAME")
-    ] = None,
-    force: Annotated[bool, option("--force", "Replace certificates that are there.", OUTPUT)] = False,
+    hosts: str | None = flag(
+        "--hosts",
+        f"Names and addresses that clients connect to; default: those of broker.pem, else {','.join(_HOSTS_DEFAULT)}.",
+        WHAT,
+        metavar="HOST,...",
+    ),
+    days: int = flag("--days", "Days until they expire.", WHAT, default=365, metavar="N", min=1, max=3650),
+    client: list[str] | None = flag("--client", "Also a client's certificate; repeatable.", WHAT, metavar="NAME"),
+    force: bool = flag("--force", "Replace certificates that are there.", OUTPUT, default=False),
 ) -> None:
     """Create a private authority, and certificates of the cluster and of clients.
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup
+from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument, option
@@ -323,56 +323,40 @@ chaos = CommandGroup(
 )
 def run(
     g: Globals,
-    duration: Annotated[
-        str, option("--duration", "How long clients write: 30s, 5m, 1h.", STOP, metavar="DURATION")
-    ] = "60s",
-    seed: Annotated[
-        int | None,
-        option("--seed", "Seed of the fault schedule.  [drawn, and printed]", WHAT, min=0, show_default=False),
-    ] = None,
-    faults: Annotated[
-        str, option("--faults", "Kinds from yak chaos faults, all, none, all,-KIND.", WHAT, metavar="LIST")
-    ] = "all",
-    brokers: Annotated[int, option("--brokers", "How many.", WHAT, metavar="N", min=_BROKERS[0], max=_BROKERS[1])] = 3,
-    metadata: Annotated[
-        str,
-        option(
-            "--metadata",
-            "Where the metadata are: redis, raft for a quorum of the brokers, or both.",
-            WHAT,
-            metavar="STORE",
-        ),
-    ] = "redis",
-    rate: Annotated[
-        float,
-        option(
-            "--rate",
-            "Records a second; copies of the workers are on top.",
-            WHAT,
-            metavar="N",
-            min=_RATE[0],
-            max=_RATE[1],
-        ),
-    ] = 150.0,
-    bootstrap: Annotated[
-        str | None,
-        option(
-            "--bootstrap",
-            "Check this Kafka cluster instead of a new one; creates two topics there.",
-            CONNECTION,
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    timeline: Annotated[
-        str | None, option("--timeline", "Draw the run as an SVG file.", OUTPUT, metavar="FILE")
-    ] = None,
-    history: Annotated[
-        str | None, option("--history", "Write the clients' history, for yak chaos check.", OUTPUT, metavar="FILE")
-    ] = None,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Work here.  [a temporary directory]", WHAT, metavar="DIR")
-    ] = None,
-    keep: Annotated[bool, option("--keep", "Keep logs and data (or the topic) even if all checks pass.", STOP)] = False,
+    duration: str = flag("--duration", "How long clients write: 30s, 5m, 1h.", STOP, default="60s", metavar="DURATION"),
+    seed: int | None = flag(
+        "--seed", "Seed of the fault schedule.  [drawn, and printed]", WHAT, min=0, show_default=False
+    ),
+    faults: str = flag(
+        "--faults", "Kinds from yak chaos faults, all, none, all,-KIND.", WHAT, default="all", metavar="LIST"
+    ),
+    brokers: int = flag("--brokers", "How many.", WHAT, default=3, metavar="N", min=_BROKERS[0], max=_BROKERS[1]),
+    metadata: str = flag(
+        "--metadata",
+        "Where the metadata are: redis, raft for a quorum of the brokers, or both.",
+        WHAT,
+        default="redis",
+        metavar="STORE",
+    ),
+    rate: float = flag(
+        "--rate",
+        "Records a second; copies of the workers are on top.",
+        WHAT,
+        default=150.0,
+        metavar="N",
+        min=_RATE[0],
+        max=_RATE[1],
+    ),
+    bootstrap: str | None = flag(
+        "--bootstrap",
+        "Check this Kafka cluster instead of a new one; creates two topics there.",
+        CONNECTION,
+        metavar="ADDRESS",
+    ),
+    timeline: str | None = flag("--timeline", "Draw the run as an SVG file.", OUTPUT, metavar="FILE"),
+    history: str | None = flag("--history", "Write the clients' history, for yak chaos check.", OUTPUT, metavar="FILE"),
+    data_dir: str | None = flag("--data-dir", "Work here.  [a temporary directory]", WHAT, metavar="DIR"),
+    keep: bool = flag("--keep", "Keep logs and data (or the topic) even if all checks pass.", STOP, default=False),
 ) -> int | None:
     """Start brokers and Redis, inject faults under load by a seed's schedule, and check the clients' history.
 
@@ -460,24 +444,19 @@ def check(
 )
 def abuse(
     g: Globals,
-    duration: Annotated[str, option("--duration", "How long each attack lasts.", STOP, metavar="DURATION")] = "10s",
-    attacks: Annotated[str, option("--attacks", "Names from the table, or all.", WHAT, metavar="LIST")] = "all",
-    p99: Annotated[
-        str, option("--p99", "Largest p99 allowed for the healthy client.", WHAT, metavar="DURATION")
-    ] = "50ms",
-    bootstrap: Annotated[
-        str | None,
-        option(
-            "--bootstrap",
-            "Attack this Kafka cluster instead of a new broker; creates topics there.",
-            CONNECTION,
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    http: Annotated[
-        str, option("--http", "The broker's HTTP address, for HTTP attacks.", CONNECTION, metavar="ADDRESS")
-    ] = "",
-    remote: Annotated[bool, option("--remote", "Allow an address on another machine.", CONNECTION)] = False,
+    duration: str = flag("--duration", "How long each attack lasts.", STOP, default="10s", metavar="DURATION"),
+    attacks: str = flag("--attacks", "Names from the table, or all.", WHAT, default="all", metavar="LIST"),
+    p99: str = flag("--p99", "Largest p99 allowed for the healthy client.", WHAT, default="50ms", metavar="DURATION"),
+    bootstrap: str | None = flag(
+        "--bootstrap",
+        "Attack this Kafka cluster instead of a new broker; creates topics there.",
+        CONNECTION,
+        metavar="ADDRESS",
+    ),
+    http: str = flag(
+        "--http", "The broker's HTTP address, for HTTP attacks.", CONNECTION, default="", metavar="ADDRESS"
+    ),
+    remote: bool = flag("--remote", "Allow an address on another machine.", CONNECTION, default=False),
 ) -> int | None:
     """Attack a broker with expensive requests, and measure the effect on a healthy client.
 
@@ -512,9 +491,9 @@ def attack(
     name: Annotated[str, argument("NAME", "Of the table of yak chaos abuse.", show_default=False)],
     bootstrap: Annotated[str, option("--bootstrap", "The broker.", CONNECTION, metavar="ADDRESS")],
     topics: Annotated[str, option("--topics", "Write to these.", WHAT, metavar="PLAIN,PACKED")],
-    duration: Annotated[str, option("--duration", "How long.", STOP, metavar="DURATION")] = "10s",
-    http: Annotated[str, option("--http", "Its HTTP address.", CONNECTION, metavar="ADDRESS")] = "",
-    remote: Annotated[bool, option("--remote", "Also another machine.", CONNECTION)] = False,
+    duration: str = flag("--duration", "How long.", STOP, default="10s", metavar="DURATION"),
+    http: str = flag("--http", "Its HTTP address.", CONNECTION, default="", metavar="ADDRESS"),
+    remote: bool = flag("--remote", "Also another machine.", CONNECTION, default=False),
 ) -> None:
     """Run the attacker of `yak chaos abuse`: attack for a duration, and print the number of requests."""
     import json
@@ -569,8 +548,8 @@ def faults(g: Globals) -> None:
 @chaos.command("prove", examples=("yak chaos prove", "yak chaos prove --seed 5 -o json"))
 def prove_(
     g: Globals,
-    seed: Annotated[int, option("--seed", "Seed of the generated histories.", WHAT)] = 1,
-    clean: Annotated[int, option("--clean", "Clean histories to accept.", WHAT, metavar="N", min=1)] = 200,
+    seed: int = flag("--seed", "Seed of the generated histories.", WHAT, default=1),
+    clean: int = flag("--clean", "Clean histories to accept.", WHAT, default=200, metavar="N", min=1),
 ) -> int | None:
     """Self-test the checker: corrupt clean histories in every way, and detect each.
 

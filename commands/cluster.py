@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from yak.commands.app import CONNECTION, WHAT, CommandGroup
+from yak.commands.app import CONNECTION, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import option
@@ -22,17 +22,13 @@ SHOWN_MAX = 20
 
 def restore(
     g: Globals,
-    accept_loss: Annotated[
-        bool, option("--accept-loss", "Restore although brokers may have acted on newer metadata.", WHAT)
-    ] = False,
-    abort: Annotated[
-        bool, option("--abort", "Forget the offers; the store goes on with its own content.", WHAT)
-    ] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Show the plan, change nothing.", WHAT)] = False,
-    redis_url: Annotated[str | None, option("--redis-url", "The metadata store.", CONNECTION, metavar="URL")] = None,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR")
-    ] = None,
+    accept_loss: bool = flag(
+        "--accept-loss", "Restore although brokers may have acted on newer metadata.", WHAT, default=False
+    ),
+    abort: bool = flag("--abort", "Forget the offers; the store goes on with its own content.", WHAT, default=False),
+    dry_run: bool = flag("--dry-run", "Show the plan, change nothing.", WHAT, default=False),
+    redis_url: str | None = flag("--redis-url", "The metadata store.", CONNECTION, metavar="URL"),
+    data_dir: str | None = flag("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR"),
 ) -> int:
     """Restore a metadata store that lost its data, from the newest of the brokers' copies.
 
@@ -157,13 +153,10 @@ MIGRATION_SECONDS = 10.0
 def migrate(
     g: Globals,
     to: Annotated[Literal["redis", "raft"], option("--to", "Where the metadata shall be.", WHAT, metavar="redis|raft")],
-    redis_url: Annotated[
-        str | None,
-        option("--redis-url", "With yak up: to this Redis, not to one of its own.", CONNECTION, metavar="URL"),
-    ] = None,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Move the cluster of this yak up directory.", CONNECTION, metavar="DIR")
-    ] = None,
+    redis_url: str | None = flag(
+        "--redis-url", "With yak up: to this Redis, not to one of its own.", CONNECTION, metavar="URL"
+    ),
+    data_dir: str | None = flag("--data-dir", "Move the cluster of this yak up directory.", CONNECTION, metavar="DIR"),
 ) -> None:
     """Move a running cluster's metadata between Redis and a quorum of its brokers.
 

@@ -1,10 +1,7 @@
 """`yak config`."""
 
-from typing import Annotated
-
-from yak.commands.app import OUTPUT, CommandGroup
+from yak.commands.app import OUTPUT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import option
 from yak.commands.settings import BY_NAME, shown_value
 
 config = CommandGroup(
@@ -17,7 +14,7 @@ config = CommandGroup(
 @config.command("show", examples=("yak config show", "yak config show --origin"))
 def show(
     g: Globals,
-    origin: Annotated[bool, option("--origin", "Also show the origin of each value.", OUTPUT)] = False,
+    origin: bool = flag("--origin", "Also show the origin of each value.", OUTPUT, default=False),
 ) -> None:
     """Show every setting.
 

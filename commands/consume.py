@@ -10,7 +10,7 @@ from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command, flag
 from yak.commands.completing import complete_group, complete_topic
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.commands.produce import DEFAULT_TOPIC, ensure_topic, parse_separator
 from yak.commands.units import parse_duration_ms, parse_time_ms
 from yak.errors import NothingInTime, UsageError
@@ -615,26 +615,21 @@ def consume(
             autocompletion=complete_topic,
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None, option("--topic, -t", "Topic, as an option; repeatable.", WHAT, metavar="TOPIC")
-    ] = None,
-    regex: Annotated[bool, option("--regex, -r", "The topics are regular expressions.", WHAT)] = False,
+    topic: list[str] | None = flag("--topic, -t", "Topic, as an option; repeatable.", WHAT, metavar="TOPIC"),
+    regex: bool = flag("--regex, -r", "The topics are regular expressions.", WHAT, default=False),
     *,
     request: Request,
-    isolation: Annotated[
-        Isolation | None,
-        option(
-            "--isolation",
-            "read_committed leaves out records of open and aborted transactions; read_uncommitted if not given.",
-            WHAT,
-            metavar="LEVEL",
-        ),
-    ] = None,
-    read_committed: Annotated[bool, option("--read-committed", "", WHAT, hidden=True)] = False,
-    isolation_level: Annotated[Isolation | None, option("--isolation-level", "", WHAT, hidden=True)] = None,
-    properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
-    partition_alias: Annotated[str | None, option("--partition", "", WHAT, hidden=True)] = None,
-    include: Annotated[str | None, option("--include", "", WHAT, hidden=True)] = None,
+    isolation: Isolation | None = flag(
+        "--isolation",
+        "read_committed leaves out records of open and aborted transactions; read_uncommitted if not given.",
+        WHAT,
+        metavar="LEVEL",
+    ),
+    read_committed: bool = flag("--read-committed", "", WHAT, default=False, hidden=True),
+    isolation_level: Isolation | None = flag("--isolation-level", "", WHAT, hidden=True),
+    properties: list[str] | None = flag("--property", "", WHAT, hidden=True),
+    partition_alias: str | None = flag("--partition", "", WHAT, hidden=True),
+    include: str | None = flag("--include", "", WHAT, hidden=True),
 ) -> int:
     """Read records from topics.
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, CommandGroup, flag
 from yak.commands.completing import complete_context
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.commands.settings import BY_NAME, parsed, unknown_setting, without_secrets
 from yak.errors import UsageError
 
@@ -34,20 +34,14 @@ Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_conte
 def add(
     g: Globals,
     name: Annotated[str, argument("NAME", "Its name.")],
-    set_: Annotated[
-        list[str] | None, option("--set", "Another setting; repeatable.", WHAT, metavar="NAME=VALUE")
-    ] = None,
-    login: Annotated[
-        str | None,
-        option(
-            "--login", "Log in as this user, or client id of OAUTHBEARER; asks for the password.", WHAT, metavar="USER"
-        ),
-    ] = None,
-    password_file: Annotated[
-        str | None,
-        option("--password-file", "Read the password from this file; - is the standard input.", WHAT, metavar="FILE"),
-    ] = None,
-    use: Annotated[bool, option("--use", "Make it the current context.", WHAT)] = False,
+    set_: list[str] | None = flag("--set", "Another setting; repeatable.", WHAT, metavar="NAME=VALUE"),
+    login: str | None = flag(
+        "--login", "Log in as this user, or client id of OAUTHBEARER; asks for the password.", WHAT, metavar="USER"
+    ),
+    password_file: str | None = flag(
+        "--password-file", "Read the password from this file; - is the standard input.", WHAT, metavar="FILE"
+    ),
+    use: bool = flag("--use", "Make it the current context.", WHAT, default=False),
 ) -> None:
     """Add or replace a context; -b names its brokers."""
     from yak.client.contexts import add_context

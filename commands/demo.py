@@ -269,16 +269,19 @@ Brokers = Annotated[
     int, option("--brokers", "One leader and N-1 followers.", WHAT, metavar="N", min=3, max=_BROKERS_MAX)
 ]
 Keep = Annotated[bool, option("--keep", "Leave the cluster running at the end.", STOP)]
-
 Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
+Duration = Annotated[str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")]
+DataDir = Annotated[
+    str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Options(Bundle):
     """The options that the demos share."""
 
-    duration: str | None = flag("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")
-    data_dir: str | None = flag("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
+    duration: Duration = None
+    data_dir: DataDir = None
     keep: Keep = False
 
     def settings(self, *, fast: bool, usual_ms: tuple[int, int] = (6_000, 2_500), **more: Any) -> Settings:
@@ -335,13 +338,10 @@ def failover(
 )
 def groups(
     g: Globals,
-    session_timeout: Annotated[
-        str | None,
-        option(
-            "--session-timeout", "Session timeout of the consumers.  [6s; 3s with --fast]", WHAT, metavar="DURATION"
-        ),
-    ] = None,
-    fast: Annotated[bool, option("--fast", "A session timeout of 3 s, and a shorter load.", WHAT)] = False,
+    session_timeout: str | None = flag(
+        "--session-timeout", "Session timeout of the consumers.  [6s; 3s with --fast]", WHAT, metavar="DURATION"
+    ),
+    fast: bool = flag("--fast", "A session timeout of 3 s, and a shorter load.", WHAT, default=False),
     *,
     options: Options,
 ) -> int | None:
@@ -363,9 +363,9 @@ def member(
     group: Annotated[str, option("--group", "Group to join.", WHAT)],
     topic: Annotated[str, option("--topic", "Topic to read.", WHAT)],
     name: Annotated[str, option("--name", "Client id.", WHAT)],
-    session_timeout: Annotated[
-        str, option("--session-timeout", "As in `yak demo groups`.", WHAT, metavar="DURATION")
-    ] = "6s",
+    session_timeout: str = flag(
+        "--session-timeout", "As in `yak demo groups`.", WHAT, default="6s", metavar="DURATION"
+    ),
 ) -> None:
     """Run one of the consumers of `yak demo groups`.
 
@@ -383,7 +383,7 @@ def member(
 def cluster(
     g: Globals,  # noqa: ARG001 - every command has them
     data_dir: Annotated[str, option("--data-dir", "Of its own.", WHAT, metavar="DIR")],
-    brokers: Annotated[int, option("--brokers", "How many.", WHAT, min=1, max=_BROKERS_MAX)] = 3,
+    brokers: int = flag("--brokers", "How many.", WHAT, default=3, min=1, max=_BROKERS_MAX),
     keep: Keep = False,
 ) -> int:
     """Supervise the cluster and the clients of `yak ui --demo`.
@@ -404,7 +404,7 @@ def cluster(
 )
 def spark(
     g: Globals,
-    fast: Annotated[bool, option("--fast", "A shorter load: 12 s instead of 36.", WHAT)] = False,
+    fast: bool = flag("--fast", "A shorter load: 12 s instead of 36.", WHAT, default=False),
     *,
     options: Options,
 ) -> int | None:
@@ -442,13 +442,15 @@ def election(g: Globals, fast: Fast = False, *, options: Options) -> int | None:
 def restart(
     g: Globals,
     fast: Fast = False,
-    no_kill: Annotated[bool, option("--no-kill", "Leave the broker alone.", WHAT)] = False,
-    *,
-    options: Options,
+    duration: Duration = None,
+    no_kill: bool = flag("--no-kill", "Leave the broker alone.", WHAT, default=False),
+    data_dir: DataDir = None,
+    keep: Keep = False,
 ) -> int | None:
     """Kill and restart the only broker without losing a record."""
     from yak.local.demo.failover import RestartScenario
 
+    options = Options(duration, data_dir, keep)
     return play(g, RestartScenario, options.settings(fast=fast, kill=not no_kill))
 
 

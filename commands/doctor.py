@@ -1,11 +1,10 @@
 """`yak doctor`: finds problems of clients with a cluster, and of brokers with this machine."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from yak.commands.app import OUTPUT, WHAT, command
+from yak.commands.app import OUTPUT, WHAT, command, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import option
 from yak.commands.settings import SETTINGS
 from yak.view.formats import counted
 
@@ -22,12 +21,8 @@ _SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port",
 @command(examples=("yak doctor", "yak doctor -b broker.example.org:9092", "yak doctor -o json"))
 def doctor(
     g: Globals,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Check this directory.  [./yak-data]", WHAT, metavar="DIR")
-    ] = None,
-    bundle: Annotated[
-        str | None, option("--bundle", "Write findings, versions and logs into a zip.", OUTPUT, metavar="FILE")
-    ] = None,
+    data_dir: str | None = flag("--data-dir", "Check this directory.  [./yak-data]", WHAT, metavar="DIR"),
+    bundle: str | None = flag("--bundle", "Write findings, versions and logs into a zip.", OUTPUT, metavar="FILE"),
 ) -> int | None:
     """Check that clients can reach and use a cluster."""
     directory = str(g.settings.get("data_dir", flag=data_dir).value)

@@ -1,11 +1,9 @@
 """`yak down`: stops a cluster of `yak up`."""
 
-from typing import Annotated
-
-from yak.commands.app import STOP, command
+from yak.commands.app import STOP, command, flag
 from yak.commands.local_cluster import local_cluster
 from yak.commands.options import Globals
-from yak.commands.parameters import DataDir, option
+from yak.commands.parameters import DataDir
 from yak.errors import UsageError
 
 
@@ -13,8 +11,8 @@ from yak.errors import UsageError
 def down(
     g: Globals,
     data_dir: DataDir = None,
-    purge: Annotated[bool, option("--purge", "Delete its data too.", STOP)] = False,
-    keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", STOP)] = False,
+    purge: bool = flag("--purge", "Delete its data too.", STOP, default=False),
+    keep: bool = flag("--keep", "Keep the data, also of an --ephemeral cluster.", STOP, default=False),
 ) -> None:
     """Stop a cluster on this machine."""
     if keep and purge:

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.numbers import parse_long
-from yak.commands.app import CONNECTION, WHAT, command
+from yak.commands.app import CONNECTION, WHAT, command, flag
 from yak.commands.completing import complete_topic
 from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.errors import UsageError, YakError
 from yak.view.formats import counted
 
@@ -148,30 +148,21 @@ def failover(
         str | None,
         argument("TOPIC[:P]", "A topic, or one partition.", autocompletion=complete_topic, show_default=False),
     ] = None,
-    to: Annotated[int | None, option("--to", "The new leader.", WHAT, metavar="NODE")] = None,
-    from_: Annotated[int | None, option("--from", "Only partitions led by this broker.", WHAT, metavar="NODE")] = None,
-    all_: Annotated[
-        bool, option("--all", "All topics; without --to and --from: preferred leader election.", WHAT)
-    ] = False,
-    controller: Annotated[
-        bool, option("--controller", "Restart the controller; another broker is elected.", WHAT)
-    ] = False,
-    kill: Annotated[
-        bool, option("--kill", "Kill the leader (or the controller) with kill -9, on this machine.", WHAT)
-    ] = False,
-    probe: Annotated[
-        bool | None,
-        option(
-            "--probe/--no-probe",
-            "Write test records to tell the first acknowledged write: with --kill and "
-            "--controller, the default, to a topic of their own; else to the first moved partition.",
-            WHAT,
-            show_default=False,
-        ),
-    ] = None,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
-    ] = None,
+    to: int | None = flag("--to", "The new leader.", WHAT, metavar="NODE"),
+    from_: int | None = flag("--from", "Only partitions led by this broker.", WHAT, metavar="NODE"),
+    all_: bool = flag("--all", "All topics; without --to and --from: preferred leader election.", WHAT, default=False),
+    controller: bool = flag("--controller", "Restart the controller; another broker is elected.", WHAT, default=False),
+    kill: bool = flag(
+        "--kill", "Kill the leader (or the controller) with kill -9, on this machine.", WHAT, default=False
+    ),
+    probe: bool | None = flag(
+        "--probe/--no-probe",
+        "Write test records to tell the first acknowledged write: with --kill and "
+        "--controller, the default, to a topic of their own; else to the first moved partition.",
+        WHAT,
+        show_default=False,
+    ),
+    data_dir: str | None = flag("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR"),
 ) -> int | None:
     """Move partitions to other leaders, or kill a leader.
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from yak.client.numbers import parse_long
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.errors import Unreachable, UsageError, YakError
@@ -38,8 +38,8 @@ NARROWED = "Which requests"
 Broker: TypeAlias = Annotated[int | None, option("--broker", "This broker alone.  [all]", WHAT, metavar="ID")]
 
 
-def _of_requests(flag: str, metavar: str, help_: str) -> Any:
-    return option(flag, help_, NARROWED, metavar=metavar)
+def _of_requests(name: str, metavar: str, help_: str) -> Any:
+    return flag(name, help_, NARROWED, metavar=metavar)
 
 
 @faults.command("list", examples=("yak faults list", "yak faults list --broker 2 -o json"))
@@ -81,16 +81,14 @@ def add(
         ),
     ],
     arguments: Annotated[list[str], argument("ARGUMENT", "What the fault takes.")],
-    client_id: Annotated[
-        str | None, _of_requests("--client-id", "ID", "Of this client id; with * at the end, of all that begin so.")
-    ] = None,
-    topic: Annotated[str | None, _of_requests("--topic", "TOPIC", "That name this topic.")] = None,
-    partition: Annotated[int | None, _of_requests("--partition", "N", "That name this partition of it.")] = None,
-    times: Annotated[int | None, _of_requests("--times", "N", "So many of them, on each broker.  [all]")] = None,
-    on_call: Annotated[
-        int | None, _of_requests("--on-call", "N", "From the N-th on; without --times that one alone.")
-    ] = None,
-    after: Annotated[bool, option("--after", "After the request had its effect.", NARROWED)] = False,
+    client_id: str | None = _of_requests(
+        "--client-id", "ID", "Of this client id; with * at the end, of all that begin so."
+    ),
+    topic: str | None = _of_requests("--topic", "TOPIC", "That name this topic."),
+    partition: int | None = _of_requests("--partition", "N", "That name this partition of it."),
+    times: int | None = _of_requests("--times", "N", "So many of them, on each broker.  [all]"),
+    on_call: int | None = _of_requests("--on-call", "N", "From the N-th on; without --times that one alone."),
+    after: bool = flag("--after", "After the request had its effect.", NARROWED, default=False),
     broker: Broker = None,
 ) -> None:
     """Add a fault to all brokers, until it is cleared or they restart.

@@ -10,7 +10,7 @@ from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, 
 from yak.commands.completing import complete_group
 from yak.commands.options import Globals
 from yak.commands.output import layout
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.commands.units import format_time, parse_duration_ms, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
@@ -306,13 +306,9 @@ SHOW = "Show only"
 @command(examples=("yak groups list", "yak groups list --state empty,dead", "yak groups list --no-lag -o json"))
 def list_(
     g: Globals,
-    state: Annotated[
-        list[str] | None, option("--state", "Groups in this state; repeatable.", SHOW, metavar="STATE")
-    ] = None,
-    type_: Annotated[
-        list[str] | None, option("--type", "classic, consumer, share or streams.", SHOW, metavar="TYPE")
-    ] = None,
-    lag: Annotated[bool, option("--lag/--no-lag", "Read committed and log end offsets, for the lag.", OUTPUT)] = True,
+    state: list[str] | None = flag("--state", "Groups in this state; repeatable.", SHOW, metavar="STATE"),
+    type_: list[str] | None = flag("--type", "classic, consumer, share or streams.", SHOW, metavar="TYPE"),
+    lag: bool = flag("--lag/--no-lag", "Read committed and log end offsets, for the lag.", OUTPUT, default=True),
 ) -> int | None:
     """List groups."""
     from yak.client.groups.describing import STATES, TYPES, list_groups
@@ -377,13 +373,11 @@ def read_groups(
 def describe(
     g: Globals,
     names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
-    time: Annotated[
-        bool, option("--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT)
-    ] = True,
-    state: Annotated[bool, option("--state", "Their states, without offsets: a line for each group.", OUTPUT)] = False,
-    lag_only: Annotated[
-        bool, option("--lag-only", "Without the partitions that are read to their end.", OUTPUT)
-    ] = False,
+    time: bool = flag(
+        "--time/--no-time", "Read the first unread record of each partition, for its age.", OUTPUT, default=True
+    ),
+    state: bool = flag("--state", "Their states, without offsets: a line for each group.", OUTPUT, default=False),
+    lag_only: bool = flag("--lag-only", "Without the partitions that are read to their end.", OUTPUT, default=False),
 ) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
     from yak.client.groups.describing import require_groups
@@ -492,8 +486,8 @@ def watch(
     names: Annotated[
         list[str] | None, argument("GROUP", "Groups; all when none is given.", autocompletion=complete_group)
     ] = None,
-    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
-    count: Annotated[int | None, option("--count, -n", "Stop after N updates.", STOP, min=1)] = None,
+    interval: str = flag("--interval", "Time between updates.", OUTPUT, default="1s", metavar="DURATION"),
+    count: int | None = flag("--count, -n", "Stop after N updates.", STOP, min=1),
 ) -> None:
     """Show groups continuously: state, members, lag, and committed records a second."""
     from yak.commands.group_watch import watch_groups
@@ -540,15 +534,14 @@ class WhereTo(Bundle):
 def reset(
     g: Globals,
     name: Annotated[str, argument("GROUP", "Group.", autocompletion=complete_group)],
-    topic: Annotated[
-        list[str] | None,
-        option("--topic, -t", "A topic or some partitions; repeatable.", WHAT, metavar="TOPIC[:P,...]"),
-    ] = None,
-    all_topics: Annotated[bool, option("--all-topics", "All topics with committed offsets.", WHAT)] = False,
-    execute: Annotated[bool, option("--execute", "Change the offsets; without it, only show the plan.", WHAT)] = False,
+    topic: list[str] | None = flag(
+        "--topic, -t", "A topic or some partitions; repeatable.", WHAT, metavar="TOPIC[:P,...]"
+    ),
+    all_topics: bool = flag("--all-topics", "All topics with committed offsets.", WHAT, default=False),
+    execute: bool = flag("--execute", "Change the offsets; without it, only show the plan.", WHAT, default=False),
     *,
     to: WhereTo,
-    dry_run: Annotated[bool, option("--dry-run", "", WHAT, hidden=True)] = False,
+    dry_run: bool = flag("--dry-run", "", WHAT, default=False, hidden=True),
 ) -> int | None:
     """Reset a group's committed offsets.
 
@@ -641,16 +634,10 @@ def _show_plan(
 def delete(
     g: Globals,
     names: Annotated[list[str], argument("GROUP", "Groups.", autocompletion=complete_group)],
-    topic: Annotated[
-        list[str] | None,
-        option(
-            "--topic, -t",
-            "Only the offsets of this topic or these partitions; repeatable.",
-            WHAT,
-            metavar="TOPIC[:P,...]",
-        ),
-    ] = None,
-    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
+    topic: list[str] | None = flag(
+        "--topic, -t", "Only the offsets of this topic or these partitions; repeatable.", WHAT, metavar="TOPIC[:P,...]"
+    ),
+    if_exists: bool = flag("--if-exists", "Do nothing if it does not exist.", WHAT, default=False),
 ) -> int:
     """Delete groups and their committed offsets, or only the offsets of some topics.
 

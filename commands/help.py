@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Final
 
-from yak.commands.app import OUTPUT, CommandGroup, Leaf, command
+from yak.commands.app import OUTPUT, CommandGroup, Leaf, command, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.commands.settings import closest
 from yak.errors import UsageError
 
@@ -51,7 +51,7 @@ EXIT_CODES = (
 def help_(
     g: Globals,
     words: Annotated[list[str] | None, argument("WHAT", "A command, an error's slug, errors, or exit-codes.")] = None,
-    json_: Annotated[bool, option("--json", "The tree of all commands, for tools.", OUTPUT)] = False,
+    json_: bool = flag("--json", "The tree of all commands, for tools.", OUTPUT, default=False),
 ) -> None:
     """Explain a command, an error or a topic."""
     from yak.commands.overview import overview

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command
+from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
-from yak.commands.parameters import Shown, argument, option
+from yak.commands.parameters import Shown, argument
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS
@@ -328,27 +328,21 @@ def isr(
     ] = None,
     *,
     only: Shown,
-    internal: Annotated[bool, option("--internal", "Also healthy partitions of internal topics.", WHAT)] = False,
-    check: Annotated[
-        bool, option("--check", "Return 4 if a partition is under-replicated; with -q print only those.", WHAT)
-    ] = False,
-    max_lag: Annotated[
-        int | None, option("--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0)
-    ] = None,
-    watch: Annotated[
-        bool, option("--watch, -w", "Update continuously; without a terminal print changes.", OUTPUT)
-    ] = False,
-    interval: Annotated[str, option("--interval", "Time between updates.", OUTPUT, metavar="DURATION")] = "1s",
-    count: Annotated[int | None, option("--count", "Stop after N updates.", STOP, metavar="N", min=1)] = None,
-    from_redis: Annotated[
-        bool, option("--from-redis", "Read from the metadata store, not the brokers.", CONNECTION)
-    ] = False,
-    redis_url: Annotated[
-        str | None, option("--redis-url", "The metadata store for --from-redis.", CONNECTION, metavar="URL")
-    ] = None,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR")
-    ] = None,
+    internal: bool = flag("--internal", "Also healthy partitions of internal topics.", WHAT, default=False),
+    check: bool = flag(
+        "--check", "Return 4 if a partition is under-replicated; with -q print only those.", WHAT, default=False
+    ),
+    max_lag: int | None = flag(
+        "--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0
+    ),
+    watch: bool = flag("--watch, -w", "Update continuously; without a terminal print changes.", OUTPUT, default=False),
+    interval: str = flag("--interval", "Time between updates.", OUTPUT, default="1s", metavar="DURATION"),
+    count: int | None = flag("--count", "Stop after N updates.", STOP, metavar="N", min=1),
+    from_redis: bool = flag(
+        "--from-redis", "Read from the metadata store, not the brokers.", CONNECTION, default=False
+    ),
+    redis_url: str | None = flag("--redis-url", "The metadata store for --from-redis.", CONNECTION, metavar="URL"),
+    data_dir: str | None = flag("--data-dir", "Use the cluster of this yak up directory.", CONNECTION, metavar="DIR"),
 ) -> int | None:
     """Show leader, in-sync replicas and lag of each partition.
 

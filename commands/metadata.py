@@ -3,7 +3,7 @@
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from yak.commands.app import CONNECTION, START, STOP, CommandGroup
+from yak.commands.app import CONNECTION, START, STOP, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import option
@@ -236,11 +236,9 @@ DataDir: TypeAlias = Annotated[
 )
 def log(
     g: Globals,
-    from_: Annotated[str | None, option("--from", "From this record or time on.", START, metavar="OFFSET|TIME")] = None,
-    to: Annotated[
-        str | None, option("--to", "Up to this record or time, included.", STOP, metavar="OFFSET|TIME")
-    ] = None,
-    follow: Annotated[bool, option("--follow, -f", "Wait for new records.", STOP)] = False,
+    from_: str | None = flag("--from", "From this record or time on.", START, metavar="OFFSET|TIME"),
+    to: str | None = flag("--to", "Up to this record or time, included.", STOP, metavar="OFFSET|TIME"),
+    follow: bool = flag("--follow, -f", "Wait for new records.", STOP, default=False),
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -266,7 +264,7 @@ def log(
 )
 def snapshot(
     g: Globals,
-    at: Annotated[str | None, option("--at", "As of this record or time.  [now]", START, metavar="OFFSET|TIME")] = None,
+    at: str | None = flag("--at", "As of this record or time.  [now]", START, metavar="OFFSET|TIME"),
     redis_url: RedisUrl = None,
     data_dir: DataDir = None,
 ) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from yak.commands.app import STOP, WHAT, CommandGroup
+from yak.commands.app import STOP, WHAT, CommandGroup, flag
 from yak.commands.local_cluster import local_cluster, print_status
 from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
@@ -24,12 +24,10 @@ node = CommandGroup(
 @node.command("add", examples=("yak node add", "yak node add --role leader -c num.io.threads=2"))
 def add(
     g: Globals,
-    role: Annotated[
-        Literal["leader", "follower"], option("--role", "leader or follower.", WHAT, metavar="ROLE")
-    ] = "follower",
-    configs: Annotated[
-        list[str] | None, option("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE")
-    ] = None,
+    role: Literal["leader", "follower"] = flag(
+        "--role", "leader or follower.", WHAT, default="follower", metavar="ROLE"
+    ),
+    configs: list[str] | None = flag("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE"),
     data_dir: DataDir = None,
 ) -> None:
     """Add a broker to the running cluster."""
@@ -67,7 +65,7 @@ def resume(g: Globals, node_id: NodeId, machine: Machine = False, data_dir: Data
 def restart(
     g: Globals,
     node_id: NodeId,
-    hard: Annotated[bool, option("--hard", "SIGKILL instead of SIGTERM first.", STOP)] = False,
+    hard: bool = flag("--hard", "SIGKILL instead of SIGTERM first.", STOP, default=False),
     machine: Machine = False,
     data_dir: DataDir = None,
 ) -> None:

@@ -14,7 +14,7 @@ from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, WHAT, Bundle, command, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.commands.units import parse_duration_ms, parse_size_bytes, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.view.formats import counted, format_duration, group_digits
@@ -674,12 +674,12 @@ def produce(
     topic: Annotated[
         str | None, argument("TOPIC", f"Topic; {DEFAULT_TOPIC} when none is given.", autocompletion=complete_topic)
     ] = None,
-    topic_option: Annotated[str | None, option("--topic, -t", "Topic, as an option.", WHAT, metavar="TOPIC")] = None,
+    topic_option: str | None = flag("--topic, -t", "Topic, as an option.", WHAT, metavar="TOPIC"),
     *,
     request: Request,
-    request_required_acks: Annotated[Acks | None, option("--request-required-acks", "", WHAT, hidden=True)] = None,
-    compression_codec: Annotated[Codec | None, option("--compression-codec", "", WHAT, hidden=True)] = None,
-    properties: Annotated[list[str] | None, option("--property", "", WHAT, hidden=True)] = None,
+    request_required_acks: Acks | None = flag("--request-required-acks", "", WHAT, hidden=True),
+    compression_codec: Codec | None = flag("--compression-codec", "", WHAT, hidden=True),
+    properties: list[str] | None = flag("--property", "", WHAT, hidden=True),
 ) -> int:
     """Write records to a topic.
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from yak.commands.app import OUTPUT, WHAT, CommandGroup
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.errors import YakError
 from yak.view.formats import counted
 
@@ -30,9 +30,7 @@ _FLAT = ("node_id", "status", "address", "log_end_offset", "lag", "fetched_ms_ag
 )
 def describe(
     g: Globals,
-    replication: Annotated[
-        bool, option("--replication", "Show each node's log end, lag and last fetch.", OUTPUT)
-    ] = False,
+    replication: bool = flag("--replication", "Show each node's log end, lag and last fetch.", OUTPUT, default=False),
 ) -> None:
     """Show the quorum's leader, epoch, voters and observers.
 
@@ -102,9 +100,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
 )
 def secret(
     g: Globals,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "The secret of the cluster of this broker's data.", WHAT, metavar="DIR")
-    ] = None,
+    data_dir: str | None = flag("--data-dir", "The secret of the cluster of this broker's data.", WHAT, metavar="DIR"),
 ) -> None:
     """Print a new secret for yak serve --cluster-secret-file.
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from yak.client.numbers import parse_long
-from yak.commands.app import OUTPUT, WHAT, CommandGroup, command
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, command, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import option
 from yak.errors import UsageError
@@ -179,28 +179,25 @@ SMALLER = "Smaller than the seed (as --shrink prints it)"
 )
 def run(
     g: Globals,
-    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
-    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
-    brokers: Annotated[int, option("--brokers", "Number of brokers; more than 1 replicate.", WHAT, min=1, max=9)] = 1,
-    swarm: Annotated[bool, option("--swarm", "Each seed also draws the number of brokers, 2 to 5.", WHAT)] = False,
-    metadata: Annotated[
-        str,
-        option("--metadata", "Where the metadata are: redis, raft, or both (moved to and fro).", WHAT, metavar="STORE"),
-    ] = "redis",
-    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
-    faults: Annotated[
-        str | None, option("--faults", "Only these classes of faults, or none.", SMALLER, metavar="NAMES")
-    ] = None,
-    keep: Annotated[
-        str | None, option("--keep", "Only the faults with these numbers, or none.", SMALLER, metavar="NUMBERS")
-    ] = None,
-    without: Annotated[str, option("--without", "Leave out topics or clients.", SMALLER, metavar="NAMES")] = "",
-    producers: Annotated[int | None, option("--producers", "At most N producers.", SMALLER, min=0, metavar="N")] = None,
-    values: Annotated[
-        int | None, option("--values", "At most N values per producer.", SMALLER, min=1, metavar="N")
-    ] = None,
-    shrink: Annotated[bool, option("--shrink", "Minimize a failing seed, and print its command.", OUTPUT)] = False,
-    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
+    seed: int = flag("--seed", "The first seed.", WHAT, default=1),
+    seeds: int = flag("--seeds", "How many seeds to run.", WHAT, default=1, min=1),
+    brokers: int = flag("--brokers", "Number of brokers; more than 1 replicate.", WHAT, default=1, min=1, max=9),
+    swarm: bool = flag("--swarm", "Each seed also draws the number of brokers, 2 to 5.", WHAT, default=False),
+    metadata: str = flag(
+        "--metadata",
+        "Where the metadata are: redis, raft, or both (moved to and fro).",
+        WHAT,
+        default="redis",
+        metavar="STORE",
+    ),
+    mutant: str = flag("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, default="", metavar="NAME"),
+    faults: str | None = flag("--faults", "Only these classes of faults, or none.", SMALLER, metavar="NAMES"),
+    keep: str | None = flag("--keep", "Only the faults with these numbers, or none.", SMALLER, metavar="NUMBERS"),
+    without: str = flag("--without", "Leave out topics or clients.", SMALLER, default="", metavar="NAMES"),
+    producers: int | None = flag("--producers", "At most N producers.", SMALLER, min=0, metavar="N"),
+    values: int | None = flag("--values", "At most N values per producer.", SMALLER, min=1, metavar="N"),
+    shrink: bool = flag("--shrink", "Minimize a failing seed, and print its command.", OUTPUT, default=False),
+    lines: bool = flag("--lines", "Print the events (one seed).", OUTPUT, default=False),
     workers: Workers = None,
 ) -> int:
     """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
@@ -348,15 +345,15 @@ HUNT_WALKS = 30_000
 )
 def model(
     g: Globals,
-    records: Annotated[int, option("--records", "Records written.", BOUNDS, min=0)] = 1,
-    crashes: Annotated[int, option("--crashes", "Kills, and losses of power.", BOUNDS, min=0)] = 1,
-    outages: Annotated[int, option("--outages", "Outages of the store.", BOUNDS, min=0)] = 0,
-    elections: Annotated[int, option("--elections", "Elections and fencings.", BOUNDS, min=0)] = 1,
-    changes: Annotated[int, option("--changes", "Changes of the ISR by leaders.", BOUNDS, min=0)] = 0,
-    states: Annotated[int | None, option("--states", "Stop after N states.", BOUNDS, min=1, metavar="N")] = None,
-    walks: Annotated[int, option("--walks", "Random walks after the search.", WHAT, min=0)] = 2_000,
-    lacks: Annotated[str, option("--lacks", "Remove this rule.", WHAT, metavar="RULE")] = "",
-    mutants: Annotated[bool, option("--mutants", "Remove each rule, and walk until a check fails.", OUTPUT)] = False,
+    records: int = flag("--records", "Records written.", BOUNDS, default=1, min=0),
+    crashes: int = flag("--crashes", "Kills, and losses of power.", BOUNDS, default=1, min=0),
+    outages: int = flag("--outages", "Outages of the store.", BOUNDS, default=0, min=0),
+    elections: int = flag("--elections", "Elections and fencings.", BOUNDS, default=1, min=0),
+    changes: int = flag("--changes", "Changes of the ISR by leaders.", BOUNDS, default=0, min=0),
+    states: int | None = flag("--states", "Stop after N states.", BOUNDS, min=1, metavar="N"),
+    walks: int = flag("--walks", "Random walks after the search.", WHAT, default=2_000, min=0),
+    lacks: str = flag("--lacks", "Remove this rule.", WHAT, default="", metavar="RULE"),
+    mutants: bool = flag("--mutants", "Remove each rule, and walk until a check fails.", OUTPUT, default=False),
 ) -> int:
     """Visit all states of a small replication model within bounds, then walk farther with the broker's real partitions."""
     from yak.sim.model.rules import RULES, SPARE
@@ -425,16 +422,12 @@ def _hunt(g: Globals) -> int:
 )
 def quorum(
     g: Globals,
-    seed: Annotated[int, option("--seed", "The first seed.", WHAT)] = 1,
-    seeds: Annotated[int, option("--seeds", "How many seeds to run.", WHAT, min=1)] = 1,
-    mutant: Annotated[str, option("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, metavar="NAME")] = "",
-    faults: Annotated[
-        str | None, option("--faults", "Only these classes of faults, or none.", WHAT, metavar="NAMES")
-    ] = None,
-    keep: Annotated[
-        str | None, option("--keep", "Only the faults with these numbers, or none.", WHAT, metavar="NUMBERS")
-    ] = None,
-    lines: Annotated[bool, option("--lines", "Print the events (one seed).", OUTPUT)] = False,
+    seed: int = flag("--seed", "The first seed.", WHAT, default=1),
+    seeds: int = flag("--seeds", "How many seeds to run.", WHAT, default=1, min=1),
+    mutant: str = flag("--mutant", "Apply a mutant first (yak sim mutants).", WHAT, default="", metavar="NAME"),
+    faults: str | None = flag("--faults", "Only these classes of faults, or none.", WHAT, metavar="NAMES"),
+    keep: str | None = flag("--keep", "Only the faults with these numbers, or none.", WHAT, metavar="NUMBERS"),
+    lines: bool = flag("--lines", "Print the events (one seed).", OUTPUT, default=False),
     workers: Workers = None,
 ) -> int:
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
@@ -463,11 +456,11 @@ COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_remove
 @command(examples=("yak sim mutants", "yak sim mutants --name ack-before-replication", "yak sim mutants -o json"))
 def mutants(
     g: Globals,
-    name: Annotated[list[str] | None, option("--name", "Only this mutant; repeatable.", WHAT, metavar="NAME")] = None,
-    seed: Annotated[int, option("--seed", "The first seed to try.", WHAT)] = 1,
-    seeds: Annotated[int | None, option("--seeds", "Try at most N seeds per mutant.", WHAT, min=1)] = None,
+    name: list[str] | None = flag("--name", "Only this mutant; repeatable.", WHAT, metavar="NAME"),
+    seed: int = flag("--seed", "The first seed to try.", WHAT, default=1),
+    seeds: int | None = flag("--seeds", "Try at most N seeds per mutant.", WHAT, min=1),
     workers: Workers = None,
-    listed: Annotated[bool, option("--list", "Only list the mutants.", OUTPUT)] = False,
+    listed: bool = flag("--list", "Only list the mutants.", OUTPUT, default=False),
 ) -> int:
     """Mutation-test the simulator's checks: exit code 4 if a mutant is not detected."""
     from yak.sim.mutants.catalogue import BY_NAME

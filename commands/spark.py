@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag
 from yak.commands.options import OPTIONS, Globals
 from yak.commands.output import error_lines, flat, to_json
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.errors import UsageError, YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONNECTOR, SparkOptions
@@ -125,7 +125,7 @@ def run(
     g: Globals,
     job: Annotated[str, argument("JOB", "One of yak spark jobs.")],
     words: Annotated[list[str] | None, argument("OPTIONS", "Options of the job: yak spark run JOB --help.")] = None,
-    follow: Annotated[bool, option("--follow, -f", "Follow its output; Ctrl+C stops it.", STOP)] = False,
+    follow: bool = flag("--follow, -f", "Follow its output; Ctrl+C stops it.", STOP, default=False),
 ) -> int | None:
     """Run a job over topics, in the background or with --follow.
 
@@ -271,7 +271,7 @@ def status(
     job: Annotated[
         str | None, argument("ID", "One job, with its queries and its last error.", show_default=False)
     ] = None,
-    all_: Annotated[bool, option("--all, -a", "Include ended jobs.", WHAT)] = False,
+    all_: bool = flag("--all, -a", "Include ended jobs.", WHAT, default=False),
 ) -> int | None:
     """Show the Spark jobs started here, and their progress."""
     from yak.local.spark_runs import all_runs, figures, find_run, progress_of
@@ -295,8 +295,8 @@ def status(
 def stop(
     g: Globals,
     jobs: Annotated[list[str] | None, argument("ID", "Job ids of yak spark status.")] = None,
-    all_: Annotated[bool, option("--all, -a", "All that run.", WHAT)] = False,
-    now: Annotated[bool, option("--now", "kill -9: the active batch is repeated at the next start.", STOP)] = False,
+    all_: bool = flag("--all, -a", "All that run.", WHAT, default=False),
+    now: bool = flag("--now", "kill -9: the active batch is repeated at the next start.", STOP, default=False),
 ) -> int | None:
     """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there.
 
@@ -540,25 +540,26 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/
 def sql(
     g: Globals,
     query: Annotated[str | None, argument("QUERY", "One query; - reads it from stdin.")] = None,
-    file: Annotated[str | None, option("--file, -f", "The query is in this file.", WHAT, metavar="FILE")] = None,
-    schema: Annotated[
-        list[str] | None,
-        option("--schema", "Values of a topic are JSON with these columns; repeatable.", WHAT, metavar="TABLE=COLUMNS"),
-    ] = None,
-    mode: Annotated[
-        str,
-        option("--mode", "Values that are not such JSON: permissive, dropmalformed or failfast.", WHAT, metavar="MODE"),
-    ] = "permissive",
-    from_: Annotated[
-        str, option("--from", "earliest, a time (-15m), or offsets as JSON.", START, metavar="WHERE")
-    ] = "earliest",
-    to: Annotated[str, option("--to", "latest, a time, or offsets as JSON.", STOP, metavar="WHERE")] = "latest",
-    max_rows: Annotated[int | None, option("--max-rows, -n", "Stop after N rows.", OUTPUT, metavar="N", min=1)] = None,
-    isolation: Annotated[str, option("--isolation", "Or read_committed.", WHAT, metavar="LEVEL")] = "read_uncommitted",
-    option: Annotated[
-        list[str] | None,
-        option("--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"),
-    ] = None,
+    file: str | None = flag("--file, -f", "The query is in this file.", WHAT, metavar="FILE"),
+    schema: list[str] | None = flag(
+        "--schema", "Values of a topic are JSON with these columns; repeatable.", WHAT, metavar="TABLE=COLUMNS"
+    ),
+    mode: str = flag(
+        "--mode",
+        "Values that are not such JSON: permissive, dropmalformed or failfast.",
+        WHAT,
+        default="permissive",
+        metavar="MODE",
+    ),
+    from_: str = flag(
+        "--from", "earliest, a time (-15m), or offsets as JSON.", START, default="earliest", metavar="WHERE"
+    ),
+    to: str = flag("--to", "latest, a time, or offsets as JSON.", STOP, default="latest", metavar="WHERE"),
+    max_rows: int | None = flag("--max-rows, -n", "Stop after N rows.", OUTPUT, metavar="N", min=1),
+    isolation: str = flag("--isolation", "Or read_committed.", WHAT, default="read_uncommitted", metavar="LEVEL"),
+    option: list[str] | None = flag(
+        "--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"
+    ),
     connector: Connector = "yak",
     *,
     session: SessionOptions,
@@ -686,7 +687,7 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
 )
 def shell(
     g: Globals,
-    code: Annotated[str | None, option("--command, -c", "Run this and end.", WHAT, metavar="CODE")] = None,
+    code: str | None = flag("--command, -c", "Run this and end.", WHAT, metavar="CODE"),
     connector: Connector = "yak",
     *,
     session: SessionOptions,
@@ -729,25 +730,16 @@ def submit(
     g: Globals,
     file: Annotated[str, argument("FILE.py", "A PySpark program.")],
     words: Annotated[list[str] | None, argument("ARGS", "Its own arguments, after --.")] = None,
-    background: Annotated[
-        bool, option("--background, -d", "Leave it running; yak spark status shows it.", STOP)
-    ] = False,
-    py_files: Annotated[
-        list[str] | None, option("--py-files", "More Python to send along; repeatable.", WHAT, metavar="PATH")
-    ] = None,
-    archives: Annotated[
-        list[str] | None,
-        option(
-            "--archives",
-            "Archives to unpack on executors, such as a packed environment; repeatable.",
-            WHAT,
-            metavar="PATH[#NAME]",
-        ),
-    ] = None,
-    files: Annotated[
-        list[str] | None, option("--files", "Files to send along; repeatable.", WHAT, metavar="PATH")
-    ] = None,
-    deploy_mode: Annotated[str, option("--deploy-mode", "client, or cluster.", SPARK, metavar="MODE")] = "client",
+    background: bool = flag("--background, -d", "Leave it running; yak spark status shows it.", STOP, default=False),
+    py_files: list[str] | None = flag("--py-files", "More Python to send along; repeatable.", WHAT, metavar="PATH"),
+    archives: list[str] | None = flag(
+        "--archives",
+        "Archives to unpack on executors, such as a packed environment; repeatable.",
+        WHAT,
+        metavar="PATH[#NAME]",
+    ),
+    files: list[str] | None = flag("--files", "Files to send along; repeatable.", WHAT, metavar="PATH"),
+    deploy_mode: str = flag("--deploy-mode", "client, or cluster.", SPARK, default="client", metavar="MODE"),
     *,
     session: SessionOptions,
 ) -> int | None:

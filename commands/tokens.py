@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.units import format_time, parse_duration_ms
@@ -44,14 +44,11 @@ def create(
             metavar="FILE",
         ),
     ],
-    renewer: Annotated[
-        list[str] | None,
-        option("--renewer", "User that may renew it beside the owner; repeatable.", WHAT, metavar="USER"),
-    ] = None,
-    owner: Annotated[str | None, option("--owner", "Its owner.  [your user]", WHAT, metavar="USER")] = None,
-    lifetime: Annotated[
-        str | None, option("--for", "How long it can be renewed.  [the broker's limit]", WHAT, metavar="DURATION")
-    ] = None,
+    renewer: list[str] | None = flag(
+        "--renewer", "User that may renew it beside the owner; repeatable.", WHAT, metavar="USER"
+    ),
+    owner: str | None = flag("--owner", "Its owner.  [your user]", WHAT, metavar="USER"),
+    lifetime: str | None = flag("--for", "How long it can be renewed.  [the broker's limit]", WHAT, metavar="DURATION"),
 ) -> None:
     """Create a token, with which a program logs in as its owner by SCRAM with tokenauth=true."""
     from yak.client.delegation_tokens import create_token
@@ -73,9 +70,7 @@ def create(
 def renew(
     g: Globals,
     token_id: Id,
-    period: Annotated[
-        str | None, option("--for", "How long from now.  [the broker's limit]", WHAT, metavar="DURATION")
-    ] = None,
+    period: str | None = flag("--for", "How long from now.  [the broker's limit]", WHAT, metavar="DURATION"),
 ) -> None:
     """Renew a token."""
     from yak.client.delegation_tokens import find_token, renew_token
@@ -91,7 +86,7 @@ def renew(
 def expire(
     g: Globals,
     token_id: Id,
-    delay: Annotated[str | None, option("--in", "When.  [at once]", WHAT, metavar="DURATION")] = None,
+    delay: str | None = flag("--in", "When.  [at once]", WHAT, metavar="DURATION"),
 ) -> None:
     """End a token; connections that logged in with it stay until the end that it had."""
     from yak.client.delegation_tokens import expire_token, find_token

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from yak.client.numbers import parse_long
 from yak.commands.aliases import names_as_arguments
-from yak.commands.app import OUTPUT, WHAT, CommandGroup
+from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout
@@ -299,8 +299,8 @@ Configs = Annotated[list[str] | None, option("--config, -c", "A topic config; re
 def list_topics(
     g: Globals,
     only: Shown,
-    internal: Annotated[bool, option("--internal", "Include internal topics.", WHAT)] = False,
-    sort: Annotated[Sort, option("--sort", "name, partitions, records or size.", OUTPUT, metavar="COLUMN")] = "name",
+    internal: bool = flag("--internal", "Include internal topics.", WHAT, default=False),
+    sort: Sort = flag("--sort", "name, partitions, records or size.", OUTPUT, default="name", metavar="COLUMN"),
 ) -> None:
     """List topics, or those with partitions in some state."""
     rows = list_rows(g, g.admin(), internal=internal, conditions=only.conditions, sort=sort)
@@ -317,7 +317,7 @@ def list_topics(
 def describe(
     g: Globals,
     names: Names,
-    all_configs: Annotated[bool, option("--all-configs", "Also configs at their default.", OUTPUT)] = False,
+    all_configs: bool = flag("--all-configs", "Also configs at their default.", OUTPUT, default=False),
 ) -> None:
     """Show partitions, replicas and configs of topics."""
 
@@ -346,18 +346,14 @@ def describe(
 def create(
     g: Globals,
     names: Names,
-    partitions: Annotated[
-        int | None,
-        option(
-            "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, min=1, max=INT_MAX
-        ),
-    ] = None,
-    replication_factor: Annotated[
-        int | None,
-        option("--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, min=1, max=INT_MAX),
-    ] = None,
+    partitions: int | None = flag(
+        "--partitions, -p", "Number of partitions; the broker's default if not given.", WHAT, min=1, max=INT_MAX
+    ),
+    replication_factor: int | None = flag(
+        "--replication-factor, -r", "Replicas; the broker's default if not given.", WHAT, min=1, max=INT_MAX
+    ),
     config: Configs = None,
-    if_not_exists: Annotated[bool, option("--if-not-exists", "Do nothing if it exists.", WHAT)] = False,
+    if_not_exists: bool = flag("--if-not-exists", "Do nothing if it exists.", WHAT, default=False),
     dry_run: DryRun = False,
 ) -> int:
     """Create topics."""
@@ -384,13 +380,11 @@ def create(
 def alter(
     g: Globals,
     name: Name,
-    partitions: Annotated[
-        int | None, option("--partitions, -p", "Grow to this many.", WHAT, min=1, max=INT_MAX)
-    ] = None,
+    partitions: int | None = flag("--partitions, -p", "Grow to this many.", WHAT, min=1, max=INT_MAX),
     config: Configs = None,
-    delete_config: Annotated[
-        list[str] | None, option("--delete-config", "Reset to the default; repeatable.", WHAT, metavar="NAME")
-    ] = None,
+    delete_config: list[str] | None = flag(
+        "--delete-config", "Reset to the default; repeatable.", WHAT, metavar="NAME"
+    ),
     dry_run: DryRun = False,
 ) -> None:
     """Add partitions, or change configs."""
@@ -417,7 +411,7 @@ def alter(
 def delete(
     g: Globals,
     names: Names,
-    if_exists: Annotated[bool, option("--if-exists", "Do nothing if it does not exist.", WHAT)] = False,
+    if_exists: bool = flag("--if-exists", "Do nothing if it does not exist.", WHAT, default=False),
 ) -> int:
     """Delete topics and all their records."""
     g.must_not_be_readonly(f"deleting {', '.join(names)}")
@@ -447,8 +441,8 @@ def trim(
         str,
         option("--before", "Delete records below this offset, or older than this time.", WHAT, metavar="OFFSET|TIME"),
     ],
-    partitions: Annotated[str | None, option("--partitions", "Only these.", WHAT, metavar="0,2")] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Show the records to delete.", WHAT)] = False,
+    partitions: str | None = flag("--partitions", "Only these.", WHAT, metavar="0,2"),
+    dry_run: bool = flag("--dry-run", "Show the records to delete.", WHAT, default=False),
 ) -> int:
     """Delete a topic's oldest records."""
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import WHAT, CommandGroup, command
+from yak.commands.app import WHAT, CommandGroup, command, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
@@ -37,16 +37,11 @@ ALIASES = {"ls": "list", "desc": "describe", "show": "describe", "find-hanging":
 )
 def list_(
     g: Globals,
-    state: Annotated[
-        list[str] | None, option("--state", "Transactions in this state; repeatable.", SHOW, metavar="STATE")
-    ] = None,
-    producer_id: Annotated[
-        list[int] | None,
-        option("--producer-id", "Of this producer id; repeatable.", SHOW, metavar="ID", min=0, max=LONG_MAX),
-    ] = None,
-    longer_than: Annotated[
-        str | None, option("--longer-than", "Running for longer than this.", SHOW, metavar="DURATION")
-    ] = None,
+    state: list[str] | None = flag("--state", "Transactions in this state; repeatable.", SHOW, metavar="STATE"),
+    producer_id: list[int] | None = flag(
+        "--producer-id", "Of this producer id; repeatable.", SHOW, metavar="ID", min=0, max=LONG_MAX
+    ),
+    longer_than: str | None = flag("--longer-than", "Running for longer than this.", SHOW, metavar="DURATION"),
 ) -> int | None:
     """List transactions and their coordinators.
 
@@ -112,7 +107,7 @@ def hanging(
         list[str] | None,
         argument("TOPIC[:P,...]", "Topics or partitions; all when none is given.", autocompletion=complete_topic),
     ] = None,
-    idle: Annotated[str, option("--idle", "Without a record for longer than this.", SHOW, metavar="DURATION")] = "15m",
+    idle: str = flag("--idle", "Without a record for longer than this.", SHOW, default="15m", metavar="DURATION"),
 ) -> int | None:
     """Find transactions that are open in a partition, and that no coordinator will end.
 

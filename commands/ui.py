@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command
+from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command, flag
 from yak.commands.options import Globals, words_of
-from yak.commands.parameters import argument, option
+from yak.commands.parameters import argument
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -152,38 +152,32 @@ def ui(
         str | None, argument("SCREEN", "First screen: topics, messages, groups, ...", show_default=False)
     ] = None,
     what: Annotated[str | None, argument("WHAT", "Open this topic or group.", show_default=False)] = None,
-    demo: Annotated[bool, option("--demo", "Start a demo cluster under load.", START)] = False,
-    keep: Annotated[bool, option("--keep", "With --demo: leave the cluster running.", START)] = False,
-    theme: Annotated[
-        str | None,
-        option("--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"),
-    ] = None,
-    ascii_: Annotated[bool, option("--ascii", "ASCII characters only.", OUTPUT)] = False,
-    no_motion: Annotated[bool, option("--no-motion", "Nothing blinks or moves.", OUTPUT)] = False,
-    fps: Annotated[
-        float, option("--fps", "Largest number of updates a second.", OUTPUT, metavar="N", min=0.2, max=10)
-    ] = 4.0,
-    plain: Annotated[
-        bool, option("--plain", "A line for each change until Ctrl+C, for screen readers and pipes.", OUTPUT)
-    ] = False,
-    self_test: Annotated[bool, option("--self-test", "Test all screens without a terminal, and exit.", WHAT)] = False,
-    data_dir: Annotated[
-        str | None, option("--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR")
-    ] = None,
-    web: Annotated[bool, option("--web", "Serve the UI to browsers.", _WEB)] = False,
-    host: Annotated[
-        str | None, option("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST")
-    ] = None,
-    port: Annotated[
-        int | None,
-        option("--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535),
-    ] = None,
-    token: Annotated[
-        str | None, option("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET")
-    ] = None,
-    certificate: Annotated[
-        str | None, option("--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE")
-    ] = None,
+    demo: bool = flag("--demo", "Start a demo cluster under load.", START, default=False),
+    keep: bool = flag("--keep", "With --demo: leave the cluster running.", START, default=False),
+    theme: str | None = flag(
+        "--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"
+    ),
+    ascii_: bool = flag("--ascii", "ASCII characters only.", OUTPUT, default=False),
+    no_motion: bool = flag("--no-motion", "Nothing blinks or moves.", OUTPUT, default=False),
+    fps: float = flag(
+        "--fps", "Largest number of updates a second.", OUTPUT, default=4.0, metavar="N", min=0.2, max=10
+    ),
+    plain: bool = flag(
+        "--plain", "A line for each change until Ctrl+C, for screen readers and pipes.", OUTPUT, default=False
+    ),
+    self_test: bool = flag("--self-test", "Test all screens without a terminal, and exit.", WHAT, default=False),
+    data_dir: str | None = flag(
+        "--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR"
+    ),
+    web: bool = flag("--web", "Serve the UI to browsers.", _WEB, default=False),
+    host: str | None = flag("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST"),
+    port: int | None = flag(
+        "--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535
+    ),
+    token: str | None = flag("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET"),
+    certificate: str | None = flag(
+        "--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE"
+    ),
 ) -> int | None:
     """Monitor and test a cluster in a terminal or browser."""
     require_extra("web" if web else "ui")

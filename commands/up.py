@@ -1,9 +1,9 @@
 """`yak up`: starts and shows a cluster on this machine."""
 
 import signal
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from yak.commands.app import OUTPUT, START, WHAT, command
+from yak.commands.app import OUTPUT, START, WHAT, command, flag
 from yak.commands.interrupts import held
 from yak.commands.local_cluster import (
     bootstrap_servers,
@@ -16,7 +16,7 @@ from yak.commands.local_cluster import (
     roles_note,
 )
 from yak.commands.options import Globals
-from yak.commands.parameters import DataDir, option
+from yak.commands.parameters import DataDir
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -39,118 +39,77 @@ _BROKERS_MAX = 64
 )
 def up(
     g: Globals,
-    brokers: Annotated[
-        int | None,
-        option(
-            "--brokers",
-            "How many brokers.  [as before; 1, or 3 with --leaders]",
-            WHAT,
-            metavar="N",
-            min=1,
-            max=_BROKERS_MAX,
-        ),
-    ] = None,
-    cores: Annotated[
-        str | None,
-        option(
-            "--cores",
-            "Make each broker a machine of N brokers, or auto: one for each core.  [as before; 1]",
-            WHAT,
-            metavar="N",
-        ),
-    ] = None,
-    leaders: Annotated[
-        int | None,
-        option(
-            "--leaders",
-            "The first M brokers have the role leader, the others follower.  [as before; 1]",
-            WHAT,
-            metavar="M",
-            min=1,
-        ),
-    ] = None,
+    brokers: int | None = flag(
+        "--brokers",
+        "How many brokers.  [as before; 1, or 3 with --leaders]",
+        WHAT,
+        metavar="N",
+        min=1,
+        max=_BROKERS_MAX,
+    ),
+    cores: str | None = flag(
+        "--cores",
+        "Make each broker a machine of N brokers, or auto: one for each core.  [as before; 1]",
+        WHAT,
+        metavar="N",
+    ),
+    leaders: int | None = flag(
+        "--leaders",
+        "The first M brokers have the role leader, the others follower.  [as before; 1]",
+        WHAT,
+        metavar="M",
+        min=1,
+    ),
     data_dir: DataDir = None,
-    ephemeral: Annotated[bool, option("--ephemeral", "Use a new directory, deleted at the end.", WHAT)] = False,
-    keep: Annotated[bool, option("--keep", "Keep the data, also of an --ephemeral cluster.", WHAT)] = False,
-    configs: Annotated[
-        list[str] | None,
-        option("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE"),
-    ] = None,
-    as_kafka: Annotated[
-        str | None,
-        option(
-            "--as-kafka",
-            "Answer clients as this Kafka, such as 2.8: its APIs and their versions.",
-            WHAT,
-            metavar="RELEASE",
-        ),
-    ] = None,
-    seed_topic: Annotated[
-        list[str] | None,
-        option("--seed-topic", "Create this topic with N partitions.", WHAT, metavar="NAME[:N]"),
-    ] = None,
-    port: Annotated[
-        int | None,
-        option("--port", "Listen here; 0 for any.  [9092, or any free]", START, metavar="PORT", min=0, max=65535),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        option(
-            "--http-port",
-            "HTTP port of the first broker; 0 for any.  [8080, or any free]",
-            START,
-            metavar="PORT",
-            min=0,
-            max=65535,
-        ),
-    ] = None,
-    no_http: Annotated[bool, option("--no-http", "Answer no HTTP.", START)] = False,
-    listen: Annotated[
-        list[str] | None,
-        option(
-            "--listen",
-            "A further listener; broker K has PORT + K - 1. none removes them.  [as before]",
-            START,
-            metavar="NAME://HOST:PORT",
-        ),
-    ] = None,
-    advertise: Annotated[
-        list[str] | None,
-        option(
-            "--advertise",
-            "Address for clients of that listener, likewise.  [as --listen]",
-            START,
-            metavar="NAME://HOST:PORT",
-        ),
-    ] = None,
-    tls: Annotated[
-        bool | None,
-        option("--tls/--no-tls", "Encrypt, with certificates made here.  [as before]", START),
-    ] = None,
-    users_file: Annotated[
-        str | None,
-        option(
-            "--users-file",
-            "Clients log in as these users, NAME:PASSWORD a line. none removes them.  [as before]",
-            START,
-            metavar="FILE",
-        ),
-    ] = None,
-    metadata: Annotated[
-        Literal["redis", "raft"] | None,
-        option(
-            "--metadata",
-            "Metadata store: a Redis, or a quorum of the brokers without Redis.  [as before; redis]",
-            START,
-            metavar="redis|raft",
-        ),
-    ] = None,
-    redis_url: Annotated[
-        str | None,
-        option("--redis-url", "Use this Redis instead of starting one.", START, metavar="URL"),
-    ] = None,
-    detach: Annotated[bool, option("--detach, -d", "Leave the cluster running and return.", START)] = False,
-    status: Annotated[bool, option("--status", "Show the cluster, change nothing.", OUTPUT)] = False,
+    ephemeral: bool = flag("--ephemeral", "Use a new directory, deleted at the end.", WHAT, default=False),
+    keep: bool = flag("--keep", "Keep the data, also of an --ephemeral cluster.", WHAT, default=False),
+    configs: list[str] | None = flag("-c", "A broker config; may be repeated.", WHAT, metavar="NAME=VALUE"),
+    as_kafka: str | None = flag(
+        "--as-kafka", "Answer clients as this Kafka, such as 2.8: its APIs and their versions.", WHAT, metavar="RELEASE"
+    ),
+    seed_topic: list[str] | None = flag(
+        "--seed-topic", "Create this topic with N partitions.", WHAT, metavar="NAME[:N]"
+    ),
+    port: int | None = flag(
+        "--port", "Listen here; 0 for any.  [9092, or any free]", START, metavar="PORT", min=0, max=65535
+    ),
+    http_port: int | None = flag(
+        "--http-port",
+        "HTTP port of the first broker; 0 for any.  [8080, or any free]",
+        START,
+        metavar="PORT",
+        min=0,
+        max=65535,
+    ),
+    no_http: bool = flag("--no-http", "Answer no HTTP.", START, default=False),
+    listen: list[str] | None = flag(
+        "--listen",
+        "A further listener; broker K has PORT + K - 1. none removes them.  [as before]",
+        START,
+        metavar="NAME://HOST:PORT",
+    ),
+    advertise: list[str] | None = flag(
+        "--advertise",
+        "Address for clients of that listener, likewise.  [as --listen]",
+        START,
+        metavar="NAME://HOST:PORT",
+    ),
+    tls: bool | None = flag("--tls/--no-tls", "Encrypt, with certificates made here.  [as before]", START),
+    users_file: str | None = flag(
+        "--users-file",
+        "Clients log in as these users, NAME:PASSWORD a line. none removes them.  [as before]",
+        START,
+        metavar="FILE",
+    ),
+    metadata: Literal["redis", "raft"] | None = flag(
+        "--metadata",
+        "Metadata store: a Redis, or a quorum of the brokers without Redis.  [as before; redis]",
+        START,
+        metavar="redis|raft",
+    ),
+    redis_url: str | None = flag("--redis-url", "Use this Redis instead of starting one.", START, metavar="URL"),
+    detach: bool = flag("--detach, -d", "Leave the cluster running and return.", START, default=False),
+    status: bool = flag("--status", "Show the cluster, change nothing.", OUTPUT, default=False),
 ) -> int | None:
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings

@@ -3,7 +3,7 @@
 import sys
 from typing import Annotated
 
-from yak.commands.app import WHAT, CommandGroup
+from yak.commands.app import WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.errors import UsageError, YakError
@@ -37,18 +37,15 @@ def add(
     g: Globals,
     name: Name,
     mechanism: Mechanism = None,
-    iterations: Annotated[
-        int, option("--iterations", "4096 to 16384; more make guesses slower.", WHAT, min=4096, max=16384)
-    ] = 4096,
-    password_file: Annotated[
-        str | None,
-        option(
-            "--password-file",
-            "Read the password from this file; - is the standard input.  [asked for]",
-            WHAT,
-            metavar="FILE",
-        ),
-    ] = None,
+    iterations: int = flag(
+        "--iterations", "4096 to 16384; more make guesses slower.", WHAT, default=4096, min=4096, max=16384
+    ),
+    password_file: str | None = flag(
+        "--password-file",
+        "Read the password from this file; - is the standard input.  [asked for]",
+        WHAT,
+        metavar="FILE",
+    ),
 ) -> None:
     """Add a user, or change its password."""
     from yak.client.users import set_password
