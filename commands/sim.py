@@ -448,8 +448,6 @@ def quorum(
     return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, None)
 
 
-
-
 COLUMNS = ("mutant", "found_at_seed", "found_by", "tried", "cpu_s", "rule_removed")
 
 
