@@ -270,10 +270,10 @@ def test_process_of_an_earlier_incarnation_gets_no_proof(rig, monkeypatch):
 
 
 def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkeypatch):
-    monkeypatch.setattr("yak.core.broker_channel.ANSWER_MS_MAX", 500)
     leader, follower = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[leader - 1].pause()
     fetchers = rig.nodes[follower - 1].broker.replica_fetchers._fetchers
+    monkeypatch.setattr(fetchers[leader]._channel, "_answer_ms_max", 500)
     fetchers[leader].restart()
     opened = rig.nodes[follower - 1].broker.peers._last_id
     rig.run_for(2_000)
