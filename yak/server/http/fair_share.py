@@ -25,6 +25,8 @@ _IDLE_WANTED: Final = 0.15
 _IDLE_AMPLE: Final = 0.25
 _KAFKA_MATTERS: Final = 0.02
 _SLEEP_MIN_S: Final = 0.001
+_SLEEP_MAX_S: Final = _WINDOW_NS / 1e9
+"""The share is looked at again after each window: with idle time it grows long before the whole wait is over."""
 
 
 class _IdleTime(trio.abc.Instrument):
@@ -87,7 +89,7 @@ class FairShare:
                 wait_s = self.wait_s()
                 if wait_s <= 0:
                     return
-                await trio.sleep(max(wait_s, _SLEEP_MIN_S))
+                await trio.sleep(min(max(wait_s, _SLEEP_MIN_S), _SLEEP_MAX_S))
 
     def wait_s(self) -> float:
         """HTTP's wait, in seconds."""

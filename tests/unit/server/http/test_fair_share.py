@@ -86,6 +86,21 @@ def test_without_kafka_the_limit_is_lifted():
     assert (share.share, share.wait_s()) == (1.0, 0.0)
 
 
+def test_a_long_wait_ends_early_when_the_loop_has_idle_time():
+    # A step that another process interrupted counts as long: at the least share, 200 ms are a wait of 4 s.
+    async def main() -> float:
+        share = FairShare(Counters(), lambda: int(trio.current_time() * 1e9))
+        share._looked, share._paid_at_ns = share._now(), share._now_ns()
+        share.share = SHARE_MIN
+        share._counters.busy_ns += 10_000_000
+        share.spent(202_000_000)
+        began = trio.current_time()
+        await share.turn()
+        return trio.current_time() - began
+
+    assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) < 1.0
+
+
 def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
     share = FairShare(Counters())
 
