@@ -223,7 +223,7 @@ def test_a_move_to_a_broker_that_is_not_there_is_listed_and_taken_back(brokers, 
     assert python_admin.list_partition_reassignments({unique_topic: [0]})
     assert reassign(python_admin, unique_topic, {0: None}) == {0: None}
     assert python_admin.list_partition_reassignments() == {}
-    assert sorted(brokers.partitions(unique_topic)[0].replicas) == [1, 2]
+    wait_until(lambda: sorted(brokers.partitions(unique_topic)[0].replicas) == [1, 2])
     again = reassign(python_admin, unique_topic, {0: None, 7: [1], 8: None})
     assert {index: error.errno for index, error in again.items()} == {
         0: ErrorCode.no_reassignment_in_progress,
