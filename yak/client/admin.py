@@ -12,6 +12,7 @@ from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
 from yak.errors import YakError
 from yak.ids import NodeId, Offset, TopicPartition
+from yak.limits import TOPIC_NAME_LENGTH_MAX
 
 LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
@@ -20,7 +21,6 @@ CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
 _INVALID_REQUEST = 42
-NAME_LENGTH_MAX = 249
 MIN_ISR = "min.insync.replicas"
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -72,7 +72,7 @@ def _shows(topic: str) -> str:
 def _creation_with_a_valid_name(name: str) -> str:
     """The command for the name without what is invalid; `orders:3` is meant as a topic with 3 partitions."""
     stem, _, partitions = name.partition(":")
-    valid = re.sub(r"[^a-zA-Z0-9._-]+", "-", stem)[:NAME_LENGTH_MAX]
+    valid = re.sub(r"[^a-zA-Z0-9._-]+", "-", stem)[:TOPIC_NAME_LENGTH_MAX]
     if valid in ("", ".", "..", name):
         return "yak topics list"
     is_count = partitions.isascii() and partitions.isdigit() and int(partitions) > 0

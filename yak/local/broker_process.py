@@ -32,9 +32,9 @@ _OF_FREEZING: Final = ("metadata-frozen", "metadata-restore-offered", _NO_MORE_F
 _FROZEN_PATIENCE_SECONDS: Final = 3.0
 """For so long the metadata store may still get its history, or the broker may still offer its image."""
 _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
+"""A broker begins a line of its log with this after five seconds without a leader of the quorum."""
 _HAS_LEADER: Final = " quorum-leader-"
 """In the log's lines about a leader that was elected, or is followed."""
-"""A broker begins a line of its log with this after five seconds without a leader of the quorum."""
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
     kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, NothingInTime)

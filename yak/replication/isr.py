@@ -529,7 +529,7 @@ class IsrExits:
                     "error",
                     "last-replica-offline",
                     partition=str(partition.topic_partition),
-                    what="no other replica is in the ISR: the partition stays offline until this log is back",
+                    what="no other replica is in the ISR: the partition stays offline until this log or an eligible replica is back",
                 )
             elif code == "OK":
                 self._last.pop(partition, None)

@@ -79,7 +79,7 @@ class Partition:
     notified_bytes: int = 0
     """Committed bytes of which delayed fetches were notified."""
     answered_gap: tuple[Offset, Offset] | None = None
-    """Where this follower's log ended, and where the leader's last answer with a gap behind it began."""
+    """Where this follower's log ended, and where the leader's last answer with a gap behind it began; of this session."""
     truncation: Truncation | None = None
     """A truncation under way, up to its sync: nothing is fetched meanwhile (`yak.replication.truncation`)."""
     is_handed_over: bool = False
@@ -356,9 +356,9 @@ class Partition:
     def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
         """Whether these records, fetched when the log ended at `asked_offset`, follow its end.
 
-        They may begin behind a gap that compaction left. In a log without gaps the first such answer is refused, and the
-        same answer again is believed: the topic was compacted before this replica copied it, and a leader whose own log
-        has no gaps finds the damage when it reads there again. Raises ProtocolViolation when the log still ends at
+        They may begin behind a gap that compaction left. In a log without gaps the first such answer of a session is
+        refused, and the same answer again is believed: the topic was compacted before this replica copied it, and a leader
+        whose own log has no gaps finds the damage when it reads there again (`FollowerItem.asks_again`). Raises ProtocolViolation when the log still ends at
         `asked_offset`, and they neither follow nor begin inside of it.
         """
         log = self.log

@@ -93,6 +93,7 @@ class ReplicaFetcher:
         """Fetch this partition, or continue in another leader epoch."""
         key = _key(partition)
         self.partitions[key] = partition
+        partition.answered_gap = None
         self._unflushed.pop(key, None)
         self._delayed.pop(key, None)
         self._tries.pop(key, None)
@@ -173,6 +174,8 @@ class ReplicaFetcher:
         self._untaken.clear()
         for timer in ("retry", "take"):
             self._context.timers.disarm((self, timer))
+        for held in self.partitions.values():
+            held.answered_gap = None  # the leader knows only within a session that it is asked again, and checks then
         waiting = self._unflushed
         self._to_name = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
 

@@ -368,7 +368,7 @@ class Connection(Outgoing):
                 if sends:
                     self._shell.counters.sends += sends
                     # as in Kafka an answer is activity: a client that waited long for it is idle only from then on
-                    self.last_active_ms = self._shell.clock.now_ms()
+                    self.last_active_ms = self._shell.turn_ms
             except Exception as error:  # noqa: BLE001 - others are flushed after this one
                 self._failed(error)
                 self._forget_replies()

@@ -142,7 +142,7 @@ class Disks:
                 node.disk.sync_file_system("/")
                 self._losses.took_away(key, node_id)
                 self._cluster.world.say(f"{folder_of(copy)} of broker {node_id} is damaged, and taken away by hand")
-                self._counts["damage mended by hand"] += 1
+                self._counts["damage repaired by hand"] += 1
 
 
 def _went_on(node: SimNode) -> bool:

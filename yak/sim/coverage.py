@@ -102,7 +102,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "damage refused by followers",
         "damage noticed by consumers",
         "damage noticed by coordinators",
-        "damage mended by hand",
+        "damage repaired by hand",
         "full resyncs",
         "power losses after a truncation",
         "killed inside a write",

@@ -15,6 +15,7 @@ from yak.protocol.record_batch import iterate_headers
 from yak.replication import isr
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.wire import record_batch
 from yak.storage.log_store import LogStore
 
 
@@ -367,6 +368,21 @@ def base_offsets(rig: ClusterRig, node_id: int) -> list[int]:
     assert log is not None
     data = b"".join(disk.peek(segment.path(".log"), 0) for segment in log.segments)
     return [header.base_offset for _, header in iterate_headers(data)]
+
+
+def test_gap_is_believed_only_when_it_is_answered_twice_in_one_session(rig):
+    # in another session the leader does not know that it is asked again, and answers without a check
+    leader, follower = rig.leader("orders"), rig.followers("orders")[0]
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    partition = rig.replica(follower, "orders")
+    end = partition.log.log_end_offset
+    behind_a_gap = (end + 5).to_bytes(8, "big") + record_batch([b"x"], 0)[8:]
+    with pytest.raises(ProtocolViolation):
+        partition.may_follow(behind_a_gap, end)
+    rig.nodes[follower - 1].broker.replica_fetchers._fetchers[leader].restart()
+    with pytest.raises(ProtocolViolation):
+        partition.may_follow(behind_a_gap, end)
+    assert partition.may_follow(behind_a_gap, end)
 
 
 def test_follower_copies_what_compaction_left_of_a_topic_that_is_not_compacted_any_more():

@@ -62,7 +62,7 @@ def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
         "rot",
         "damage found by brokers",
         "damage refused by followers",
-        "damage mended by hand",
+        "damage repaired by hand",
     ):
         assert totals.get(name, 0) > 0, name
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yak.acls.bindings import Operation
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.topic_changes import plan_alter_user
@@ -63,7 +63,8 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
         for deletion in call.request.deletions
         for mechanism in [BY_CODE.get(int(deletion.mechanism))]
     )
-    return from_newest_image(broker, call, _TIMEOUT_MS, _alter, is_needed=lacks)
+    may_alter = broker.authorization.may_see(call, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    return from_newest_image(broker, call, _TIMEOUT_MS, _alter, is_needed=lacks and may_alter)
 
 
 def _alter(broker: Broker, call: Call) -> Outcome:

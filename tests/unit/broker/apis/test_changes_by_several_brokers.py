@@ -14,6 +14,7 @@ ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELE
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 TOPIC = 2
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
 
 
@@ -191,8 +192,7 @@ FILTER |= {"principal_filter": None, "host_filter": None, "operation": 1, "permi
 
 @pytest.fixture
 def acl_rig() -> ClusterRig:
-    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    return ClusterRig(settings={"authorizer.class.name": authorizer, "super.users": "User:ANONYMOUS"})
+    return ClusterRig(settings={"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"})
 
 
 def begin_acl(rig: ClusterRig, node_id: int, *, delete: bool = False) -> Pending:
@@ -247,6 +247,17 @@ def test_user_that_another_broker_just_created_is_deleted_by_a_broker_with_an_ol
     assert code(pending) == ErrorCode.none
     assert "user:ann" not in rig.cluster.store.state.configs
     assert code(change(2, deletions=[{"name": "ann", "mechanism": 1}])) == ErrorCode.resource_not_found
+
+
+def test_user_is_not_looked_up_in_the_newest_metadata_for_a_client_without_rights():
+    rig = ClusterRig(settings={"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"})
+    rig.nodes[1].store_line.is_deaf = True
+    rig.nodes[2].kill()
+    rig.run_for(3_000)  # broker 3 is fenced, which broker 2 does not hear
+    pending = rig.begin(2, 51, 0, deletions=[{"name": "ann", "mechanism": 1}], upsertions=[])
+    rig.run_for(100)
+    assert pending.is_done
+    assert pending.answer.results[0].error_code == ErrorCode.cluster_authorization_failed
 
 
 @pytest.mark.parametrize("is_renewal", [True, False])
