@@ -184,7 +184,7 @@ def failover(
 
         found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
         node = _node_to_end(found, _selected(found, topic, from_), topic, from_, controller=controller)
-        _check_another_runs(found, node)
+        _check_another_runs(found, node, data_dir_flag(local.data_dir))
         return _end(g, LocalCluster(local.data_dir), found, node, hard=kill, probe=probe is not False)
     found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
     selected = _selected(found, topic, from_)
@@ -280,13 +280,16 @@ def _node_to_end(
     )
 
 
-def _check_another_runs(found: "ClusterReplicas", node: int) -> None:
+def _check_another_runs(found: "ClusterReplicas", node: int, of_cluster: str) -> None:
     if len(found.brokers) == 1:
         raise YakError(
             "last-broker",
             f"broker {node} cannot fail over",
             why="it is the only broker that runs, so no other broker can take over",
-            try_=("yak node add", f"yak node kill {node}          stops the cluster's only broker"),
+            try_=(
+                f"yak node add{of_cluster}",
+                f"yak node kill {node}{of_cluster}          stops the cluster's only broker",
+            ),
         )
 
 
