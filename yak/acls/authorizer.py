@@ -21,11 +21,11 @@ from yak.acls.bindings import (
     Permission,
     ResourcePattern,
     ResourceType,
-    canonical_host,
     decode_entry,
     decode_pattern,
 )
 from yak.limits import ACL_DECISION_NAME_LENGTH_MAX, ACL_DECISIONS_MAX
+from yak.security.hosts import canonical_host
 
 _IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
@@ -170,21 +169,3 @@ def bindings_of(acls: Mapping[str, Mapping[str, str]]) -> Iterator[AclBinding]:
             for entry in map(decode_entry, sorted(acls[text])):
                 if entry is not None:
                     yield AclBinding(pattern, entry)
-
-
-# ------------------------------------------------------------------------------------------------- hosts
-
-
-def host_of(peer: str) -> str:
-    """The host of a client's `address:port`, as ACLs name it; a text without a port is returned as it is."""
-    return canonical_host(peer.rpartition(":")[0].strip("[]") or peer)
-
-
-def canonical_host(host: str) -> str:
-    """One spelling of an IP address; an IPv4 address inside IPv6 is the IPv4 address, as in Java. Other texts stay."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return str(mapped or address)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from yak.acls.bindings import host_of
 from yak.broker.call import Call
 from yak.broker.login import Login
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
@@ -20,6 +19,7 @@ from yak.protocol.peer_proof import Exchange, Incarnation
 from yak.protocol.repeated_produce import RepeatedProduce
 from yak.replication.fetch_sessions import FollowerSession
 from yak.security import ANONYMOUS
+from yak.security.hosts import host_of
 
 
 class Proving:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeAlias
 
 from yak.quotas.entity import decode_entity
 from yak.quotas.quota_types import CLIENT_ID, IP, USER, QuotaType
+from yak.security.hosts import canonical_host
 
 
 class Part(Enum):
@@ -52,7 +52,8 @@ class QuotaTable:
                 if quota not in _KNOWN:  # a newer YAK's
                     continue
                 if IP in entity:
-                    self._ips[canonical_ip(entity[IP])] = float(value)
+                    ip = entity[IP]
+                    self._ips[canonical_host(ip) if isinstance(ip, str) else ip] = float(value)
                 else:
                     key = entity.get(USER, ABSENT), entity.get(CLIENT_ID, ABSENT)
                     self._limits.setdefault(QuotaType(quota), {})[key] = float(value)
@@ -77,15 +78,7 @@ class QuotaTable:
 
     def limit_of_ip(self, ip: str) -> float | None:
         """Connections a second that an ip may create; None for no limit."""
-        return self._ips.get(canonical_ip(ip), self._ips.get(DEFAULT))
-
-
-def canonical_ip(ip: Name) -> Name:
-    """One spelling of an ip; anything else is returned as it is."""
-    try:
-        return str(ip_address(ip)) if isinstance(ip, str) else ip
-    except ValueError:
-        return ip
+        return self._ips.get(canonical_host(ip), self._ips.get(DEFAULT))
 
 
 def _precedence(user: str, client_id: str) -> Iterator[Key]:

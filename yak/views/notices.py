@@ -103,13 +103,18 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
         "broker-dead",
         lambda f: f"no process listens at broker {f['node_id']}, detected in {f['detected_ms']} ms",
     ),
-    "leaders-elected": ("leader-elected", lambda f: f"{f['count']} leaders elected in {f['took_ms']} ms"),
-    "leaders-moved": ("leader-elected", lambda f: f"{f['count']} leaders moved in {f['took_ms']} ms"),
-    "preferred-leaders-elected": ("leader-elected", lambda f: f"{f['count']} preferred leaders elected"),
-    "partitions-without-leader": ("leader-missing", lambda f: f"{f['count']} partitions have no eligible leader"),
+    "leaders-elected": ("leader-elected", lambda f: f"{_counted(f, 'leader')} elected in {f['took_ms']} ms"),
+    "leaders-moved": ("leader-elected", lambda f: f"{_counted(f, 'leader')} moved in {f['took_ms']} ms"),
+    "preferred-leaders-elected": ("leader-elected", lambda f: f"{_counted(f, 'preferred leader')} elected"),
+    "partitions-without-leader": ("leader-missing", lambda f: f"{_counted(f, 'partition')} without an eligible leader"),
 }
 _RENAMED: Final = {"node_id": "broker", "partition": "log"}
 """In an event `node_id` is the reporting broker, and `partition` is a number."""
+
+
+def _counted(fields: _Fields, noun: str) -> str:
+    """`1 leader`, `2 leaders`."""
+    return f"{fields['count']} {noun}{'' if fields['count'] == 1 else 's'}"
 
 
 def of_notice(notice: Notice) -> Happening | None:

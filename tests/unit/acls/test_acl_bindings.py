@@ -1,4 +1,4 @@
-"""ACLs as texts in the metadata, filters, and hosts."""
+"""ACLs as texts in the metadata, and filters."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,6 @@ from yak.acls.bindings import (
     ResourcePattern,
     ResourceType,
     bindings_of,
-    canonical_host,
     decode_entry,
     decode_pattern,
     encode_entry,
@@ -74,9 +73,3 @@ def test_match_selects_the_patterns_that_apply_to_a_name():
     assert found(AclFilter(topic, "ord", PatternType.PREFIXED), *everything) == ["ord"]
     assert found(AclFilter(topic, None, PatternType.PREFIXED), *everything) == ["ord", "orders-"]
     assert found(AclFilter(name="orders", pattern_type=PatternType.ANY), *everything) == ["orders", "orders"]
-
-
-def test_hosts_have_one_spelling():
-    assert canonical_host("0:0:0:0:0:0:0:1") == canonical_host("::1") == "::1"
-    assert canonical_host("::ffff:10.0.0.1") == "10.0.0.1"
-    assert canonical_host("broker.example.org") == "broker.example.org"

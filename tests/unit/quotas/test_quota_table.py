@@ -66,6 +66,8 @@ def test_ip_has_its_own_limit_in_any_spelling_or_the_default():
     assert table.limit_of_ip("2001:db8::1") == 1
     assert table.limit_of_ip("10.0.0.1") == 2
     assert QuotaTable({"user=ann": {"producer_byte_rate": "1"}}).limit_of_ip("10.0.0.1") is None
+    mapped = QuotaTable({"ip=::ffff:10.0.0.1": {"connection_creation_rate": "3"}})
+    assert mapped.limit_of_ip("10.0.0.1") == 3, "a client's IPv4 address is an IPv4 address also on an IPv6 socket"
 
 
 def test_quota_of_a_newer_yak_is_skipped():

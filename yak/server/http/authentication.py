@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import trio
 
-from yak.acls.bindings import host_of
 from yak.security import ANONYMOUS, principal_of
+from yak.security.hosts import host_of
 from yak.security.scram import Mechanism, ScramCredential
 from yak.server.http.problems import Problem
 
