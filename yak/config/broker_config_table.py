@@ -77,6 +77,11 @@ def _dynamic(name: str, kind: ConfigType, default: object, documentation: str, c
     return replace(_static(name, kind, default, documentation, check), update=Update.CLUSTER_WIDE)
 
 
+def _per_broker(name: str, kind: ConfigType, default: object, documentation: str) -> ConfigDef:
+    """A config that can change while the broker runs, for one broker only (Kafka's PER_BROKER_CONFIGS)."""
+    return replace(_static(name, kind, default, documentation), update=Update.PER_BROKER)
+
+
 def _no_linger(_name: str, value: Value) -> None:
     if value not in (-1, 0):
         raise ValueError("the coordinator writes without a delay; only -1 and 0 are accepted")
@@ -291,6 +296,38 @@ _WITH_EFFECT: Final = (
         at_least(1),
     ),
 )
+
+
+_GSSAPI_ONLY: Final = "Only listeners with GSSAPI (Kerberos) use it, and YAK has none."
+_KERBEROS: Final = (
+    _per_broker("sasl.kerberos.service.name", _STRING, None, f"The Kerberos principal of the brokers. {_GSSAPI_ONLY}"),
+    _per_broker("sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit", f"Path of the kinit command. {_GSSAPI_ONLY}"),
+    _per_broker(
+        "sasl.kerberos.ticket.renew.window.factor",
+        ConfigType.DOUBLE,
+        0.8,
+        f"The part of a ticket's lifetime after which it is renewed. {_GSSAPI_ONLY}",
+    ),
+    _per_broker(
+        "sasl.kerberos.ticket.renew.jitter",
+        ConfigType.DOUBLE,
+        0.05,
+        f"Random part of the time until a ticket is renewed. {_GSSAPI_ONLY}",
+    ),
+    _per_broker(
+        "sasl.kerberos.min.time.before.relogin",
+        _LONG,
+        60_000,
+        f"Minimum time between two attempts to renew a ticket, in ms. {_GSSAPI_ONLY}",
+    ),
+    _per_broker(
+        "sasl.kerberos.principal.to.local.rules",
+        _LIST,
+        "DEFAULT",
+        f"Rules that make a user's name from a Kerberos principal. {_GSSAPI_ONLY}",
+    ),
+)
+"""As in a Kafka without Kerberos: tools and tests set them on any cluster (BrokerSecurityConfigs.CONFIG_DEF)."""
 
 
 def _rate(name: str, documentation: str) -> ConfigDef:
@@ -711,6 +748,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
 
 BROKER_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
     _WITH_EFFECT
+    + _KERBEROS
     + _REPLICATION
     + _RATES
     + ACL_CONFIGS

@@ -96,3 +96,33 @@ def test_changed_limits_of_connections_reach_the_shell_once(rig):
     assert rig.limits == [(total, 9), (50, 9)]
     rig.restart()
     assert rig.limits[2:] == [(50, 9)]
+
+
+KERBEROS = [
+    ("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", "/opt/kinit"),
+    ("sasl.kerberos.min.time.before.relogin", "60000", "58000"),
+    ("sasl.kerberos.principal.to.local.rules", "DEFAULT", "RULE:[1:$1],DEFAULT"),
+    ("sasl.kerberos.service.name", None, "kafka"),
+    ("sasl.kerberos.ticket.renew.jitter", "0.05", "0.1"),
+    ("sasl.kerberos.ticket.renew.window.factor", "0.8", "0.9"),
+]
+
+
+@pytest.mark.parametrize(("name", "default", "value"), KERBEROS)
+def test_kerberos_config_is_set_for_one_broker_as_in_a_kafka_without_kerberos(rig, name, default, value):
+    assert described(rig, name) == (default, DEFAULT, False)
+    assert alter(rig, name, value, resource="") == ErrorCode.invalid_request, "it is set per broker"
+    assert alter(rig, name, value) == ErrorCode.none
+    assert described(rig, name) == (value, DYNAMIC_BROKER, False)
+    rig.restart()
+    assert described(rig, name) == (value, DYNAMIC_BROKER, False)
+    assert alter(rig, name, None) == ErrorCode.none
+    assert described(rig, name) == (default, DEFAULT, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sasl.kerberos.min.time.before.relogin", "soon"), ("sasl.kerberos.ticket.renew.jitter", "a little")],
+)
+def test_kerberos_config_refuses_a_value_of_another_type(rig, name, value):
+    assert alter(rig, name, value) == ErrorCode.invalid_request
