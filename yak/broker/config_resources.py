@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.config.broker_config_table import METADATA_STORE_TARGET
-from yak.config.broker_configs import BROKER_CONFIGS, validate_broker_config, validate_listener_config
+from yak.config.broker_configs import BROKER_CONFIGS, check_bounds, validate_broker_config, validate_listener_config
 from yak.config.definitions import ConfigDef
 from yak.config.group_configs import (
     BROKER_PREFIX,
@@ -92,6 +92,7 @@ class BrokerResource:
         check = validate_broker_config if of_one_listener(name) is None else validate_listener_config
         try:
             check(name, value, per_broker=not self.is_default)
+            check_bounds(name, value, self._broker.config.static)
         except PeerError as error:
             raise PeerError(ErrorCode.invalid_request, error.message) from None
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):

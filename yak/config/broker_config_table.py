@@ -463,6 +463,27 @@ _REPLICATION: Final = (
         "Maximum of group.consumer.heartbeat.interval.ms.",
         at_least(1),
     ),
+    _dynamic(
+        "group.consumer.assignment.interval.ms",
+        _INT,
+        0,
+        "Minimum time between two assignments of a group that uses the consumer protocol; 0: each change is assigned at once.",
+        at_least(0),
+    ),
+    _static(
+        "group.consumer.min.assignment.interval.ms",
+        _INT,
+        0,
+        "Minimum of group.consumer.assignment.interval.ms.",
+        at_least(0),
+    ),
+    _static(
+        "group.consumer.max.assignment.interval.ms",
+        _INT,
+        15_000,
+        "Maximum of group.consumer.assignment.interval.ms.",
+        at_least(0),
+    ),
     _static(
         "group.consumer.min.session.timeout.ms", _INT, 1, "Minimum of group.consumer.session.timeout.ms.", at_least(1)
     ),
@@ -633,13 +654,6 @@ def _inert(name: str, kind: ConfigType, default: object, documentation: str, che
 _WITHOUT_EFFECT: Final = (
     _inert(
         "background.threads", _INT, 10, "Threads for background work; YAK has one pool per kind of job.", at_least(1)
-    ),
-    _inert(
-        "group.consumer.assignment.interval.ms",
-        _INT,
-        0,
-        "Minimum time between two assignments of a consumer protocol group; YAK assigns at once.",
-        at_least(0),
     ),
     _inert(
         "group.streams.min.heartbeat.interval.ms",

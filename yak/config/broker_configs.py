@@ -80,6 +80,7 @@ class BrokerConfig:
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
     group_consumer_assignors: tuple[str, ...]
+    group_consumer_assignment_interval_ms: int
     group_consumer_max_size: int
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
@@ -140,6 +141,7 @@ class BrokerConfig:
 
 
 _DYNAMIC_FIELDS: Final = (
+    "group_consumer_assignment_interval_ms",
     "log_cleaner_backoff_ms",
     "log_cleaner_dedupe_buffer_size",
     "max_connections",
@@ -194,6 +196,7 @@ _PLAIN_FIELDS: Final = (
     "controller_quota_window_size_seconds",
     "replica_fetch_wait_max_ms",
     "replica_fetch_backoff_ms",
+    "group_consumer_assignment_interval_ms",
     "group_consumer_max_size",
     "group_consumer_migration_policy",
     "group_consumer_regex_refresh_interval_ms",
@@ -218,7 +221,7 @@ _PLAIN_FIELDS: Final = (
     "transaction_state_log_segment_bytes",
     "transactional_id_expiration_ms",
 )
-_BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms")
+_BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
 _OPTIONAL_FIELDS: Final = ("broker_rack", "yak_as_kafka", "replica_selector_class", "authorizer_class_name")
 
@@ -263,6 +266,17 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
     validate(BROKER_CONFIGS, name, value)
     if definition is not None and definition.update is Update.PER_BROKER and not per_broker:
         raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
+
+
+def check_bounds(name: str, value: str, static: Mapping[str, str]) -> None:
+    """Raise PeerError(INVALID_CONFIG) if a value is outside of what its minimum and maximum config allow."""
+    short = name.removeprefix("group.consumer.")
+    if short not in _BOUNDED:
+        return
+    least, most = (int(str(_value(static, f"group.consumer.{bound}.{short}"))) for bound in ("min", "max"))
+    if not least <= int(value) <= most:
+        words = f"it is not between group.consumer.min.{short}={least} and group.consumer.max.{short}={most}"
+        raise PeerError(errors.ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {words}")
 
 
 def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None:

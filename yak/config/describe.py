@@ -137,11 +137,15 @@ def describe_default_broker(
 
 
 def describe_group(
-    overrides: Mapping[str, str], static_broker: Mapping[str, str], names: Collection[str] | None = None
+    overrides: Mapping[str, str],
+    dynamic_broker: Mapping[str, str],
+    dynamic_default_broker: Mapping[str, str],
+    static_broker: Mapping[str, str],
+    names: Collection[str] | None = None,
 ) -> list[ConfigRow]:
     """All group configs, or the named ones, in alphabetical order: the group's own, the broker's, the defaults."""
     own: list[tuple[ConfigSource, Mapping[str, str | None]]] = [(ConfigSource.DYNAMIC_GROUP, dict(overrides))]
-    levels = _levels({}, {}, static_broker)
+    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
     rows = []
     for definition in _chosen(GROUP_CONFIGS, names):
         own_name = (Synonym(definition.name),)

@@ -28,6 +28,7 @@ BROKER_PREFIX: Final = "group."
 """A consumer group's config has the name of the broker's config without this."""
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
 
 
 def _of_consumer_group(name: str) -> ConfigDef:
@@ -54,7 +55,7 @@ _INT, _STRING, _BOOLEAN = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
 
 GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
     (
-        _of_consumer_group("consumer.assignment.interval.ms"),
+        _of_consumer_group(ASSIGNMENT_INTERVAL),
         _of_consumer_group(HEARTBEAT_INTERVAL),
         _of_consumer_group(SESSION_TIMEOUT),
         _unused("errors.deadletterqueue.copy.record.enable", _BOOLEAN, "false"),
@@ -105,22 +106,28 @@ def group_config_value(name: str, overrides: Mapping[str, str], static_broker: M
 def check_group_configs(overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> None:
     """Raise PeerError(INVALID_CONFIG) unless a group may have these configs together.
 
-    Their timeouts keep to the limits of the brokers (Kafka's GroupConfig.validateValues). A group without timeouts of its
-    own has those of the brokers, whatever they are.
+    They keep to the limits of the brokers (Kafka's GroupConfig.validateValues). A group without timeouts of its own has
+    those of the brokers, whatever they are.
     """
+    if ASSIGNMENT_INTERVAL in overrides:
+        _check_limits(ASSIGNMENT_INTERVAL, overrides, static_broker)
     if overrides.keys().isdisjoint((HEARTBEAT_INTERVAL, SESSION_TIMEOUT)):
         return
     for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
-        value = group_config_value(name, overrides, static_broker)
-        kind, rest = name.split(".", 1)
-        for bound, is_outside in (("min", int.__lt__), ("max", int.__gt__)):
-            limit_name = f"{BROKER_PREFIX}{kind}.{bound}.{rest}"
-            limit = int(static_broker.get(limit_name) or BROKER_CONFIGS[limit_name].default or 0)
-            if is_outside(value, limit):
-                relation = "greater" if bound == "min" else "less"
-                raise PeerError(ErrorCode.invalid_config, f"{name} must be {relation} than or equal to {limit_name}")
+        _check_limits(name, overrides, static_broker)
     session_ms, heartbeat_ms = (
         group_config_value(name, overrides, static_broker) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)
     )
     if session_ms <= heartbeat_ms:
         raise PeerError(ErrorCode.invalid_config, f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+
+
+def _check_limits(name: str, overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> None:
+    value = group_config_value(name, overrides, static_broker)
+    kind, rest = name.split(".", 1)
+    for bound, is_outside in (("min", int.__lt__), ("max", int.__gt__)):
+        limit_name = f"{BROKER_PREFIX}{kind}.{bound}.{rest}"
+        limit = int(static_broker.get(limit_name) or BROKER_CONFIGS[limit_name].default or 0)
+        if is_outside(value, limit):
+            relation = "greater" if bound == "min" else "less"
+            raise PeerError(ErrorCode.invalid_config, f"{name} must be {relation} than or equal to {limit_name}")

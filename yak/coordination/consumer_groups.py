@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.config.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_config_value
+from yak.config.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_config_value
 from yak.coordination.image_topics import ImageTopics
 from yak.coordination.runtime import Then
 from yak.core.context import Context
@@ -41,6 +41,7 @@ def settings_of(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerG
     return ConsumerGroupSettings(
         session_timeout_ms=group_config_value(SESSION_TIMEOUT, overrides, config.static),
         heartbeat_interval_ms=group_config_value(HEARTBEAT_INTERVAL, overrides, config.static),
+        assignment_interval_ms=int(overrides.get(ASSIGNMENT_INTERVAL) or config.group_consumer_assignment_interval_ms),
         max_size=config.group_consumer_max_size,
         assignors=config.group_consumer_assignors,
         regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
@@ -55,7 +56,8 @@ class ConsumerGroups:
     def __init__(self, context: Context, coordinator: GroupCoordinator) -> None:
         self._context = context
         self._coordinator = coordinator
-        self._settings = settings_of(context.config, {})
+        self._config = context.config
+        self._settings = settings_of(self._config, {})
 
     @property
     def topics(self) -> ImageTopics:
@@ -65,7 +67,12 @@ class ConsumerGroups:
     def settings(self, group_id: str) -> ConsumerGroupSettings:
         """The configs in force of a group."""
         overrides = self._context.image.group_configs.get(group_id)
-        return settings_of(self._context.config, overrides) if overrides else self._settings
+        if overrides:
+            return settings_of(self._context.config, overrides)
+        if self._config is not self._context.config:  # a dynamic config changed
+            self._config = self._context.config
+            self._settings = settings_of(self._config, {})
+        return self._settings
 
     # ------------------------------------------------------------------------------------------------------- requests
 

@@ -10,6 +10,7 @@ BROKER = 4
 SET, DELETE = 0, 1
 DYNAMIC_DEFAULT, DYNAMIC_BROKER, DEFAULT = 3, 2, 5
 CHANGES = [
+    ("group.consumer.assignment.interval.ms", "2000", 2_000),
     ("log.cleaner.backoff.ms", "7", 7),
     ("log.cleaner.dedupe.buffer.size", "4096", 4096),
     ("max.connections", "50", 50),
@@ -72,6 +73,7 @@ def test_config_changes_for_all_brokers_and_for_one_while_the_broker_runs(rig, n
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("group.consumer.assignment.interval.ms", "15001"),
         ("max.connections", "0"),
         ("max.connections.per.ip", "0"),
         ("producer.id.expiration.ms", "0"),

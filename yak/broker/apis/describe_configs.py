@@ -158,7 +158,9 @@ def _of_other(broker: Broker, call: Call, resource: Resource, names: Any, alike:
     key = (resource.kind, tuple(sorted(resource.overrides.items())), names)
     if key not in alike:
         if isinstance(resource, GroupResource):
-            rows = describe_group(resource.overrides, broker.config.static, names)
+            image = broker.image
+            own = image.broker_configs.get(broker.node_id, {})
+            rows = describe_group(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
         else:
             rows = describe_inherited(resource.table, broker.config.static, names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))

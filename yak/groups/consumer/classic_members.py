@@ -94,11 +94,13 @@ def sync(
     protocol_type: str | None,
     protocol_name: str | None,
     topics: TopicsView,
+    newest_epoch: int,
 ) -> dict[str, Any]:
     """The SyncGroup response: the partitions that the member may use.
 
-    Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, or REBALANCE_IN_PROGRESS when
-    the group's epoch has grown since the member joined, so that it must rejoin.
+    `newest_epoch` is the one that a JoinGroup would give: the group's, or that of the targets until the next assignment
+    is due. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, or
+    REBALANCE_IN_PROGRESS when it has grown since the member joined, so that it must rejoin.
     """
     classic = _classic_of(member, generation_id)
     chosen, subscription = classic.protocols[0]
@@ -106,7 +108,7 @@ def sync(
         if said is not None and said != right:
             raise _inconsistent(f"Member {member.member_id} names {said} where the group has {right}.")
     # A member that must revoke partitions has rejoined already; a Heartbeat response tells it when to rejoin again.
-    if state.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if newest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         raise PeerError(
             ErrorCode.rebalance_in_progress,
             f"A new rebalance is triggered in group {state.group_id} and member {member.member_id} should rejoin to "
@@ -120,17 +122,19 @@ def sync(
     }
 
 
-def heartbeat(state: GroupState, member: Member, generation_id: int, *, is_behind: bool) -> ErrorCode:
+def heartbeat(
+    state: GroupState, member: Member, generation_id: int, newest_epoch: int, *, is_behind: bool
+) -> ErrorCode:
     """REBALANCE_IN_PROGRESS when the member must rejoin, else NONE.
 
-    It must rejoin when the group's epoch has grown, when it has partitions to revoke, or when partitions that it waits
+    It must rejoin when the newest epoch has grown, as for `sync`, when it has partitions to revoke, or when partitions that it waits
     for are free. It must also rejoin when the group's topics changed; Kafka leaves that to members of the consumer
     protocol. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
     """
     _classic_of(member, generation_id)
     must_rejoin = (
         is_behind
-        or member.epoch < state.epoch
+        or member.epoch < newest_epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _is_waiting(state, member))
     )

@@ -115,7 +115,10 @@ class ConsumerGroup:
         """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
         member = checks.known_member(self.state, member_id, instance_id)
         try:
-            answer = classic_members.sync(self.state, member, generation_id, protocol_type, protocol_name, topics)
+            newest_epoch = self._newest_epoch(now_ms, settings)
+            answer = classic_members.sync(
+                self.state, member, generation_id, protocol_type, protocol_name, topics, newest_epoch
+            )
         except PeerError as error:
             if error.error_code is ErrorCode.rebalance_in_progress:
                 self._expect_join(member, now_ms)
@@ -137,7 +140,8 @@ class ConsumerGroup:
         """The error code of a Heartbeat response. Raises PeerError: see `classic_members.heartbeat`."""
         member = checks.known_member(self.state, member_id, instance_id)
         behind = is_behind(self.state, topics, self.seen)
-        code = classic_members.heartbeat(self.state, member, generation_id, is_behind=behind)
+        newest_epoch = self._newest_epoch(now_ms, settings)
+        code = classic_members.heartbeat(self.state, member, generation_id, newest_epoch, is_behind=behind)
         self._arm_session(member, now_ms, settings)
         if code is ErrorCode.rebalance_in_progress:
             self._expect_join(member, now_ms)
@@ -239,6 +243,10 @@ class ConsumerGroup:
             return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=True)
         fence(draft, member_ids, topics)
         return self._decision(draft, answer)
+
+    def _newest_epoch(self, now_ms: int, settings: ConsumerGroupSettings) -> int:
+        """The epoch that a member would get now. The group's next one waits for `group.consumer.assignment.interval.ms`."""
+        return self.state.epoch if self.seen.may_assign(settings, now_ms) else self.state.target_epoch
 
     def _is_all_classic(self) -> bool:
         return all(member.classic is not None for member in self.state.members.values())

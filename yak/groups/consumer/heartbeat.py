@@ -122,7 +122,8 @@ def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: Wo
     # a new expression without topics leaves the epoch as it is
     topics_changed |= subscription_changed and draft.state.topic_names_of(member) != topics_before
     seen = renew_epoch(draft, world.topics, seen, bump=topics_changed or assignor_changed)
-    update_targets(draft, world.topics, default_assignor)
+    if seen.may_assign(world.settings, world.now_ms) and update_targets(draft, world.topics, default_assignor):
+        seen = replace(seen, targets_ms=world.now_ms)
     return seen, subscription_changed
 
 

@@ -27,7 +27,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings:
-    """Kafka's `group.consumer.*` configs under the same names, with their defaults (GroupCoordinatorConfig.java).
+    """Kafka's `group.consumer.*` configs under the same names, with YAK's defaults (GroupCoordinatorConfig.java).
 
     The first of `assignors` is the default. `classic_max_size` is `group.max.size`, which limits the size of a
     downgraded group.
@@ -35,6 +35,7 @@ class ConsumerGroupSettings:
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 0
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
     regex_refresh_interval_ms: int = 600_000

@@ -31,7 +31,8 @@ class Seen:
 
     `topics_version` is that of the last comparison of the metadata hash. `regexes_version` is that of the last round
     that resolved all regular expressions, `regexes_ms` its end. A round with too many steps for one heartbeat continues
-    in the next ones: `round_version` is that of its start, `round_from` the first expression left.
+    in the next ones: `round_version` is that of its start, `round_from` the first expression left. `targets_ms` is the
+    time of the last target assignment; a new coordinator assigns at once.
     """
 
     topics_version: int | None = None
@@ -39,6 +40,11 @@ class Seen:
     regexes_ms: int | None = None
     round_version: int | None = None
     round_from: str = ""
+    targets_ms: int | None = None
+
+    def may_assign(self, settings: ConsumerGroupSettings, now_ms: int) -> bool:
+        """Whether the next target assignment is due (GroupMetadataManager.canComputeNextTargetAssignment)."""
+        return self.targets_ms is None or now_ms >= self.targets_ms + settings.assignment_interval_ms
 
 
 def drop_unused_regexes(draft: Draft) -> None:
@@ -78,7 +84,10 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
             if each == own and own not in resolved:
                 raise
             # too costly: from a record of Kafka, or there are more topics now. The member keeps its resolved topics
-    return changed, Seen(seen.topics_version, round_version, world.now_ms) if is_round else seen
+    if not is_round:
+        return changed, seen
+    done = replace(seen, regexes_version=round_version, regexes_ms=world.now_ms, round_version=None, round_from="")
+    return changed, done
 
 
 def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World) -> bool:

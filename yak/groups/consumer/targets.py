@@ -9,14 +9,15 @@ from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, ids_of
 
 
-def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> None:
+def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> bool:
     """Compute the targets unless those of the group's epoch exist; only changed targets are recorded.
 
-    Their epoch is normally older. It may be newer where a log's records contradict each other.
+    Returns whether they were computed. Their epoch is normally older. It may be newer where a log's records contradict
+    each other.
     """
     state = draft.state
     if state.epoch == state.target_epoch:
-        return
+        return False
     name = state.assignor_name(default_assignor)
     # A member may request an assignor that its former broker had and this broker's settings lack.
     assign = ASSIGNORS.get(name, ASSIGNORS[default_assignor])
@@ -24,6 +25,7 @@ def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> N
         if draft.state.targets.get(member_id) != partitions:
             draft.put(Kind.TARGET, member_id, TargetValue(partitions))
     draft.put(Kind.TARGET_EPOCH, "", TargetEpochValue(draft.state.epoch))
+    return True
 
 
 def specification(state: GroupState, topics: TopicsView) -> AssignmentSpec:

@@ -14,6 +14,7 @@ from yak.sim.rig import Rig
 
 GROUP = 32
 SET, DELETE, APPEND = 0, 1, 2
+INTERVAL = "consumer.assignment.interval.ms"
 SESSION, HEARTBEAT, STANDBYS = (
     "consumer.session.timeout.ms",
     "consumer.heartbeat.interval.ms",
@@ -60,7 +61,7 @@ def test_a_group_without_configs_of_its_own_has_those_of_the_broker(rig):
         ("group.consumer.session.timeout.ms", "45000", 5),
     ]
     assert [(row.name, row.value, row.source) for row in standbys.synonyms] == [(STANDBYS, "0", 5)]
-    assert [name for name, row in rows.items() if row.read_only] == ["consumer.assignment.interval.ms"]
+    assert [name for name, row in rows.items() if row.read_only] == []
     assert set(described(rig, names=[SESSION, "odd"])[1]) == {SESSION}
     assert listed(rig) == []
 
@@ -103,7 +104,7 @@ def test_alter_configs_replaces_all_configs_of_a_group(rig):
         ("share.isolation.level", "odd", SET, ErrorCode.invalid_config),
         ("share.session.timeout.ms", "44999", SET, ErrorCode.invalid_config),
         ("share.auto.offset.reset", "by_duration:P", SET, ErrorCode.invalid_config),
-        ("consumer.assignment.interval.ms", "1", SET, ErrorCode.invalid_config),
+        (INTERVAL, "15001", SET, ErrorCode.invalid_config),  # above the brokers' maximum
         ("odd", "1", SET, ErrorCode.invalid_config),
         (SESSION, None, DELETE, ErrorCode.none),
     ],
@@ -167,3 +168,30 @@ def test_a_snapshot_keeps_the_configs_of_groups():
     older = {name: value for name, value in record.payload.items() if name != "group_configs"}
     assert record.kind == Kind.SNAPSHOT
     assert read_snapshot(replace(record, payload=older)).group_configs == {}
+
+
+def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_run():
+    rig = make_rig(group_consumer_assignment_interval_ms="1000")
+
+    def set_on_broker(name, value):
+        changes = [{"name": "group.consumer.assignment.interval.ms", "config_operation": SET, "value": value}]
+        asked = {"resource_type": 4, "resource_name": name, "configs": changes}
+        assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == ErrorCode.none
+
+    def synonyms():
+        return [(each.value, each.source) for each in described(rig)[1][INTERVAL].synonyms]
+
+    def joins_at_once(member_id):
+        beat(rig, member_id)
+        group = rig.node.broker.group_coordinator.of("g").shard.groups["g"].consumer
+        return group.state.target_epoch == group.epoch
+
+    assert synonyms() == [("1000", 4), ("0", 5)]
+    assert [joins_at_once("a"), joins_at_once("b")] == [True, False]
+    set_on_broker("", "2000")
+    set_on_broker("1", "3000")
+    rig.run_for(2_500)
+    assert not joins_at_once("c"), "the broker's own value counts"
+    assert altered(rig, INTERVAL, "2000") == ErrorCode.none
+    assert synonyms() == [("2000", 8), ("3000", 2), ("2000", 3), ("1000", 4), ("0", 5)]
+    assert joins_at_once("d"), "the group's own value counts"
