@@ -19,6 +19,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 - `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): a
   broker for tests takes small values without other settings.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
+- `group.coordinator.rebalance.protocols` is classic,consumer: YAK has no streams groups.
 - `ssl.keystore.type` and `ssl.truststore.type` are PEM (Kafka: JKS).
 - `replica.fetch.backoff.ms` is 100 (Kafka: 1,000): after a leader change, followers soon fetch from the new leader.
 """
@@ -85,6 +86,14 @@ def _per_broker(name: str, kind: ConfigType, default: object, documentation: str
 def _no_linger(_name: str, value: Value) -> None:
     if value not in (-1, 0):
         raise ValueError("the coordinator writes without a delay; only -1 and 0 are accepted")
+
+
+def _with_classic(name: str, value: Value) -> None:
+    """KafkaConfig.groupCoordinatorRebalanceProtocols; YAK has no streams groups."""
+    subset_of("classic", "consumer")(name, value)
+    assert isinstance(value, list)
+    if "classic" not in value:
+        raise ValueError("disabling the classic protocol is not supported")
 
 
 _WITH_EFFECT: Final = (
@@ -434,6 +443,13 @@ _REPLICATION: Final = (
     ),
     _static(
         "controller.quota.window.size.seconds", _INT, 1, "Duration of a sample of controller mutations.", at_least(1)
+    ),
+    _static(
+        "group.coordinator.rebalance.protocols",
+        _LIST,
+        "classic,consumer",
+        "The protocols of groups; without consumer, members that use it (KIP-848) get UNSUPPORTED_VERSION.",
+        _with_classic,
     ),
     _static(
         "group.consumer.assignors",

@@ -79,6 +79,7 @@ class BrokerConfig:
     quota_window_size_seconds: int
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
     group_consumer_assignors: tuple[str, ...]
     group_consumer_assignment_interval_ms: int
     group_consumer_max_size: int
@@ -126,6 +127,7 @@ class BrokerConfig:
             log_dirs=log_dirs,
             sasl_enabled_mechanisms=_list(static, "sasl.enabled.mechanisms"),
             super_users=principals_of(static.get("super.users", "")),
+            group_coordinator_rebalance_protocols=_list(static, "group.coordinator.rebalance.protocols"),
             group_consumer_assignors=_list(static, "group.consumer.assignors"),
             static=static,
             **values,

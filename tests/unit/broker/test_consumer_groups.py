@@ -420,3 +420,11 @@ def test_who_waits_in_a_rebalance_is_told_to_come_again(rig: Rig) -> None:
     assert waiting.answer.error_code == ErrorCode.rebalance_in_progress
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
     assert again.error_code == NONE
+
+
+def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version() -> None:
+    # KafkaApis.isConsumerGroupProtocolEnabled: clients then say that the cluster does not support the protocol
+    rig = make_rig(group_coordinator_rebalance_protocols="classic")
+    refused = beat(rig, "a")
+    assert (refused.error_code, refused.member_epoch, refused.assignment) == (ErrorCode.unsupported_version, 0, None)
+    assert describe(rig).error_code == ErrorCode.unsupported_version

@@ -80,6 +80,8 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"group.consumer.min.session.timeout.ms": "50000"}, "session.timeout.ms=45000 cannot be used"),
         ({"group.coordinator.append.linger.ms": "5"}, "cannot be used"),
         ({"group.consumer.assignment.interval.ms": "15001"}, "interval.ms=15001 cannot be used"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "cannot be used"),
+        ({"group.coordinator.rebalance.protocols": "classic,streams"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
         ({"log.initial.task.delay.ms": "-1"}, "cannot be used"),
         # KafkaConfig.validateValues
@@ -104,6 +106,7 @@ def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):
     [
         {"group.consumer.assignment.interval.ms": "0"},
         {"group.consumer.assignment.interval.ms": "15000"},
+        {"group.coordinator.rebalance.protocols": "classic"},
         {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"},
         {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": "1000"},
         {"group.coordinator.append.linger.ms": "-1"},

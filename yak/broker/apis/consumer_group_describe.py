@@ -51,6 +51,8 @@ def _describe(broker: Broker, call: Call, group_id: str, pace: Pace) -> Generato
         "members": [],
         "authorized_operations": _NOT_ASKED,
     }
+    if "consumer" not in broker.config.group_coordinator_rebalance_protocols:
+        return fields | {"error_code": ErrorCode.unsupported_version}
     try:
         broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
         group = broker.group_coordinator.of(group_id).shard.groups.get(group_id)

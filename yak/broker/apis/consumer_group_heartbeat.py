@@ -26,6 +26,8 @@ ABSENT = ("racks: they are stored and described, but no assignor uses them",)
 def handle(broker: Broker, call: Call) -> Outcome:
     """Let the group decide, and answer when the decision is committed."""
     request = call.request
+    if "consumer" not in broker.config.group_coordinator_rebalance_protocols:
+        return Now(_refused(ErrorCode.unsupported_version))
     try:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         for name in request.subscribed_topic_names or ():
