@@ -8,6 +8,7 @@ from typing import Any
 from yak.coordination.runtime import KeyedRecord, Producer, Then
 from yak.core.context import Clock, Context
 from yak.errors import ErrorCode, LogDirectoryFailure
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends, Leadership
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
@@ -70,11 +71,19 @@ class CoordinatorPartitions:
         With a `producer` the batch is part of its transaction. It has no sequence, as in Kafka.
         """
         now_ms = self._context.clock.wall_ms
+        is_offsets = partition.topic_partition.topic == OFFSETS_TOPIC
+        codec = self._context.config.offsets_topic_compression_codec if is_offsets else 0
         if producer is None:
-            batch = build_batch(records, now_ms)
+            batch = build_batch(records, now_ms, codec=codec)
         else:
+            producer_id, epoch = producer
             batch = build_batch(
-                records, now_ms, producer_id=producer[0], producer_epoch=producer[1], attributes=TRANSACTIONAL_BIT
+                records,
+                now_ms,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                attributes=TRANSACTIONAL_BIT,
+                codec=codec,
             )
         return self._leader_appends.append_own_batch(partition, batch)
 

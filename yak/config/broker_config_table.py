@@ -598,6 +598,13 @@ _REPLICATION: Final = (
         at_least(1),
     ),
     _static(
+        "offsets.topic.compression.codec",
+        _INT,
+        0,
+        "Codec of the batches that coordinators append to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        between(0, 4),
+    ),
+    _static(
         "offsets.topic.segment.bytes",
         _INT,
         16 * MIB,

@@ -95,6 +95,7 @@ class BrokerConfig:
     offsets_retention_minutes: int
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
+    offsets_topic_compression_codec: int
     offsets_topic_segment_bytes: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
@@ -212,6 +213,7 @@ _PLAIN_FIELDS: Final = (
     "offsets_retention_minutes",
     "offsets_topic_num_partitions",
     "offsets_topic_replication_factor",
+    "offsets_topic_compression_codec",
     "offsets_topic_segment_bytes",
     "transaction_abort_timed_out_transaction_cleanup_interval_ms",
     "transaction_max_timeout_ms",

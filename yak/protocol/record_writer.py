@@ -1,6 +1,6 @@
 """Writing record batches: for the broker itself, for records that come by HTTP, and for the simulator's clients.
 
-Layout: Kafka's DefaultRecordBatch.java and DefaultRecord.java; uncompressed.
+Layout: Kafka's DefaultRecordBatch.java and DefaultRecord.java; uncompressed unless a codec is given.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
+from yak.protocol.compression import compress
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 
 _UNCHECKED, _CHECKED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")
@@ -35,10 +36,11 @@ def build_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = _NO_EPOCH,
     base_sequence: int = NO_SEQUENCE,
+    codec: int = 0,
 ) -> bytes:
     """One batch of at least one (key, value) record, all with the same timestamp; base offset 0.
 
-    `headers` are by the record's index.
+    `headers` are by the record's index. `codec` is as for `compress`.
     """
     if headers:
         body = b"".join(
@@ -46,8 +48,10 @@ def build_batch(
         )
     else:
         body = b"".join([_record(index, key, value, b"\0") for index, (key, value) in enumerate(records)])
+    if codec:
+        body = compress(codec, body)
     checked = _CHECKED.pack(
-        attributes,
+        attributes | codec,
         len(records) - 1,
         timestamp_ms,
         timestamp_ms,

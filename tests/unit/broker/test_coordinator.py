@@ -13,6 +13,7 @@ from yak.groups.offsets import OFFSETS_TOPIC, read_offset_key
 from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.partitions.metadata_loader import _Step
+from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.rig import Rig
 
@@ -282,6 +283,20 @@ def test_the_records_are_keyed_as_kafkas(rig: Rig) -> None:
     ((key, _value),) = records(rig)
     assert key is not None
     assert read_offset_key(key) == ("g", "orders", 2)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_batches_of_a_coordinator_have_the_codec_of_its_config(codec: int) -> None:
+    rig = make_rig(offsets_topic_compression_codec=str(codec))
+    ask.commit(rig, {0: 1})
+    partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
+    rig.node.broker.coordinator_partitions.append(partition, [Record(b"\0\1", b"\0\3")], (7, 0))
+    headers = [header for _, header in iterate_headers(bytes(rig.fetch(OFFSETS_TOPIC, 0).records))]
+    assert {header.codec for header in headers} == {codec}
+    assert [header.is_transactional for header in headers] == [False, True]
+    rig.restart()
+    rig.run_for(100)
+    assert ask.committed(rig, [0]) == [1], "the next coordinator reads them"
 
 
 def test_records_of_strangers_are_left_alone() -> None:

@@ -80,6 +80,7 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"group.consumer.min.session.timeout.ms": "50000"}, "session.timeout.ms=45000 cannot be used"),
         ({"group.coordinator.append.linger.ms": "5"}, "cannot be used"),
         ({"group.consumer.assignment.interval.ms": "15001"}, "interval.ms=15001 cannot be used"),
+        ({"offsets.topic.compression.codec": "5"}, "cannot be used"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "cannot be used"),
         ({"group.coordinator.rebalance.protocols": "classic,streams"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
