@@ -700,6 +700,16 @@ _WITHOUT_EFFECT: Final = (
         at_least(0),
     ),
     _inert(
+        "group.streams.num.standby.replicas",
+        _INT,
+        0,
+        "Standby replicas of the tasks of streams groups, which YAK does not support.",
+        at_least(0),
+    ),
+    _inert(
+        "log.cleaner.threads", _INT, 1, "Logs that are compacted at a time; YAK compacts one at a time.", at_least(0)
+    ),
+    _inert(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
         60000,
@@ -735,6 +745,13 @@ _WITHOUT_EFFECT: Final = (
     ),
     _inert("socket.receive.buffer.bytes", _INT, 102400, "Size of the socket receive buffer.", at_least(-1)),
     _inert("socket.send.buffer.bytes", _INT, 102400, "Size of the socket send buffer.", at_least(-1)),
+    _inert(
+        "unclean.leader.election.interval.ms",
+        _LONG,
+        300_000,
+        "How often the controller looks for unclean elections to hold; YAK's holds them as soon as a replica may lead.",
+        at_least(1),
+    ),
 )
 
 _DEFAULTS_IN_OTHER_UNITS: Final = {

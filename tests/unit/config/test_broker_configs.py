@@ -84,6 +84,8 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"group.coordinator.rebalance.protocols": "consumer"}, "cannot be used"),
         ({"group.coordinator.rebalance.protocols": "classic,streams"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
+        ({"log.cleaner.threads": "2"}, "cannot be used"),
+        ({"unclean.leader.election.interval.ms": "50"}, "cannot be used"),
         ({"log.initial.task.delay.ms": "-1"}, "cannot be used"),
         # KafkaConfig.validateValues
         ({"log.retention.ms": "0"}, "cannot be used"),
@@ -113,7 +115,8 @@ def test_a_bad_setting_says_what_why_and_what_to_try(settings, words):
         {"group.coordinator.append.linger.ms": "-1"},
         {"group.coordinator.append.linger.ms": "0"},
         {"group.streams.min.heartbeat.interval.ms": "5000", "group.streams.min.session.timeout.ms": "45000"},
-        {"group.streams.min.assignment.interval.ms": "0"},
+        {"group.streams.min.assignment.interval.ms": "0", "group.streams.num.standby.replicas": "0"},
+        {"log.cleaner.threads": "1", "unclean.leader.election.interval.ms": "300000"},
         {"log.initial.task.delay.ms": "100"},
     ],
 )
