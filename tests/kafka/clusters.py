@@ -16,7 +16,7 @@ import json
 import shutil
 import socketserver
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -216,6 +216,14 @@ class Pool:
             cluster.end()
         self._idle.clear()
         self._workspace.close()
+
+
+def refusals(configs: Iterable[tuple[str, str]]) -> set[str]:
+    """Why YAK refuses each of these names and values; without those that it takes."""
+    dropped = set[str]()
+    for name, value in configs:
+        _accepted({name: value}, dropped)
+    return dropped
 
 
 def _accepted(configs: Mapping[str, str], dropped: set[str]) -> dict[str, str]:

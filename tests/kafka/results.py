@@ -1,6 +1,7 @@
 """The results of Apache Kafka's tests, what is known of their failures, and the page that shows both."""
 
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -72,6 +73,31 @@ def read_results(name: str, path: Path) -> ClassResults:
     return read
 
 
+_ROW: Final = re.compile(r"\| (\w+) \| (\d*) \| (\d*) \| (\d*) \| (\d*) \|")
+_FAILURE: Final = re.compile(r"- `((\w+)(?:\.\w+)?)`: (?:not explained: )?(.*)")
+_DROPPED: Final = re.compile(r"- `([^=]+)=(.*?): (?:Unknown config name|Invalid value|Null value).*`")
+
+
+def read_page(text: str) -> tuple[dict[str, ClassResults], list[tuple[str, str]]]:
+    """What a page that `page` wrote says: the results of each class, and the (name, value) of broker configs that YAK refused.
+
+    A page names the tests that failed, and only counts the other invocations.
+    """
+    found: dict[str, ClassResults] = {}
+    failed: dict[str, list[tuple[str, str]]] = {}
+    rows, _, rest = text.partition("## Failures")
+    failures, _, refused = rest.partition("## Left out")
+    for test, name, reason in _FAILURE.findall(failures):
+        failed.setdefault(name, []).append((test, reason))
+    for name, *columns in _ROW.findall(rows):
+        counts = dict(zip(Kind, (int(column or 0) for column in columns), strict=True))
+        named = [Result(test, "", Kind.FAILED, reason, 0) for test, reason in failed.get(name, [])]
+        more = counts[Kind.FAILED] - len(named)
+        others = [Result("", "", kind, "", 0) for kind in Kind if kind is not Kind.FAILED for _ in range(counts[kind])]
+        found[name] = ClassResults(name, [*named, *named[-1:] * more, *others])
+    return found, _DROPPED.findall(refused)
+
+
 def _kind(status: str, reason: str) -> Kind:
     if status == "successful":
         return Kind.PASSED
@@ -112,8 +138,14 @@ class Known:
         return said
 
 
-def page(suites: Mapping[str, list[ClassResults]], left_out: Mapping[str, str], known: Known, version: str) -> str:
-    """docs/kafka-tests.md."""
+def page(
+    suites: Mapping[str, list[ClassResults]],
+    left_out: Mapping[str, str],
+    known: Known,
+    version: str,
+    refused: Iterable[str] = (),
+) -> str:
+    """docs/kafka-tests.md. `refused` are broker configs that YAK refused in earlier runs."""
     everything = [each for classes in suites.values() for each in classes]
     total = sum((each.counts for each in everything), Counter[Kind]())
     judged = total[Kind.PASSED] + total[Kind.FAILED]
@@ -151,7 +183,7 @@ def page(suites: Mapping[str, list[ClassResults]], left_out: Mapping[str, str], 
             for test, reason in each.failures().items()
         ]
     lines += ["", "## Left out", "", *(f"- {name}: {why}." for name, why in left_out.items())]
-    dropped = sorted(set().union(*(each.dropped for each in everything)))
+    dropped = sorted(set(refused).union(*(each.dropped for each in everything)))
     lines += [
         "",
         "## Broker configs that YAK refuses",

@@ -3,7 +3,7 @@
     python tests/kafka/run.py [--suite NAME] [--workers N] [CLASS[#METHOD] ...]
 
 Without a class all suites run, each class in a JVM of its own, and docs/kafka-tests.md is written again. Results are kept
-in build/kafka-tests, a file a class; `--page` writes the page from them without running anything. Many tests only wait, so
+in build/kafka-tests, a file a class; `--page` writes their rows of the page without running anything. Many tests only wait, so
 each worker runs a class at a time, on clusters of its own.
 """
 
@@ -28,8 +28,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from versus.kafka_jars import Missing, fetched_jars, java_version  # noqa: E402
 
-from tests.kafka.clusters import Pool, serving  # noqa: E402
-from tests.kafka.results import ClassResults, Kind, Known, page, read_results  # noqa: E402
+from tests.kafka.clusters import Pool, refusals, serving  # noqa: E402
+from tests.kafka.results import ClassResults, Kind, Known, page, read_page, read_results  # noqa: E402
 from tests.kafka.suites import SUITES, VERSION, Suite, classes, pom  # noqa: E402
 
 BUILD: Final = ROOT / "build/kafka-tests"
@@ -175,14 +175,16 @@ class Progress:
 
 
 def write_page(libs: Path, known: Known) -> None:
-    """Write the page from the kept results; classes that never ran are missing from it."""
-    found = {}
+    """Write the page from the kept results; a class without any keeps the row that it has on the page."""
+    found: dict[str, list[ClassResults]] = {}
+    before, refused = read_page(PAGE.read_text())
     for suite in SUITES:
         ran = [name for name, _ in chosen([suite], (), libs)]
         paths = [(name, BUILD / f"{name}.jsonl") for name in ran]
-        found[suite.name] = [read_results(name, path) for name, path in paths if path.exists()]
+        each = (read_results(n, path) if path.exists() else before.get(n.rpartition(".")[2]) for n, path in paths)
+        found[suite.name] = [one for one in each if one is not None]
     left_out = {name: why for suite in SUITES for name, why in suite.left_out.items()}
-    PAGE.write_text(page(found, left_out, known, VERSION))
+    PAGE.write_text(page(found, left_out, known, VERSION, refusals(refused)))
     print(f"wrote {PAGE.relative_to(ROOT)}")
 
 

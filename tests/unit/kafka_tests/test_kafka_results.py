@@ -1,6 +1,7 @@
 """The results of Apache Kafka's tests: what counts as a surprise, and the page."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,30 @@ def test_the_page_counts_explains_and_lists(read: object) -> None:
     assert "- `B.good`: not explained: java.lang.AssertionError: 1 is not 2" in page
     assert "- ShareConsumerTest: no share groups." in page
     assert "- `a.b=c: unknown`" in page
+
+
+def test_page_of_a_run_of_some_classes_keeps_the_rows_of_the_others(read: object) -> None:
+    known = results.Known({"B": "hangs"}, {})
+    page = results.page(
+        {"clients": [read]}, {}, known, "4.3.1", [f"c.d={value}: Unknown config name: c.d" for value in ("1=2", "3")]
+    )
+    found, refused = results.read_page(page)
+    assert (found["B"].counts, list(found["B"].failures())) == (read.counts, ["B.good", "B"])
+    assert refused == [("c.d", "1=2"), ("c.d", "3")]
+    other = results.ClassResults("A", [results.Result("A.one", "one", results.Kind.PASSED, "", 1)])
+    both = results.page({"clients": [other, found["B"]]}, {}, known, "4.3.1")
+    assert "**3 of 6 invocations" in both
+    assert "| B | 2 | 3 | 1 | 2 |" in both
+    assert "- `B.good`: not explained: java.lang.AssertionError: 1 is not 2" in both
+
+
+def test_published_page_is_read_whole() -> None:
+    text = (FOLDER.parents[1] / "docs/kafka-tests.md").read_text()
+    found, _refused = results.read_page(text)
+    counts = [each.counts for each in found.values()]
+    passed, failed = (sum(each[kind] for each in counts) for kind in (results.Kind.PASSED, results.Kind.FAILED))
+    assert f"**{passed} of {passed + failed} invocations that can run against a process pass" in text
+    assert {test for each in found.values() for test in each.failures()} == set(re.findall(r"- `(\w+\.\w+)`: ", text))
 
 
 def test_the_known_failures_have_reasons() -> None:
