@@ -411,6 +411,13 @@ _REPLICATION: Final = (
         at_least(0),
     ),
     _static(
+        "replica.socket.timeout.ms",
+        _INT,
+        30_000,
+        "How long a follower waits for the answer to a fetch before it connects again; at least replica.fetch.wait.max.ms.",
+        at_least(1),
+    ),
+    _static(
         "replica.fetch.backoff.ms",
         _INT,
         100,

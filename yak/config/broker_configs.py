@@ -73,6 +73,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int
     replica_fetch_min_bytes: int
     replica_fetch_wait_max_ms: int
+    replica_socket_timeout_ms: int
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
     quota_window_num: int
@@ -117,6 +118,7 @@ class BrokerConfig:
             _refuse_bad(name, text)
         for name in _BOUNDED:
             _refuse_outside(static, name)
+        _refuse_short_socket_timeout(static)
         values: dict[str, Any] = {name: _value(static, name.replace("_", ".")) for name in _PLAIN_FIELDS}
         values |= {name: static.get(name.replace("_", "."), "").strip() or None for name in _OPTIONAL_FIELDS}
         log_dirs = _list(static, "log.dirs") or _list(static, "log.dir")
@@ -198,6 +200,7 @@ _PLAIN_FIELDS: Final = (
     "controller_quota_window_num",
     "controller_quota_window_size_seconds",
     "replica_fetch_wait_max_ms",
+    "replica_socket_timeout_ms",
     "replica_fetch_backoff_ms",
     "group_consumer_assignment_interval_ms",
     "group_consumer_max_size",
@@ -350,6 +353,20 @@ def _refuse_outside(static: Mapping[str, str], name: str) -> None:
             f"group.consumer.{name}={value} cannot be used.",
             why=f"It is not between group.consumer.min.{name}={least} and group.consumer.max.{name}={most}.",
             try_=(f"-c group.consumer.{name}={min(max(value, least), max(least, most))}",),
+        )
+
+
+def _refuse_short_socket_timeout(static: Mapping[str, str]) -> None:
+    """KafkaConfig.validateValues: else a fetch that waits for records would count as unanswered."""
+    timeout_ms, wait_ms = (
+        int(str(_value(static, f"replica.{name}.ms"))) for name in ("socket.timeout", "fetch.wait.max")
+    )
+    if timeout_ms < wait_ms:
+        raise UsageError(
+            "bad-config",
+            f"replica.socket.timeout.ms={timeout_ms} cannot be used.",
+            why=f"It is less than replica.fetch.wait.max.ms={wait_ms}.",
+            try_=(f"-c replica.socket.timeout.ms={wait_ms}",),
         )
 
 

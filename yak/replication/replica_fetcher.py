@@ -68,7 +68,9 @@ class ReplicaFetcher:
         self._client_id = f"{CLIENT_ID_PREFIX}{self._node_id}"
         self._logs, self._truncations, self._throttle = logs, truncations, throttle
         self._partitions_a_fetch = partitions_a_fetch
-        self._channel = BrokerChannel(context, peers, leader_id, self, EVENTS)
+        self._channel = BrokerChannel(
+            context, peers, leader_id, self, EVENTS, answer_ms_max=context.config.replica_socket_timeout_ms
+        )
         self.partitions: dict[Key, Partition] = {}
         self._to_name: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}

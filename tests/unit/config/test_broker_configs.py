@@ -81,6 +81,8 @@ def test_advertised_listeners_are_the_listeners_unless_set():
         ({"group.coordinator.append.linger.ms": "5"}, "cannot be used"),
         ({"group.consumer.assignment.interval.ms": "15001"}, "interval.ms=15001 cannot be used"),
         ({"offsets.topic.compression.codec": "5"}, "cannot be used"),
+        ({"replica.socket.timeout.ms": "499"}, "socket.timeout.ms=499 cannot be used"),
+        ({"replica.fetch.wait.max.ms": "30001"}, "socket.timeout.ms=30000 cannot be used"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "cannot be used"),
         ({"group.coordinator.rebalance.protocols": "classic,streams"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),

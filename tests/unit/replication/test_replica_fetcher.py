@@ -218,3 +218,16 @@ def test_answer_of_which_a_part_is_taken_may_end_with(rig, monkeypatch, what):
         rig.run_until(lambda: rolling.follower.broker is None)
         rolling.follower.start()
     rolling.check_copies()
+
+
+@pytest.mark.parametrize(("timeout_ms", "is_unanswered"), [("1500", True), ("30000", False)])
+def test_fetch_that_a_leader_leaves_unanswered_ends_after_replica_socket_timeout(timeout_ms, is_unanswered):
+    rig = ClusterRig(size=2, settings={"replica.socket.timeout.ms": timeout_ms})
+    rig.create_topic("one", partitions=1, replication_factor=2)
+    rig.run_until(lambda: rig.is_in_sync("one", 0))
+    leader, (follower,) = rig.leader("one"), rig.followers("one")
+    rig.nodes[leader - 1].pause()
+    rig.run_for(1_400)
+    assert "replica-fetch-unanswered" not in rig.events(follower)
+    rig.run_for(700)
+    assert ("replica-fetch-unanswered" in rig.events(follower)) is is_unanswered
