@@ -87,7 +87,7 @@ _IGNORED: Final = {
     "controlled.shutdown.": "a stop moves the leaders for at most 10 s",
     "early.start.listeners": _INTERNAL,
     "eligible.leader.replicas.enable": "it is always on",
-    "group.coordinator.": "YAK has both group protocols, always",
+    "group.coordinator.": _INTERNAL,
     "group.share.": "YAK has no share groups",
     "initial.broker.registration.timeout.ms": _QUORUM,
     "inter.broker.protocol.version": "Kafka 4 removed it",
@@ -100,7 +100,6 @@ _IGNORED: Final = {
     "metric.reporters": "metrics are at GET /metrics",
     "num.replica.alter.log.dirs.threads": _INTERNAL,
     "offsets.load.buffer.size": _INTERNAL,
-    "offsets.topic.compression.codec": _INTERNAL,
     "password.encoder.": _INTERNAL,
     "producer.purgatory.purge.interval.requests": _INTERNAL,
     "fetch.purgatory.purge.interval.requests": _INTERNAL,
@@ -125,6 +124,15 @@ _IGNORED: Final = {
     "zookeeper.": "YAK has no ZooKeeper",
 }
 """Kafka's configs, and prefixes with a dot at the end, that YAK lacks and can do without."""
+
+_DEFAULT_ONLY: Final = {
+    "group.streams.num.standby.replicas": "YAK has no streams groups",
+    "log.cleaner.threads": "YAK compacts one log at a time",
+    "unclean.leader.election.interval.ms": "YAK holds an unclean election as soon as a replica may lead",
+}
+"""Configs of which YAK has the default; a broker can do without another value."""
+_PROTOCOLS: Final = "group.coordinator.rebalance.protocols"
+_ABSENT_PROTOCOLS: Final = ("share", "streams")
 
 
 @dataclass(slots=True)
@@ -203,7 +211,15 @@ def _take_variable(found: KafkaEnvironment, variable: str, value: str) -> None:
 
 def _take_config(found: KafkaEnvironment, variable: str, name: str, value: str) -> None:
     own = ("process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "zookeeper.connect")
-    if name in own or definition_of(name) is not None or _is_tls_file(name):
+    if name == _PROTOCOLS:
+        value = _protocols(found, value, variable)
+    definition = definition_of(name)
+    if name in _DEFAULT_ONLY and definition is not None and value.strip() != definition.default:
+        found.ignored.append(f"{variable} is ignored: {_DEFAULT_ONLY[name]}")
+        return
+    # a broker may keep Kerberos' configs, which no listener uses; who describes a broker with them wants the logins
+    is_known = definition is not None and not name.startswith("sasl.kerberos.")
+    if name in own or is_known or _is_tls_file(name):
         found.take(name, value, variable)
         return
     bare = re.sub(r"^listener\.name\.[^.]+\.(?:(?:plain|gssapi|oauthbearer|scram-sha-\d+)\.)?", "", name)
@@ -220,6 +236,15 @@ def _take_config(found: KafkaEnvironment, variable: str, name: str, value: str) 
             raise _refused(variable, f"there is no config {name}", f"closest: {near[0]}", guess)
         why = "YAK has no such config"
     found.ignored.append(f"{variable} is ignored: {why}")
+
+
+def _protocols(found: KafkaEnvironment, value: str, variable: str) -> str:
+    """The protocols without those that YAK does not have, which Kafka 4 had to list before clients could use them."""
+    named = [each.strip() for each in value.split(",")]
+    absent = [each for each in named if each in _ABSENT_PROTOCOLS]
+    if absent:
+        found.ignored.append(f"{' and '.join(absent)} of {variable} is ignored: YAK has no such groups")
+    return ",".join(each for each in named if each not in absent)
 
 
 def _among(table: Mapping[str, str], name: str) -> str | None:

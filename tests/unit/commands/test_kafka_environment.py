@@ -163,6 +163,9 @@ def test_zookeeper_on_this_host_is_ignored_and_one_that_others_may_use_is_refuse
         ("KAFKA_SHARE_COORDINATOR_THREADS", "1", "share groups"),
         ("KAFKA_CONFLUENT_SUPPORT_METRICS_ENABLE", "false", "Confluent"),
         ("KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL", "PLAIN", "secret"),
+        ("KAFKA_LOG_CLEANER_THREADS", "2", "one log at a time"),
+        ("KAFKA_UNCLEAN_LEADER_ELECTION_INTERVAL_MS", "1000", "as soon as"),
+        ("KAFKA_GROUP_STREAMS_NUM_STANDBY_REPLICAS", "1", "streams groups"),
         ("KAFKA_MY_OWN_PLUGIN", "x", "no such config"),
     ],
 )
@@ -180,6 +183,7 @@ def test_variable_without_effect_is_named_with_its_reason(variable: str, value: 
         ("KAFKA_OPTS", "-Djava.security.auth.login.config=/jaas", "JAAS"),
         ("KAFKA_LISTENER_NAME_X_PLAIN_SASL_JAAS_CONFIG", "…", "sasl.jaas.config"),
         ("KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS", "a:1,b:1", "voters"),
+        ("KAFKA_SASL_KERBEROS_SERVICE_NAME", "kafka", "sasl.kerberos.service.name"),
         ("KAFKA_LOG4J_ROOT_LOGLEVEL", "LOUD", "level"),
         ("KAFKA_SSL_KEYSTORE_FILENAME", "kafka.jks", "PKCS12"),
         ("KAFKA_SSL_KEY_CREDENTIALS", "missing", "read"),
@@ -203,6 +207,14 @@ def test_authorizer_and_logins_are_taken() -> None:
     assert configs["sasl.oauthbearer.jwks.endpoint.url"][0] == "https://issuer/keys"
     assert configs["listener.name.ssl.sasl.oauthbearer.expected.audience"][0] == "yak"
     assert "authorizer.class.name" in configs
+
+
+def test_group_protocols_that_yak_does_not_have_are_left_out() -> None:
+    variable, config = "KAFKA_GROUP_COORDINATOR_REBALANCE_PROTOCOLS", "group.coordinator.rebalance.protocols"
+    found = read(**{variable: "classic, consumer,share"})
+    assert (found.configs[config][0], len(found.ignored)) == ("classic,consumer", 1)
+    assert f"share of {variable} is ignored" in found.ignored[0]
+    assert read(**{variable: "classic"}).configs[config][0] == "classic"
 
 
 def test_mistyped_name_is_refused_with_the_closest_one() -> None:
