@@ -75,7 +75,7 @@ def read_results(name: str, path: Path) -> ClassResults:
 
 _ROW: Final = re.compile(r"\| (\w+) \| (\d*) \| (\d*) \| (\d*) \| (\d*) \|")
 _FAILURE: Final = re.compile(r"- `((\w+)(?:\.\w+)?)`: (?:not explained: )?(.*)")
-_DROPPED: Final = re.compile(r"- `([^=]+)=(.*?): (?:Unknown config name|Invalid value|Null value).*`")
+_DROPPED: Final = re.compile(r"(?:- `)?([^=]+)=(.*?): (?:Unknown config name|Invalid value|Null value).*")
 
 
 def read_page(text: str) -> tuple[dict[str, ClassResults], list[tuple[str, str]]]:
@@ -95,7 +95,12 @@ def read_page(text: str) -> tuple[dict[str, ClassResults], list[tuple[str, str]]
         more = counts[Kind.FAILED] - len(named)
         others = [Result("", "", kind, "", 0) for kind in Kind if kind is not Kind.FAILED for _ in range(counts[kind])]
         found[name] = ClassResults(name, [*named, *named[-1:] * more, *others])
-    return found, _DROPPED.findall(refused)
+    return found, refused_configs(refused.splitlines())
+
+
+def refused_configs(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """The (name, value) of each broker config that these notes, or lines of a page, say is refused."""
+    return [match.groups() for line in lines if (match := _DROPPED.fullmatch(line)) is not None]  # type: ignore[misc]
 
 
 def _kind(status: str, reason: str) -> Kind:
@@ -143,9 +148,9 @@ def page(
     left_out: Mapping[str, str],
     known: Known,
     version: str,
-    refused: Iterable[str] = (),
+    refused: Iterable[str],
 ) -> str:
-    """docs/kafka-tests.md. `refused` are broker configs that YAK refused in earlier runs."""
+    """docs/kafka-tests.md. `refused` says which broker configs YAK refuses."""
     everything = [each for classes in suites.values() for each in classes]
     total = sum((each.counts for each in everything), Counter[Kind]())
     judged = total[Kind.PASSED] + total[Kind.FAILED]
@@ -183,14 +188,13 @@ def page(
             for test, reason in each.failures().items()
         ]
     lines += ["", "## Left out", "", *(f"- {name}: {why}." for name, why in left_out.items())]
-    dropped = sorted(set(refused).union(*(each.dropped for each in everything)))
     lines += [
         "",
         "## Broker configs that YAK refuses",
         "",
         "These were not passed on:",
         "",
-        *(f"- `{each}`" for each in dropped),
+        *(f"- `{each}`" for each in sorted(refused)),
         "",
     ]
     return "\n".join(lines)

@@ -56,7 +56,11 @@ def test_new_failures_and_known_ones_that_pass_are_surprises(read: object) -> No
 
 def test_the_page_counts_explains_and_lists(read: object) -> None:
     page = results.page(
-        {"clients": [read]}, {"ShareConsumerTest": "no share groups"}, results.Known({"B": "hangs"}, {}), "4.3.1"
+        {"clients": [read]},
+        {"ShareConsumerTest": "no share groups"},
+        results.Known({"B": "hangs"}, {}),
+        "4.3.1",
+        ["a.b=c: unknown"],
     )
     assert "**2 of 5 invocations that can run against a process pass (40.0%).** 1 more" in page
     assert "| B | 2 | 3 | 1 | 2 |" in page
@@ -74,8 +78,9 @@ def test_page_of_a_run_of_some_classes_keeps_the_rows_of_the_others(read: object
     found, refused = results.read_page(page)
     assert (found["B"].counts, list(found["B"].failures())) == (read.counts, ["B.good", "B"])
     assert refused == [("c.d", "1=2"), ("c.d", "3")]
+    assert results.refused_configs(["c.d=4: Invalid value 4 for configuration c.d: odd"]) == [("c.d", "4")]
     other = results.ClassResults("A", [results.Result("A.one", "one", results.Kind.PASSED, "", 1)])
-    both = results.page({"clients": [other, found["B"]]}, {}, known, "4.3.1")
+    both = results.page({"clients": [other, found["B"]]}, {}, known, "4.3.1", ())
     assert "**3 of 6 invocations" in both
     assert "| B | 2 | 3 | 1 | 2 |" in both
     assert "- `B.good`: not explained: java.lang.AssertionError: 1 is not 2" in both
