@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.cluster import restore_model
 from yak.cluster.restore import StoreBefore, plan_restore
 
-MUTANT_WALKS = 4_000
+MUTANT_SEEDS = (106, 140, 236, *range(4_000))
+"""Those that found a mutant come first: the walks until then took nine tenths of these tests."""
 
 
 @settings(max_examples=600, deadline=None)
@@ -47,7 +48,7 @@ def new_id(world):
 @pytest.mark.parametrize("mutant", [missing_brokers_are_accepted, the_oldest_image_counts])
 def test_model_finds_a_rule_that_is_left_out(monkeypatch, mutant):
     monkeypatch.setattr(restore_model.World, "plan", mutant)
-    assert any(fails(seed) for seed in range(MUTANT_WALKS))
+    assert any(fails(seed) for seed in MUTANT_SEEDS)
 
 
 def test_model_finds_a_leader_that_believes_the_store_before_its_disk_has_the_record(monkeypatch):
@@ -62,7 +63,7 @@ def test_model_finds_a_leader_that_believes_the_store_before_its_disk_has_the_re
         return info
 
     monkeypatch.setattr(restore_model.World, "info_for", info_for)
-    assert any(fails(seed) for seed in range(MUTANT_WALKS))
+    assert any(fails(seed) for seed in MUTANT_SEEDS)
 
 
 def fails(seed):
