@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[3]
 SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
 ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "NothingInTime", "SourceError"}
 EFFECTS = {"Refused", "Refuse"}
+CALL = re.compile(rf"\b({'|'.join(ERRORS | EFFECTS)})\b")
+"""Without it a file has no such call, and need not be parsed."""
 
 
 def used_slugs() -> dict[str, str]:
@@ -25,7 +27,8 @@ def used_slugs() -> dict[str, str]:
         *(each for each in (ROOT / "yak").iterdir() if each.is_dir() and not each.is_symlink()),
     ]
     for path in [path for folder in folders for path in folder.rglob("*.py")] + list((ROOT / "yak").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if CALL.search(text) else ():
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
