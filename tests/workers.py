@@ -4,8 +4,9 @@ Each worker of xdist collects by itself, for half a minute of processor time. He
 the last test of the one that it has. The process that collected runs no test: it forks another worker if one crashes.
 Linux only, as some libraries of macOS do not work after a fork.
 
-Every second worker takes files from the end, where real brokers and Spark are. They mostly wait, while unit tests mostly
-compute: both together use the processors better than one after the other, and what takes longest does not begin last.
+One worker of three takes files from the front, the others from the end, where real brokers and Spark are. They mostly wait,
+while unit tests mostly compute: both together use the processors better than one after the other, and what takes longest
+does not begin last. Unit tests go on as long as the others, with the processor time that the others leave.
 What is left then mostly waits: where the processors are idle, more workers are forked, up to `_IDLE_FACTOR` N.
 """
 
@@ -39,6 +40,9 @@ _FORK_SECONDS = 10.0
 """Between two of these forks: the pressure has to show the first one."""
 _NICE = 5
 """Of workers that take files from the front: brokers answer in time although unit tests compute beside them."""
+_FRONT_DIVISOR = 3
+"""One worker of so many, rounded up, takes files from the front. With two of three, one waiting worker was left for half of
+the run, and processors idled in the other half, when there was nothing to compute beside what waits."""
 
 
 def cpu_pressure_percent() -> float:
@@ -109,7 +113,7 @@ class Sharing:
             reporter.showfspath = False  # the files of several workers alternate
         self._count_max = count * _IDLE_FACTOR
         for number in range(min(count, len(self._files))):
-            self._fork(is_at_front=number % 2 == 0)
+            self._fork(is_at_front=number % _FRONT_DIVISOR == 0)
         try:
             while self._workers and not (self._session.shouldfail or self._session.shouldstop):
                 ready = wait([each for worker in self._workers for each in (worker.connection, worker.end)])
