@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -51,11 +52,21 @@ class Facts(NamedTuple):
     """Their lines."""
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a module, those within others behind them: a tenth of the nodes that `ast.walk` visits."""
+    waiting: deque[ast.AST] = deque(tree.body)
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            waiting += getattr(node, part, ())
+
+
 @cache
 def facts_of(path: Path) -> Facts:
     tree = ast.parse(path.read_text(), filename=str(path))
     facts = Facts(bool(ast.get_docstring(tree)), [], set(), [])
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             facts.functions.append((node.name, function_lines(node)))
         elif isinstance(node, ast.Import):
