@@ -50,9 +50,10 @@ def test_the_broker_reads_what_stands_there_and_the_checks_what_should():
     assert (file.read(9, 0), disk.peek("/d/f", 0)) == (b"wight", b"right")
 
 
-def test_misdirected_writes_strike_and_are_noticed_by_all_who_read():
+def test_misdirected_writes_strike_and_are_noticed_by_all_who_read(pytestconfig):
     totals: dict[str, int] = {}
-    for seed in (3, 4, 5, 6, 40):
+    # seed 5 reaches every state that is asked for
+    for seed in (3, 4, 5, 6, 40) if pytestconfig.getoption("all_examples") else (5, 40):
         report = run_spec(Spec(seed, 3, faults=("misdirected", "rot", "kill", "stop")))
         assert report.error is None, (seed, report.error)
         for name, count in report.counts.items():
