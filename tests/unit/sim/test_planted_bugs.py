@@ -25,9 +25,10 @@ def planted(rig: Rig, where: str) -> None:
     raise AssertionError(f"no rng choose {where}")
 
 
-def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds() -> None:
+def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds(pytestconfig: pytest.Config) -> None:
     counts: dict[str, int] = {}
-    for seed in (2, 3):  # 24 bugs, which end 5 connections and 9 brokers
+    # each seed has 12 bugs, which end connections and brokers
+    for seed in (2, 3) if pytestconfig.getoption("all_examples") else (3,):
         report = run_spec(Spec(seed, 3, faults=("bug",)))
         assert report.error is None, (seed, report.error)
         for name, count in report.counts.items():
@@ -71,9 +72,9 @@ def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_h
     assert run_spec(Spec(seed, 3)).error is None
 
 
-def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection():
+def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection(pytestconfig):
     totals: dict[str, int] = {}
-    for seed in range(1, 9):
+    for seed in range(1, 9) if pytestconfig.getoption("all_examples") else (2, 4, 8):
         report = run_spec(Spec(seed, 1, faults=("bug",)))
         assert report.error is None, (seed, report.error)
         for name, count in report.counts.items():
