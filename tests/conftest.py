@@ -5,9 +5,11 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests import flaky
 from tests.preloaded import PORTS, Preloaded
@@ -44,10 +46,17 @@ def _fewer(known: settings) -> settings:
     )
 
 
+def _run_fewer(machine: Any, *, settings: settings) -> None:
+    run_state_machine_as_test(machine, settings=_fewer(settings))
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let a property try a quarter of its examples, but 25 if it has as many; `make test-all` tries all."""
     if item.config.getoption("all_examples"):
         return
+    module: Any = getattr(item, "module", None)
+    if getattr(module, "run_state_machine_as_test", None) is run_state_machine_as_test:
+        module.run_state_machine_as_test = _run_fewer
     machine = getattr(item, "cls", None)
     if isinstance(getattr(machine, "settings", None), settings) and machine not in _with_fewer:
         _with_fewer.add(machine)
