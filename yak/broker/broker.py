@@ -354,7 +354,7 @@ class Broker:
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
-            PartitionEvent.LOG_RECREATED: role,
+            PartitionEvent.LOG_RECREATED: (self.damaged_replicas.added, *role, *led),
             PartitionEvent.REMOVED: (
                 self.moved_high_watermarks.forget,
                 *fail(ErrorCode.not_leader_or_follower),

@@ -2,7 +2,7 @@
 
 A lost or damaged log is created again, empty, once the store has let its replica out of the ISR and the ELR
 (`yak.replication.isr.IsrExits`); it is filled from the leader. The only replica, or the last one in sync, stays offline
-until an operator repairs it.
+until an operator repairs it. If only the end of its log is missing, it is served as far as it goes.
 
 A log that could not be created because its directory was full is created once there is room.
 """
@@ -42,7 +42,7 @@ class OfflineReplicas:
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._log_failures, self._emit = log_failures, emit
-        self.exits = IsrExits(context, begin_change, self._create_lost)
+        self.exits = IsrExits(context, begin_change, self._create_lost, self._serve_short)
         self._is_stopped = False
         self._without_room: dict[TopicPartition, None] = {}
         """Partitions whose logs are created again later."""
@@ -60,6 +60,8 @@ class OfflineReplicas:
 
     def leave(self, partition: Partition) -> None:
         """Leave the ISR of a partition whose log is offline, and the ELR too if its records are lost."""
+        if len(partition.replicas) == 1 and self._serve_short(partition):
+            return
         self.exits.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
     def stop(self) -> None:
@@ -81,6 +83,27 @@ class OfflineReplicas:
         ]
         if lost:
             self.create_logs(self._new_logs(lost), self._take_all, replaces_lost=True)
+
+    def _serve_short(self, partition: Partition) -> bool:
+        """Serve a log whose end is missing as far as it goes, since no other replica is in sync; False without one."""
+        topic = self._context.image.topics.get(partition.topic_partition.topic)
+        if self._is_stopped or topic is None or topic.topic_id != partition.topic_id:
+            return False
+        short = self._log_store.take_short(partition.topic_partition, partition.topic_id)
+        log = None if short is None else self.usable(partition.topic_partition, short, self.log_config(topic))
+        if log is None:
+            return False
+        known = self._log_store.high_watermarks.get(partition.topic_partition, 0)
+        partition.begin_again(log, known)
+        self._context.notice(
+            "error",
+            "short-log-served",
+            partition=str(partition.topic_partition),
+            log_end_offset=log.log_end_offset,
+            what="records that were on disk are missing, and no other replica is in sync: the log is served as far as it goes",
+        )
+        self._emit(partition, PartitionEvent.LOG_RECREATED)
+        return True
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []

@@ -442,10 +442,16 @@ class IsrExits:
     """
 
     def __init__(
-        self, context: Context, begin_change: BeginChange, create_again: Callable[[list[Partition]], None]
+        self,
+        context: Context,
+        begin_change: BeginChange,
+        create_again: Callable[[list[Partition]], None],
+        serve_short: Callable[[Partition], bool],
     ) -> None:
         self._context, self._begin_change, self._create_again = context, begin_change, create_again
         """`create_again` gets the partitions whose lost logs count no longer."""
+        self._serve_short = serve_short
+        """Serves the log of the last replica in sync as far as it goes; returns whether there is one."""
         self._to_leave: dict[Partition, bool] = {}
         """Partition -> whether its records are lost."""
         self._last: dict[Partition, bool] = {}
@@ -521,7 +527,7 @@ class IsrExits:
         gone = []
         for (partition, is_lost), code in zip(batch, values[0]["codes"], strict=True):
             if code == "LAST_MEMBER":
-                if partition in self._last:
+                if partition in self._last or (partition.log is None and self._serve_short(partition)):
                     continue
                 if partition.log is None:
                     self._last[partition] = is_lost

@@ -157,9 +157,9 @@ class Partition:
         if self.log is not None:
             self._begin_epoch_of(self.log)
 
-    def begin_again(self, log: Log) -> None:
-        """An empty log replaces one that was lost, perhaps since before this leader epoch."""
-        self.log, self.high_watermark = log, log.log_start_offset
+    def begin_again(self, log: Log, high_watermark: Offset = 0) -> None:
+        """Another log replaces one that was offline or lost, perhaps since before this leader epoch."""
+        self.log, self.high_watermark = log, max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         self._begin_epoch_of(log)
 
     def _begin_epoch_of(self, log: Log) -> None:

@@ -39,7 +39,7 @@ class PartitionEvent(Enum):
     LOG_OFFLINE = auto()
     """Its log directory failed, or the log is damaged: `Partition.log` is None."""
     LOG_RECREATED = auto()
-    """An offline replica has an empty log, which is filled from the leader."""
+    """An offline replica has a log again: an empty one, which is filled from the leader, or one whose end is missing."""
     REMOVED = auto()
     """A reassignment moved this replica to another broker."""
     DELETED = auto()

@@ -35,6 +35,7 @@ from yak.storage.names import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
+    LOG_SIZES,
     LOG_START_CHECKPOINT,
     LOG_SUFFIX,
     META_PROPERTIES,
@@ -170,6 +171,7 @@ class DirectoryClose:
     """The folders of the logs whose marks the checkpoint makes obsolete. No step writes them again."""
     lowered: str | None
     """The file of lowered recovery points, if the checkpoint covers them."""
+    sizes: bytes
     mark: bytes | None
 
     def run(self, disk: Disk) -> None:
@@ -186,6 +188,7 @@ class DirectoryClose:
             if self.lowered is not None:
                 disk.remove(self.lowered)
             if self.mark is not None:
+                disk.write_file(f"{self.path}/{LOG_SIZES}", self.sizes)
                 disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN}", self.mark)
         except OSError as error:
             raise LogDirectoryFailure(self.path, error) from error
@@ -427,11 +430,12 @@ class LogDirectory:
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
-    def read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
-        """The offsets in one checkpoint file; empty when it is absent. Raises OSError, BadCheckpoint."""
+    def read_offsets(self, name: str, *, is_checkpoint: bool = True) -> dict[TopicPartition, Offset]:
+        """The offsets, or sizes, in one file of this format; empty when it is absent. Raises OSError, BadCheckpoint."""
         path = self.file(name)
         offsets = parse_offsets(self.disk.read_file(path)) if self.disk.exists(path) else {}
-        self._checkpointed += (offsets,)
+        if is_checkpoint:
+            self._checkpointed += (offsets,)
         return offsets
 
     def is_checkpointed(self, topic_partition: TopicPartition) -> bool:
@@ -508,14 +512,18 @@ class LogDirectory:
         return MarksSync(self.path, tuple(folders))
 
     def close_plan(
-        self, logs: Iterable[LogClose], checkpoint: DirectoryCheckpoint, clean_epoch: BrokerEpoch | None
+        self,
+        logs: Iterable[LogClose],
+        checkpoint: DirectoryCheckpoint,
+        sizes: Iterable[tuple[TopicPartition, int]],
+        clean_epoch: BrokerEpoch | None,
     ) -> DirectoryClose:
         """A plan for a clean stop, with the clean shutdown mark unless `clean_epoch` is None."""
         covers_lowered = bool(self._lowered) and self._lowerings_written == self._lowerings
         lowered = self.file(LOWERED_RECOVERY_POINTS) if covers_lowered else None
         mark = None if clean_epoch is None else format_clean_shutdown(clean_epoch)
         marks = MarksSync(self.path, tuple(log.path for log in self._marked))
-        return DirectoryClose(self.path, tuple(logs), checkpoint, marks, lowered, mark)
+        return DirectoryClose(self.path, tuple(logs), checkpoint, marks, lowered, format_offsets(sizes), mark)
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from yak.config.log_config import LogConfig
-from yak.ids import Offset, TopicPartition
+from yak.ids import FilePosition, Offset, TopicPartition
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, NewerVersion, parse_epochs, parse_moved, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
@@ -41,16 +41,23 @@ _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log and the repairs to it. `warnings` and `damage` are lines for the log; damage is the serious kind."""
+    """A log and the repairs to it. `warnings` and `damage` are lines for the log; damage is the serious kind.
+
+    `is_short`: records at one of its ends were durable, and so perhaps committed, and are missing.
+    """
 
     log: Log
+    is_short: bool = False
     recovered: Recovered | None = None
     warnings: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
 
 class LogLoader:
-    """Loads one folder. The three offsets come from the checkpoints; None when they have no entry."""
+    """Loads one folder. The three offsets come from the checkpoints; None when they have no entry.
+
+    `closed_bytes` is the log's size at the clean stop before this start; None when it is not known.
+    """
 
     def __init__(
         self,
@@ -64,6 +71,7 @@ class LogLoader:
         log_start_offset: Offset | None,
         cleaned_offset: Offset | None = None,
         was_clean: bool,
+        closed_bytes: int | None = None,
         keeps_written: bool = False,
         now_ms: int,
     ) -> None:
@@ -76,6 +84,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._cleaned_offset = cleaned_offset
         self._was_clean = was_clean
+        self._closed_bytes = closed_bytes
         self._keeps_written = keeps_written
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
@@ -86,6 +95,10 @@ class LogLoader:
         self._sizes: dict[str, int] = {}
         self._warnings: list[str] = []
         self._damage: list[str] = []
+        self._shrank = False
+        """Whether the log has fewer bytes than at the clean stop."""
+        self._missing: DamagedBatch | None = None
+        """Where flushed records are missing at an end of the log."""
 
     def load(self) -> LoadedLog:
         """Load the log. Raises OSError, and DamagedLog when the folder must stay as it is."""
@@ -101,6 +114,8 @@ class LogLoader:
         is_new = NEW_LOG_MARK in self._sizes
         if is_new:
             self._take_mark()
+        else:
+            self._check_size()
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
         self._drop_deleted(segments)
@@ -125,9 +140,11 @@ class LogLoader:
         log.has_stale_checkpoints = is_new
         if recovered is not None and recovered.damage:
             log.damage_at_load = recovered.damage[0]
+        elif self._missing is not None:
+            log.damage_at_load = self._missing
         if self._cleaned_offset is not None:
             log.cleaned_offset = min(self._cleaned_offset, end_offset)
-        return LoadedLog(log, recovered, self._warnings, self._damage)
+        return LoadedLog(log, self._missing is not None, recovered, self._warnings, self._damage)
 
     def _take_mark(self) -> None:
         """The checkpoints may hold the offsets of an earlier log. Those of a log that moved here are in its mark."""
@@ -194,6 +211,17 @@ class LogLoader:
             else:
                 self._remove(name)
         self._warnings.append(f"completed {len(swap_logs)} interrupted segment swaps")
+
+    def _check_size(self) -> None:
+        """After a clean stop, recover a log whose files have another size than they had then: some were cut or removed.
+
+        Such a log would be served with a hole, by a start that reads no record.
+        """
+        size = sum(size for name, size in self._sizes.items() if parse_offset(name, LOG_SUFFIX) is not None)
+        if self._closed_bytes is not None and size != self._closed_bytes:
+            self._warnings.append(f"its segments have {size} bytes, and had {self._closed_bytes} at the clean stop")
+            self._was_clean, self._reads_all = False, True
+            self._shrank = size < self._closed_bytes
 
     def _remove(self, name: str) -> None:
         self._disk.remove(f"{self._path}/{name}")
@@ -346,6 +374,7 @@ class LogLoader:
             self._now_ms,
             allows_gaps=allows_gaps,
             keeps_written=self._keeps_written,
+            may_be_short=recovery_point < ALL_FLUSHED,
         )
         end_offset = recovery.run(suspects)
         segments[first:] = suspects
@@ -358,10 +387,19 @@ class LogLoader:
         self._drop_snapshots(snapshots, trusted)
         self._damage += map(describe, result.damage)
         if end_offset < recovery_point < ALL_FLUSHED:
-            self._damage.append(
-                f"{self._path} ends at offset {end_offset}, below its recovery point {recovery_point}: flushed records are missing"
-            )
+            reason = f"ends at offset {end_offset}, below its recovery point {recovery_point}"
+            self._note_missing(segments[-1], segments[-1].size, reason, end_offset)
+        elif self._shrank and segments[0].base_offset > (self._log_start_offset or 0):
+            # without a clean stop, retention may have removed them since the last checkpoint
+            start = segments[0].base_offset
+            reason = f"begins at offset {start}, above its log start offset {self._log_start_offset or 0}"
+            self._note_missing(segments[0], 0, reason, start)
         return result, end_offset, trusted
+
+    def _note_missing(self, segment: Segment, position: FilePosition, where: str, offset: Offset) -> None:
+        reason = f"{where}: flushed records are missing"
+        self._missing = DamagedBatch(segment.path(LOG_SUFFIX), position, f"the log {reason}", offset)
+        self._damage.append(f"{self._path} {reason}")
 
     def _drop_snapshots(self, snapshots: list[Offset], kept: list[Offset]) -> None:
         for offset in snapshots:

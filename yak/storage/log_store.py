@@ -50,6 +50,7 @@ from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
     HIGH_WATERMARK_CHECKPOINT,
+    LOG_SIZES,
     LOG_START_CHECKPOINT,
     META_PROPERTIES,
     STRAY_FOLDER_SUFFIX,
@@ -103,7 +104,8 @@ class DirectoryUsage:
 class Unavailable:
     """A log that stays as it was found: its directory, its topic (the zero id: unknown), and the reason.
 
-    The three offsets are a damaged log's entries in its directory's checkpoints, which keep them.
+    The three offsets are a damaged log's entries in its directory's checkpoints, which keep them. `short` is the log as
+    far as it goes, if only its end is missing: the last replica in sync continues with it.
     """
 
     directory: str
@@ -112,6 +114,7 @@ class Unavailable:
     recovery_point: Offset | None = None
     log_start_offset: Offset | None = None
     cleaned_offset: Offset | None = None
+    short: Log | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +339,7 @@ class LogStore:
             log_start_offset=checkpoints.log_starts.get(topic_partition),
             cleaned_offset=checkpoints.cleaned.get(topic_partition),
             was_clean=checkpoints.was_clean,
+            closed_bytes=checkpoints.sizes.get(topic_partition),
             keeps_written=directory.machine_kept_running and is_replicated(topic_partition),
             now_ms=now_ms,
         )
@@ -356,14 +360,23 @@ class LogStore:
             return
         if loader.high_watermark is not None:
             self.high_watermarks[topic_partition] = loader.high_watermark
-        self.adopt(loaded.log)
-        self._report_repairs(loaded, folder)
+        is_withheld = loaded.is_short and is_replicated(topic_partition)
+        if is_withheld:
+            # as the leader it would have the other replicas truncate what it lacks: first it has to leave the ISR
+            log = loaded.log
+            points = recovery_point, log.log_start_offset, log.cleaned_offset
+            self.unavailable[topic_partition] = Unavailable(
+                directory.path, log.topic_id, loaded.damage[-1], *points, short=log
+            )
+        else:
+            self.adopt(loaded.log)
+        self._report_repairs(loaded, folder, is_served=not is_withheld)
 
-    def _report_repairs(self, loaded: LoadedLog, folder: str) -> None:
+    def _report_repairs(self, loaded: LoadedLog, folder: str, *, is_served: bool) -> None:
         for warning in loaded.warnings:
             self.report.note("warning", "log-repaired", partition=folder, what=warning)
         for damage in loaded.damage:
-            self.report.note("error", "log-damaged", partition=folder, reason=damage, served=True)
+            self.report.note("error", "log-damaged", partition=folder, reason=damage, served=is_served)
         recovered = loaded.recovered
         if recovered is None:
             return
@@ -690,6 +703,17 @@ class LogStore:
         del self.logs[log.topic_partition]
         self.unavailable[log.topic_partition] = Unavailable(log.directory, log.topic_id, reason, *points)
 
+    def take_short(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log | None:
+        """Serve a log whose end is missing after all, as far as it goes; None if there is no such log."""
+        held = self.unavailable.get(topic_partition)
+        if held is None or held.short is None or held.topic_id != topic_id or self.is_creating(topic_partition):
+            return None
+        if self._directory(held.directory).failure is not None:
+            return None
+        del self.unavailable[topic_partition]
+        self.adopt(held.short)
+        return held.short
+
     def is_lost(self, topic_partition: TopicPartition) -> bool:
         """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self.unavailable.get(topic_partition)
@@ -790,7 +814,10 @@ class LogStore:
             is_clean = not self._damaged_in(directory) and not directory.has_unreported_loss
             plans.append(
                 directory.close_plan(
-                    [each for each in closes if each is not None], checkpoint, broker_epoch if is_clean else None
+                    [each for each in closes if each is not None],
+                    checkpoint,
+                    [(log.topic_partition, log.size_bytes) for log in mine],
+                    broker_epoch if is_clean else None,
                 )
             )
         return ClosePlan(tuple(plans))
@@ -823,6 +850,7 @@ class _Checkpoints:
         self.cleaned = self._read(store, directory, CLEANER_CHECKPOINT)
         store.high_watermarks.update(self._read(store, directory, HIGH_WATERMARK_CHECKPOINT))
         self.was_clean = directory.clean_epoch is not None
+        self.sizes = self._read(store, directory, LOG_SIZES, is_checkpoint=False) if self.was_clean else {}
         self.all_flushed = False
         """The recovery points cannot be read, and are the log ends."""
         try:
@@ -833,9 +861,11 @@ class _Checkpoints:
             store.report.note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
 
     @staticmethod
-    def _read(store: LogStore, directory: LogDirectory, name: str) -> dict[TopicPartition, Offset]:
+    def _read(
+        store: LogStore, directory: LogDirectory, name: str, *, is_checkpoint: bool = True
+    ) -> dict[TopicPartition, Offset]:
         try:
-            return directory.read_offsets(name)
+            return directory.read_offsets(name, is_checkpoint=is_checkpoint)
         except BadCheckpoint as error:
             store.report.note("error", "checkpoint-damaged", directory=directory.path, file=name, error=str(error))
             return {}

@@ -63,6 +63,7 @@ class Recovery:
     `allows_gaps`: this broker or a leader has compacted the log, whatever its configuration is now.
     `keeps_written`: only the process ended, and other replicas have the data: batches that were written whole are not
     truncated.
+    `may_be_short`: a log that ends inside a batch below its recovery point is truncated there: nothing of it follows.
     """
 
     def __init__(
@@ -75,8 +76,11 @@ class Recovery:
         *,
         allows_gaps: bool = False,
         keeps_written: bool = False,
+        may_be_short: bool = False,
     ) -> None:
         self._keeps_written = keeps_written
+        self._may_be_short = may_be_short
+        self._is_last = True
         self._config = config
         self._epochs = epochs
         self._producers = producers
@@ -97,6 +101,7 @@ class Recovery:
                 self._drop(segments, index, f"segment {segment.base_offset} does not follow offset {end_offset}")
                 break
             end_offset = segment.base_offset
+            self._is_last = index + 1 == len(segments)
             end_offset, was_truncated = self._segment(segment, end_offset)
             if was_truncated and index + 1 < len(segments):
                 self._drop(segments, index + 1, self.result.truncated_because)
@@ -141,7 +146,10 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                if self._keeps_written and (
+                is_flushed = expected < self._recovery_point
+                if is_flushed and not (self._may_be_short and self._is_last):
+                    raise DamagedLog(file.path, position, expected, reason)
+                if (is_flushed or self._keeps_written) and (
                     follows_damage or not self._is_incomplete_write(file, position, size, expected)
                 ):
                     raise DamagedLog(file.path, position, expected, reason)
@@ -193,8 +201,6 @@ class Recovery:
         return is_incomplete_write(data, size - position, expected, allows_gaps=self._allows_gaps)
 
     def _truncate(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
-        if expected < self._recovery_point:
-            raise DamagedLog(file.path, position, expected, reason)
         self.result.truncated_bytes += segment.size - position
         self.result.truncated_because = f"{file.path} at byte {position}, offset {expected}: {reason}"
         file.truncate(position)

@@ -7,13 +7,17 @@ import pytest
 
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.protocol.record_batch import iterate_headers
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.disk import Content
+from yak.sim.node import SimNode
 from yak.sim.request_fields import create_fields
 from yak.sim.rig import Rig
 from yak.storage.log_creation import LogCreation
 
 LONG_US = 5_000_000
 HALF = TopicPartition("half", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -74,3 +78,103 @@ def test_leader_that_is_elected_while_its_log_is_created_again_begins_its_epoch_
     topics = [{"name": "orders", "partitions": [asked]}]
     found = rig.ask(node_id, 2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
     assert (found.error_code, found.offset, found.leader_epoch) == (ErrorCode.none, 0, partition.leader_epoch)
+
+
+# ------------------------------------------------------------------------- logs whose end is missing
+
+
+def segment_of(node: SimNode, topic_partition: TopicPartition) -> Content:
+    return node.disk.contents()[f"/data/{topic_partition}/{0:020d}.log"]
+
+
+def lose_the_end(node: SimNode, records: int, more_bytes: int = 0) -> None:
+    """The disk loses batches that it had synced: a restored backup, or a file that was cut by hand."""
+    content = segment_of(node, ORDERS)
+    positions = [position for position, _ in iterate_headers(bytes(content.data))]
+    content.truncate(positions[-records] + more_bytes)
+    content.sync()
+
+
+def flushed_rig(metadata: str = "redis", **topic: object) -> ClusterRig:
+    rig = ClusterRig(settings={"log.flush.offset.checkpoint.interval.ms": "500"}, metadata=metadata)
+    rig.create_topic("orders", flush_messages="1", **topic)
+    for number in range(4):
+        assert rig.produce("orders", [b"%d" % number * 50]).error_code == 0
+    nodes = rig.info("orders").replicas
+    rig.run_until(lambda: all(rig.replica(each, "orders").log.recovery_point == 4 for each in nodes))
+    rig.run_for(1_000)
+    return rig
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("more_bytes", [0, 70])
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_replica_whose_log_lost_its_end_leads_only_after_a_resync(metadata, more_bytes, orderly):
+    """All brokers start together, it first: the others truncated what it lacked, though it was committed."""
+    rig = flushed_rig(metadata)
+    short = rig.nodes[rig.leader("orders") - 1]
+    for each in rig.nodes:
+        if orderly:
+            each.stop()
+            rig.run_until(lambda each=each: each.broker is None)
+        else:
+            each.kill()
+    lose_the_end(short, 2, more_bytes)
+    for each in (short, *(each for each in rig.nodes if each is not short)):
+        each.start()
+    rig.run_until(lambda: all(each.is_ready for each in rig.nodes) and rig.is_in_sync("orders"))
+    assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [4, 4, 4]
+    assert [each.fields["served"] for each in short.notices if each.event == "log-damaged"] == [False]
+    assert rig.events(short.node_id).count("replica-resync-started") == 1
+
+
+def test_short_log_is_still_short_after_a_start_without_the_metadata_store():
+    """A checkpoint of that start must not lower the recovery point, which is what tells of the loss."""
+    rig = flushed_rig()
+    short = rig.nodes[rig.leader("orders") - 1]
+    for each in rig.nodes:
+        each.kill()
+    lose_the_end(short, 2)
+    rig.cluster.stop_store()
+    short.start()
+    rig.run_for(3_000)
+    short.kill()
+    rig.cluster.start_store()
+    for each in (short, *(each for each in rig.nodes if each is not short)):
+        each.start()
+    rig.run_until(lambda: all(each.is_ready for each in rig.nodes) and rig.is_in_sync("orders"))
+    assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [4, 4, 4]
+
+
+def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes():
+    rig = flushed_rig()
+    last = rig.nodes[rig.leader("orders") - 1]
+    for each in rig.nodes:
+        if each is not last:
+            each.kill()
+    rig.run_until(lambda: rig.info("orders").isr == (last.node_id,))
+    last.kill()
+    lose_the_end(last, 2)
+    last.start()
+    rig.run_until(lambda: last.is_ready and rig.replica(last.node_id, "orders").is_leader)
+    assert rig.events(last.node_id).count("short-log-served") == 1
+    assert last.broker.damaged_replicas.offsets("orders") == [(0, 2)]
+    assert rig.produce("orders", [b"next"]).base_offset == 2
+    for each in rig.nodes:
+        if each is not last:
+            each.start()
+    rig.run_until(lambda: rig.events(last.node_id).count("replica-resync-started") == 1 and rig.is_in_sync("orders"))
+    assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [3, 3, 3]
+
+
+@pytest.mark.parametrize("more_bytes", [0, 70])
+def test_only_replica_serves_a_short_log_as_far_as_it_goes(more_bytes):
+    rig = flushed_rig(replication_factor=1)
+    node = rig.nodes[rig.leader("orders") - 1]
+    node.kill()
+    lose_the_end(node, 2, more_bytes)
+    node.start()
+    rig.run_until(lambda: node.is_ready and rig.replica(node.node_id, "orders").is_leader)
+    assert [each.fields["served"] for each in node.notices if each.event == "log-damaged"] == [True]
+    assert node.broker.damaged_replicas.offsets("orders") == [(0, 2)]
+    assert rig.produce("orders", [b"next"]).base_offset == 2

@@ -1,6 +1,7 @@
 """What a start makes of what a stop left."""
 
 import errno
+import uuid
 
 import pytest
 
@@ -688,3 +689,65 @@ def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut_where_others_ha
         assert bench.store.unavailable[bench.partition].reason.endswith(why)
     else:
         assert bench.store.logs[bench.partition].log_end_offset == {150: 1, 16: 0, -1: 2}[position]
+
+
+def lost_after_a_clean_stop(bench, lose):
+    """The events that say `log-damaged` at the start behind a clean stop, after which `lose` took something away."""
+    bench.store.close_plan(3).run(bench.disk)
+    bench.disk.kill()
+    lose()
+    bench.disk.sync_file_system("/data")
+    bench.store = bench.open()
+    return [str(each.fields["reason"]) for each in bench.store.report.events if each.event == "log-damaged"]
+
+
+def test_active_segment_that_is_cut_after_a_clean_stop_is_reported_and_the_log_ends_there(make_bench):
+    """It was served with a hole: the next record got the old end as its offset, behind missing ones."""
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    path = bench.log.active.path(".log")
+    base = bench.log.active.base_offset
+    (reason,) = lost_after_a_clean_stop(bench, lambda: bench.disk.open(path).truncate(bench.log.active.size - 10))
+    assert reason.endswith("ends at offset 39, below its recovery point 40: flushed records are missing")
+    bench.log = bench.store.logs[bench.partition]
+    assert base < bench.log.log_end_offset == 39
+    assert bench.append() == 39
+    assert len(bench.read_all()) == bench.log.size_bytes
+
+
+def test_first_segment_that_is_removed_after_a_clean_stop_is_reported(make_bench):
+    """As the leader it would have the followers remove these records too."""
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    second = bench.log.segments[1].base_offset
+    (reason,) = lost_after_a_clean_stop(bench, lambda: bench.disk.remove(FIRST))
+    assert reason.endswith(f"begins at offset {second}, above its log start offset 0: flushed records are missing")
+    damaged = bench.store.logs[bench.partition].damage_at_load
+    assert damaged.offset == second
+
+
+def test_segment_in_the_middle_that_is_removed_after_a_clean_stop_takes_the_log_out_of_service(make_bench):
+    bench = make_bench(segment_bytes=800)
+    fill(bench)
+    path = bench.log.segments[1].path("")
+    files = [f"{path}{suffix}" for suffix in (".log", ".index", ".timeindex")]
+    (reason,) = lost_after_a_clean_stop(bench, lambda: [bench.disk.remove(each) for each in files])
+    assert "does not follow" in reason
+    assert bench.partition in bench.store.unavailable
+
+
+def test_short_log_with_other_replicas_keeps_its_recovery_point_until_it_left_the_isr(make_bench):
+    bench = make_bench()
+    fill(bench)
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.disk.open(FIRST).truncate(bench.log.size_bytes // 40 * 30)
+    for _ in range(2):
+        bench.disk.kill()
+        bench.store = bench.open(is_replicated=lambda _topic_partition: True)
+        assert bench.store.is_lost(bench.partition)
+        assert "ends at offset 30" in bench.store.unavailable[bench.partition].reason
+        bench.store.close_plan(3).run(bench.disk)
+    assert bench.store.take_short(bench.partition, uuid.UUID(int=9)) is None
+    log = bench.store.take_short(bench.partition, bench.topic_id)
+    assert (log.log_end_offset, bench.store.logs) == (30, {bench.partition: log})
