@@ -58,6 +58,7 @@ SLOW = {
     "quorum-vote-by-length",
     "resigning-replica-fetches",
     "restore-without-acls",
+    "short-log-leads",
     "restored-from-the-oldest-image",
     "retention-never",
     "retention-of-what-is-not-due",

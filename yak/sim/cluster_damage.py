@@ -1,4 +1,4 @@
-"""Damage to one copy of a partition: a flipped bit in a file, or a write that landed at another place.
+"""Damage to one copy of a partition: a flipped bit in a file, a write that landed at another place, or a lost end.
 
 Only detectable damage: by a batch's checksum, by the neighbouring offsets and epochs, by an index entry, or by a
 snapshot's own checksum. `docs/reliability.md` lists undetectable damage under "What is not promised".
@@ -23,6 +23,9 @@ from yak.sim.disk import Content
 from yak.sim.history import Copy
 from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom
+from yak.storage.checkpoints import parse_offsets
+from yak.storage.log_directory import LOWERED_RECOVERY_POINTS
+from yak.storage.names import LOG_SUFFIX, NEW_LOG_MARK, RECOVERY_POINT_CHECKPOINT
 from yak.transactions.records import TRANSACTION_TOPIC
 
 _CRC_AT: Final = 17
@@ -35,6 +38,7 @@ _FIELDS: Final = ("base offset", "base offset", "length", "epoch", "helper")
 _EPOCH_BITS: Final = range(8, 32)
 """No run reaches such an epoch."""
 _SECTORS: Final = (512, 4096)
+_LOST_BATCHES_MAX: Final = 6
 _TRIES: Final = 8
 
 
@@ -194,6 +198,35 @@ def lose(source: Copy, rng: SeededRandom) -> str:
     begin = batch.place // sector * sector
     source.node.disk.contents()[batch.path].damage(begin, bytes(sector))
     return f"zeros stand in {batch.path} at byte {begin}"
+
+
+def cut_synced_tail(copy: Copy, rng: SeededRandom) -> str:
+    """While the broker does not run: its disk loses batches below the recovery point, and all behind them. Returns the place.
+
+    The result is empty if no checkpoint says that the copy has such batches.
+    """
+    disk, folder = copy.node.disk, folder_of(copy)
+    recovery_point = _recovery_point(copy)
+    flushed = [batch for batch in batches_of(copy) if batch.header.next_offset <= recovery_point]
+    if not flushed or disk.exists(f"{folder}/{NEW_LOG_MARK}"):
+        return ""
+    batch = rng.choice(flushed[-_LOST_BATCHES_MAX:])
+    position = batch.place + (rng.below(batch.header.size_bytes) if rng.chance(50) else 0)
+    files = files_of(copy)
+    for path in [each for each in files if each.endswith(LOG_SUFFIX) and each > batch.path]:
+        disk.remove(path)
+    files[batch.path].truncate(position)
+    files[batch.path].sync()
+    disk.sync_file_system("/")
+    return f"{batch.path} ends at byte {position}, below the recovery point {recovery_point}"
+
+
+def _recovery_point(copy: Copy) -> Offset:
+    """The recovery point that the next start goes by; 0 if the checkpoints have none."""
+    disk, directory = copy.node.disk, copy.node.directories[0]
+    paths = [f"{directory}/{name}" for name in (RECOVERY_POINT_CHECKPOINT, LOWERED_RECOVERY_POINTS)]
+    known = [parse_offsets(disk.read_file(path)) for path in paths if disk.exists(path)]
+    return min((points[copy.topic_partition] for points in known if copy.topic_partition in points), default=0)
 
 
 def _batch_for_batch(

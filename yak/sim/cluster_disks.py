@@ -1,5 +1,5 @@
-"""Disk faults of a cluster: failing calls, flipped bits in stored data, misdirected writes, wrong bytes in single
-reads.
+"""Disk faults of a cluster: failing calls, flipped bits in stored data, misdirected writes, lost ends of files, wrong
+bytes in single reads.
 
 One replica of a partition is damaged at a time, and only while another electable one is sound. So no acknowledged
 record may be lost, no consumer may accept a changed batch for good, no follower may copy it, and no coordinator may
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
+from collections.abc import Sequence
 
 from yak.sim.cluster import Cluster
-from yak.sim.cluster_damage import batches_of, flip, folder_of, is_damaged, lose, misdirect
+from yak.sim.cluster_damage import batches_of, cut_synced_tail, flip, folder_of, is_damaged, lose, misdirect
 from yak.sim.cluster_losses import Losses
 from yak.sim.history import Copy
 from yak.sim.node import SimNode
@@ -92,6 +93,18 @@ class Disks:
         if rng.chance(50):
             self._note(source, lose(source, rng))
         return True
+
+    def may_lose_tail(self, nodes: Sequence[SimNode]) -> list[Copy]:
+        """The copies on these brokers whose synced ends may be lost now."""
+        return [copy for copy in self._copies() if copy.node in nodes]
+
+    def lose_tail(self, copies: Sequence[Copy], rng: SeededRandom) -> bool:
+        """While these copies' brokers do not run: one of the copies loses batches that it had synced."""
+        for copy in sorted(copies, key=lambda _copy: rng.below(1_000)):
+            if where := cut_synced_tail(copy, rng):
+                self._note(copy, where)
+                return True
+        return False
 
     def _copies(self) -> list[Copy]:
         """The copies that may be damaged now."""

@@ -55,6 +55,9 @@ CLASSES = (
 )
 MISDIRECTED = "misdirected"
 """Drawn by a random source of its own: it was added later, and a seed's other draws must stay the same."""
+LOST_TAIL = "lost tail"
+"""Also drawn by a random source of its own: a disk loses the end of a log that it had synced, while its broker is down."""
+LOST_TAIL_PERCENT = 15
 BUG = "bug"
 """Also drawn by a random source of its own, in `BUG_PERCENT` of all seeds."""
 BUG_PERCENT = 50
@@ -77,8 +80,18 @@ STRANDED_US = (2_000_000, LONGEST_US)
 """It is away so long: another leads before."""
 STRANDED_MS = 12_000
 """A leader whose ISR has others after so long is not killed: `replica.lag.time.max.ms` is at most 10 s."""
-ALL_CLASSES = (*CLASSES, MISDIRECTED, POWER_AFTER_TRUNCATION, BUG, LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND)
-_LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED})
+ALL_CLASSES = (
+    *CLASSES,
+    MISDIRECTED,
+    LOST_TAIL,
+    POWER_AFTER_TRUNCATION,
+    BUG,
+    LOST_HISTORY,
+    MACHINE_DEATH,
+    CLOCK,
+    STRAND,
+)
+_LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED, LOST_TAIL})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
 """So long after a loss at the latest, an operator can restore the store."""
@@ -124,6 +137,7 @@ class ClusterFaults:
         self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
         for name, percent_of_it in (
             (MISDIRECTED, percent),
+            (LOST_TAIL, LOST_TAIL_PERCENT),
             (POWER_AFTER_TRUNCATION, percent),
             (BUG, BUG_PERCENT),
             (LOST_HISTORY, LOST_HISTORY_PERCENT),
@@ -206,6 +220,7 @@ class ClusterFaults:
             "rot": lambda: self._disks.rot(self._rng),
             "misread": lambda: self._to_victim(self._disks.misread),
             MISDIRECTED: lambda: self._disks.misdirect(self._rng),
+            LOST_TAIL: self._lose_tail,
             BUG: lambda: self._to_victim(self._plant_bug),
             LOST_HISTORY: self._lose_history,
             MACHINE_DEATH: self._kill_machine,
@@ -539,6 +554,24 @@ class ClusterFaults:
 
     def _fail_disk(self, node: SimNode, rng: SeededRandom) -> bool:
         return self.losses.may_go_offline(node) and self._disks.fail(node, rng)
+
+    def _lose_tail(self) -> bool:
+        """Brokers are killed, and the disk of one of them loses the end of a log that it had synced; they return together."""
+        victim = self._victim()
+        if victim is None:
+            return False
+        killed = [
+            each for each in (self._running() if self._rng.chance(60) else [victim]) if self.losses.may_restart(each)
+        ]
+        copies = self._disks.may_lose_tail(killed)
+        if not copies:
+            return False
+        for each in killed:
+            each.kill()
+        struck = self._disks.lose_tail(copies, self._rng)
+        for each in killed:
+            self._restart_later(each)
+        return struck
 
     def _slow_disk(self) -> bool:
         node = self._rng.choice(self._cluster.nodes)

@@ -96,6 +96,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "rot",
         "misread",
         "misdirected",
+        "lost tail",
         *(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes")),
         "damage found by brokers",
         "damaged replicas resigned",

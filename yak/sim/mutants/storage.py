@@ -29,6 +29,7 @@ from yak.storage.log_creation import NewLog
 from yak.storage.log_directory import FolderRemoval
 from yak.storage.log_move import MoveSeal
 from yak.storage.log_store import LogStore
+from yak.storage.names import parse_partition_folder
 from yak.storage.offset_map import OffsetMap
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import PendingRead, TimestampSearch
@@ -233,6 +234,20 @@ def _fetch_on_while_resigning(swaps: Swaps) -> None:
 )
 def _stay_with_damage_of_the_start(swaps: Swaps) -> None:
     swaps.put(DamagedReplicas, "added", lambda _self, _partition: None)
+
+
+@mutant(
+    "short-log-leads", "a replica that lost its log's end leaves the ISR first", seeds=60, faults=("lost tail", "kill")
+)
+@around(LogStore, "_load_one")
+def _lead_with_a_short_log(
+    real: Any, self: LogStore, directory: Any, checkpoints: Any, folder: str, *rest: Any
+) -> None:
+    real(self, directory, checkpoints, folder, *rest)
+    topic_partition = parse_partition_folder(folder)
+    assert topic_partition is not None
+    if (held := self.unavailable.get(topic_partition)) is not None:
+        self.take_short(topic_partition, held.topic_id)
 
 
 @mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", seeds=40)
