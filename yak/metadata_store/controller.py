@@ -141,12 +141,15 @@ def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
-    """Whether one more broker may be fenced on suspicion: never more than half of all within ten seconds."""
+    """Whether one more broker may be fenced on suspicion: never more than half of all within ten seconds.
+
+    A fencing in the future is one from before the store's clock went back: it does not count.
+    """
     registered = {node_id: broker for node_id, broker in state.brokers.items() if broker["state"] != "CLOSED"}
     lately = sum(
         node_id != target_id
         and broker["fast_fenced_ms"] > 0
-        and now_ms - broker["fast_fenced_ms"] < FAST_FENCES_WINDOW_MS
+        and 0 <= now_ms - broker["fast_fenced_ms"] < FAST_FENCES_WINDOW_MS
         for node_id, broker in registered.items()
     )
     return len(registered) == 1 or (lately + 1) * 2 <= len(registered)

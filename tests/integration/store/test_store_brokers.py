@@ -205,6 +205,13 @@ def test_one_of_three_comes_back_before_the_next_is_fenced_on_suspicion(backend)
     assert one.fence(three, fast=True).code == "OK"
 
 
+def test_fencing_on_suspicion_before_the_clock_went_back_does_not_count(backend):
+    one, two, three = brokers(backend, 3)
+    assert one.fence(two, fast=True).code == "OK"
+    backend.pass_time(-3_600_000)
+    assert one.fence(three, fast=True).code == "OK"
+
+
 def test_brokers_that_closed_do_not_count_for_the_limit(backend):
     one, two, three = brokers(backend, 3)
     three("begin_stop", state="CLOSED")

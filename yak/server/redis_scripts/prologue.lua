@@ -165,14 +165,16 @@ local function note_acted(id, broker)
   end
 end
 
--- Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds.
+-- Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds. A fencing in the
+-- future is one from before the clock went back.
 local function may_fence_fast(target)
   local registered, lately, now = 0, 0, now_ms()
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do
     local broker = read_broker(tonumber(node))
     if broker and broker.state ~= 'CLOSED' then
       registered = registered + 1
-      local fast = broker.fast_fenced_ms > 0 and now - broker.fast_fenced_ms < 10000
+      local ago_ms = now - broker.fast_fenced_ms
+      local fast = broker.fast_fenced_ms > 0 and ago_ms >= 0 and ago_ms < 10000
       if fast and tonumber(node) ~= target then lately = lately + 1 end
     end
   end
