@@ -200,6 +200,8 @@ class Connection(Outgoing):
         except BlockingIOError:
             return
         if received <= 0:
+            # Kafka's Selector takes the end of a client's side for a disconnect too (attemptRead, CloseMode.GRACEFUL): it
+            # serves the requests that it has received, and sends no answer that is not ready by then.
             self._because("peer closed")
             self.closing = True
             return
