@@ -131,16 +131,16 @@ class FollowerFetches:
         }
 
     def fetch_snapshot(self, request: Any, respond: Respond) -> None:
-        """Answer with a piece of the newest snapshot."""
+        """Answer with a piece of a snapshot."""
         quorum, asked = self._quorum, request.topics[0].partitions[0]
         if quorum.is_foreign(request.cluster_id):
             respond({"error_code": ErrorCode.inconsistent_cluster_id, "topics": []})
             return
-        piece = b""
+        piece, size_bytes = b"", len(quorum.log.snapshot)
         if quorum.leader is None or asked.current_leader_epoch != quorum.epoch:
             code = self._epoch_error(asked.current_leader_epoch)
         else:
-            code, piece = quorum.snapshots.piece(request)
+            code, piece, size_bytes = quorum.snapshots.piece(request)
             follower = quorum.leader.follower(request.replica_id, asked.replica_directory_id)
             follower.last_fetch_ms = self._context.clock.now_ms
         partition = {
@@ -148,7 +148,7 @@ class FollowerFetches:
             "error_code": code,
             "snapshot_id": {"end_offset": asked.snapshot_id.end_offset, "epoch": asked.snapshot_id.epoch},
             "current_leader": {"leader_id": quorum.leader_id, "leader_epoch": quorum.epoch},
-            "size": len(quorum.log.snapshot),
+            "size": size_bytes,
             "position": asked.position,
             "unaligned_records": piece,
         }

@@ -68,12 +68,21 @@ class _Download:
     data: bytearray = field(default_factory=bytearray)
 
 
+@dataclass(slots=True)
+class _Served:
+    """A snapshot that followers are fetching."""
+
+    data: bytes
+    last_read_ms: int
+
+
 class Snapshots:
     """The snapshots of one node. `fetch_again_in` fetches from the leader after a pause in ms."""
 
     def __init__(self, context: Context, quorum: Quorum, fetch_again_in: Callable[[int], None]) -> None:
         self._context, self._quorum, self._fetch_again_in = context, quorum, fetch_again_in
         self._download: _Download | None = None
+        self._served: dict[SnapshotId, _Served] = {}
         self._is_building = False
         self._bytes_since = 0
         """Bytes of the batches that were applied since the last snapshot."""
@@ -119,7 +128,7 @@ class Snapshots:
         if write.snapshot_id.end_offset <= log.snapshot_id.end_offset:
             return  # the leader's came meanwhile
         try:
-            removal = log.snapshot_written(write, self._context.clock.wall_ms)
+            removal = log.snapshot_written(write, self._context.clock.wall_ms, self._first_served())
         except LogDirectoryFailure as failure:
             if not isinstance(failure.error, DiskFull):
                 self._context.emit(disk_lost(log.folder, failure))
@@ -206,16 +215,39 @@ class Snapshots:
 
     # ------------------------------------------------------------------------------------------------- served
 
-    def piece(self, request: Any) -> tuple[ErrorCode, bytes]:
-        """The bytes that a FetchSnapshot of a follower asks for, or an error."""
-        asked, log = request.topics[0].partitions[0], self._quorum.log
-        if (asked.snapshot_id.end_offset, asked.snapshot_id.epoch) != log.snapshot_id or not log.snapshot:
-            return ErrorCode.snapshot_not_found, b""
-        if not 0 <= asked.position < len(log.snapshot):
-            return ErrorCode.position_out_of_range, b""
-        size = min(PIECE_BYTES, max(1, request.max_bytes))
-        return ErrorCode.none, log.snapshot[asked.position : asked.position + size]
+    def piece(self, request: Any) -> tuple[ErrorCode, bytes, int]:
+        """The bytes that a FetchSnapshot of a follower asks for, or an error; and the size of that snapshot.
+
+        A snapshot that is being fetched stays, with the log behind it, though newer ones replace it: otherwise a slow
+        follower of a busy quorum begins again with each of them (Kafka's KafkaMetadataLog keeps snapshots likewise).
+        """
+        asked, log, now_ms = request.topics[0].partitions[0], self._quorum.log, self._context.clock.now_ms
+        self._forget_served(now_ms)
+        snapshot_id = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        if snapshot_id == log.snapshot_id and log.snapshot:
+            self._served.setdefault(snapshot_id, _Served(log.snapshot, now_ms))
+        served = self._served.get(snapshot_id)
+        if served is None:
+            return ErrorCode.snapshot_not_found, b"", len(log.snapshot)
+        served.last_read_ms = now_ms
+        size_bytes = len(served.data)
+        if not 0 <= asked.position < size_bytes:
+            return ErrorCode.position_out_of_range, b"", size_bytes
+        most = min(PIECE_BYTES, max(1, request.max_bytes))
+        return ErrorCode.none, served.data[asked.position : asked.position + most], size_bytes
+
+    def _first_served(self) -> int | None:
+        """The end offset of the oldest snapshot that is being fetched."""
+        self._forget_served(self._context.clock.now_ms)
+        return min((each.end_offset for each in self._served), default=None)
+
+    def _forget_served(self, now_ms: int) -> None:
+        """Forget the snapshots whose followers are gone, or have long fetched on from their ends."""
+        for each in [each for each, served in self._served.items() if now_ms - served.last_read_ms > KEPT_MS]:
+            del self._served[each]
 
 
+KEPT_MS: Final = 30_000
+"""So long after its last piece a snapshot stays, and the log behind it: its follower installs it, and fetches on there."""
 PAUSE_MS: Final = 100
 """Before the next fetch from a leader whose snapshot was no use."""

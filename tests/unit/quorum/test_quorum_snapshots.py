@@ -35,14 +35,16 @@ def named(leader: Node) -> dict:
     return {"snapshot_id": {"end_offset": end_offset, "epoch": epoch}}
 
 
-def fetch_snapshot(node: Node, position: int, max_bytes: int = 1 << 20, end_offset: int | None = None) -> object:
+def fetch_snapshot(
+    node: Node, position: int, max_bytes: int = 1 << 20, end_offset: int | None = None, epoch: int | None = None
+) -> object:
     snapshot_id = node.quorum.log.snapshot_id
     partition = {
         "partition": 0,
         "current_leader_epoch": node.quorum.epoch,
         "snapshot_id": {
             "end_offset": snapshot_id.end_offset if end_offset is None else end_offset,
-            "epoch": snapshot_id.epoch,
+            "epoch": snapshot_id.epoch if epoch is None else epoch,
         },
         "position": position,
         "replica_directory_id": directory_id(1),
@@ -103,6 +105,31 @@ def test_snapshot_or_position_that_is_not_there_is_refused():
     node = leader_with_snapshot()
     assert fetch_snapshot(node, 0, end_offset=1).error_code == ErrorCode.snapshot_not_found
     assert fetch_snapshot(node, 1 << 20).error_code == ErrorCode.position_out_of_range
+
+
+def test_snapshot_that_is_being_fetched_stays_with_the_log_behind_it_until_its_follower_is_gone():
+    """A slow follower of a busy quorum began again with each newer snapshot, and never ended."""
+    node = leader_with_snapshot()
+    first, data = node.quorum.log.snapshot_id, node.quorum.log.snapshot
+    found = bytes(fetch_snapshot(node, 0, 100).unaligned_records)
+    for _ in range(60):
+        node.propose("alloc_pid", node_id=1, broker_epoch=0)
+        node.run_jobs()
+        if len(found) < len(data):
+            piece = fetch_snapshot(node, len(found), 100, first.end_offset, first.epoch)
+            assert (piece.error_code, piece.size) == (ErrorCode.none, len(data))
+            found += bytes(piece.unaligned_records)
+    assert found == data
+    assert node.quorum.log.snapshot_id.end_offset > first.end_offset
+    answer = partition_of(node.fetch(1, first.end_offset, first.epoch)[0])
+    assert (answer.snapshot_id.end_offset, answer.diverging_epoch.end_offset) == (-1, -1), "it fetches on from there"
+    assert answer.records
+    node.advance(31_000)
+    for _ in range(20):
+        node.propose("alloc_pid", node_id=1, broker_epoch=0)
+        node.run_jobs()
+    assert fetch_snapshot(node, 0, 100, first.end_offset, first.epoch).error_code == ErrorCode.snapshot_not_found
+    assert node.quorum.log.start_offset > first.end_offset
 
 
 def test_follower_installs_the_leaders_snapshot_and_fetches_from_its_end():
