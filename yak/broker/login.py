@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Later, Now, Outcome
 from yak.core.context import Context
-from yak.core.events import LoggedIn, Notice, OwnUsersChanged
+from yak.core.events import LoggedIn, MuteConnection, Notice, OwnUsersChanged, UnmuteConnection
 from yak.errors import ErrorCode, LoginRefused
 from yak.limits import LOGIN_MS_MAX
 from yak.ports.disk import Disk
@@ -222,9 +222,11 @@ class Logins:
 
     def _check_password(self, call: Call, login: Login, token: PlainToken) -> Outcome:
         """Check a password in a job: its many rounds of hashing would delay all other connections."""
-        login.state = LoginState.ANSWERING
+        self._hold(call, login)
         too_late = LoginRefused("too many passwords wait to be checked")
-        operation = _Checking(call, partial(self._checked, call, login, token.user), too_late)
+        operation = _Checking(
+            call, self._release_after(call, login, partial(self._checked, call, login, token.user)), too_late
+        )
 
         def done(is_right: bool | None, error: BaseException | None) -> None:
             wrong = LoginRefused("Authentication failed: Invalid username or password", is_told=True)
@@ -251,9 +253,11 @@ class Logins:
             raise LoginRefused(login.token_error.decode(), is_told=True)
         message = TokenMessage.decode(token)
         assert self._verifiers is not None, "OAUTHBEARER is enabled"
-        login.state = LoginState.ANSWERING
+        self._hold(call, login)
         too_late = LoginRefused("the token was not checked in time")
-        operation = _Checking(call, partial(self._token_checked, call, login, message), too_late)
+        operation = _Checking(
+            call, self._release_after(call, login, partial(self._token_checked, call, login, message)), too_late
+        )
 
         def done(found: AccessToken | None, reason: str) -> None:
             operation.result = LoginRefused(reason) if found is None else found
@@ -321,11 +325,31 @@ class Logins:
 
     def _refuse(self, call: Call, login: Login, answer: Fields | None, reason: str, user: str = "") -> Outcome:
         """Answer after the delay, which slows down guessing; then the connection is closed. A bare token has no answer."""
-        login.state, login.scram = LoginState.ANSWERING, None
+        self._hold(call, login)
+        login.scram = None
         if not login.token_error:  # its refusal was noted when the client got the error
             self._note_refusal(call, login, reason, user)
         delay_ms = self._context.config.connection_failed_authentication_delay_ms
         return Later(_Refusal(call, delay_ms, answer, partial(self._close_soon, call.connection)))
+
+    def _hold(self, call: Call, login: Login) -> None:
+        """Leave the client's next requests in the socket until this one is answered.
+
+        A client may send requests behind its password without waiting: Kafka's SaslServerAuthenticator reads one at a time.
+        """
+        login.state = LoginState.ANSWERING
+        self._context.emit(MuteConnection(call.connection.connection_id))
+
+    def _release_after(self, call: Call, login: Login, build: Callable[[Any], Outcome]) -> Callable[[Any], Outcome]:
+        """`build`, and then read the client's next requests, unless the connection is about to be closed."""
+
+        def answer(result: Any) -> Outcome:
+            outcome = build(result)
+            if login.state is not LoginState.ANSWERING:
+                self._context.emit(UnmuteConnection(call.connection.connection_id))
+            return outcome
+
+        return answer
 
     def _note_refusal(self, call: Call, login: Login, reason: str, user: str) -> None:
         fields: dict[str, object] = {"peer": call.connection.peer, "mechanism": login.mechanism, "reason": reason}

@@ -120,10 +120,19 @@ def test_token_without_a_handshake_closes_the_connection(client):
     assert not client.is_open
 
 
-def test_request_behind_a_token_whose_password_is_checked_closes_the_connection(rig, client):
-    client.handshake("PLAIN")
-    rig.begin(AUTHENTICATE, 2, client=client.channel, auth_bytes=PlainToken("ann", PASSWORD).encode())
+def test_requests_behind_a_password_are_served_after_the_login(rig, client):
+    """Kafka handles one request of a connection at a time; here the second one closed the connection."""
+    rig.begin(HANDSHAKE, 1, client=client.channel, mechanism="PLAIN")
+    token = rig.begin(AUTHENTICATE, 2, client=client.channel, auth_bytes=PlainToken("ann", PASSWORD).encode())
+    assert client.metadata().cluster_id
+    assert token.answer.error_code == ErrorCode.none
+
+
+def test_requests_behind_a_wrong_password_are_not_served_and_the_refusal_is_answered(rig, client):
+    rig.begin(HANDSHAKE, 1, client=client.channel, mechanism="PLAIN")
+    token = rig.begin(AUTHENTICATE, 2, client=client.channel, auth_bytes=PlainToken("ann", "wrong").encode())
     assert client.metadata() is None
+    assert token.answer.error_code == ErrorCode.sasl_authentication_failed
     assert not client.is_open
 
 
