@@ -1,8 +1,8 @@
 """Offline replicas: this broker leaves their ISRs, and copies lost or damaged logs again from the leader.
 
 A lost or damaged log is created again, empty, once the store has let its replica out of the ISR and the ELR
-(`yak.replication.isr.IsrExits`); it is filled from the leader. The only replica, or the last one in sync, stays offline
-until an operator repairs it. If only the end of its log is missing, it is served as far as it goes.
+(`yak.replication.isr.IsrExits`); it is filled from the leader. A log whose end is missing continues there instead. The only
+replica, or the last one in sync, stays offline until an operator repairs it; with such a log it is served as far as it goes.
 
 A log that could not be created because its directory was full is created once there is room.
 """
@@ -79,22 +79,20 @@ class OfflineReplicas:
     def _create_lost(self, partitions: list[Partition]) -> None:
         """Create the logs of replicas that left their ISRs, unless another answer of the store did it before."""
         lost = [
-            each for each in partitions if each.log is None and not self._log_store.is_creating(each.topic_partition)
+            each
+            for each in partitions
+            if each.log is None
+            and not self._log_store.is_creating(each.topic_partition)
+            and not self._continue_short(each)
         ]
         if lost:
             self.create_logs(self._new_logs(lost), self._take_all, replaces_lost=True)
 
     def _serve_short(self, partition: Partition) -> bool:
         """Serve a log whose end is missing as far as it goes, since no other replica is in sync; False without one."""
-        topic = self._context.image.topics.get(partition.topic_partition.topic)
-        if self._is_stopped or topic is None or topic.topic_id != partition.topic_id:
-            return False
-        short = self._log_store.take_short(partition.topic_partition, partition.topic_id)
-        log = None if short is None else self.usable(partition.topic_partition, short, self.log_config(topic))
+        log = self._take_short(partition)
         if log is None:
             return False
-        known = self._log_store.high_watermarks.get(partition.topic_partition, 0)
-        partition.begin_again(log, known)
         self._context.notice(
             "error",
             "short-log-served",
@@ -102,8 +100,38 @@ class OfflineReplicas:
             log_end_offset=log.log_end_offset,
             what="records that were on disk are missing, and no other replica is in sync: the log is served as far as it goes",
         )
-        self._emit(partition, PartitionEvent.LOG_RECREATED)
+        self._begin_again(partition, log)
         return True
+
+    def _continue_short(self, partition: Partition) -> bool:
+        """Fetch what is missing at the end of a log, now that its replica is out of the ISR and the ELR; False without one."""
+        if not self._log_store.lacks_end_only(partition.topic_partition):
+            return False
+        log = self._take_short(partition)
+        if log is None:
+            return False
+        log.damage_at_load = None
+        self._context.notice(
+            "warning",
+            "short-replica-resigned",
+            partition=str(partition.topic_partition),
+            log_end_offset=log.log_end_offset,
+            what="the replica left the ISR and fetches the missing records from the leader",
+        )
+        self._begin_again(partition, log)
+        return True
+
+    def _take_short(self, partition: Partition) -> Log | None:
+        topic = self._context.image.topics.get(partition.topic_partition.topic)
+        if self._is_stopped or topic is None or topic.topic_id != partition.topic_id:
+            return None
+        short = self._log_store.take_short(partition.topic_partition, partition.topic_id)
+        return None if short is None else self.usable(partition.topic_partition, short, self.log_config(topic))
+
+    def _begin_again(self, partition: Partition, log: Log) -> None:
+        known = self._log_store.high_watermarks.get(partition.topic_partition, 0)
+        partition.begin_again(log, known)
+        self._emit(partition, PartitionEvent.LOG_RECREATED)
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
         wanted = []

@@ -20,6 +20,7 @@ _NOTICED = {
     "replica-append-refused": "damage refused by followers",
     "log-damaged": "damage found by brokers",
     "damaged-replica-resigned": "damaged replicas resigned",
+    "short-replica-resigned": "damaged replicas resigned",
     "replica-resync-started": "full resyncs",
     "metadata-snapshot-requested": "positions trimmed",
     "group-log-unreadable": "damage noticed by coordinators",

@@ -714,6 +714,13 @@ class LogStore:
         self.adopt(held.short)
         return held.short
 
+    def lacks_end_only(self, topic_partition: TopicPartition) -> bool:
+        """Whether a log that is withheld has all that it had up to its end."""
+        held = self.unavailable.get(topic_partition)
+        if held is None or held.short is None or held.short.damage_at_load is None:
+            return False
+        return held.short.damage_at_load.offset == held.short.log_end_offset > held.short.log_start_offset
+
     def is_lost(self, topic_partition: TopicPartition) -> bool:
         """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self.unavailable.get(topic_partition)

@@ -125,7 +125,8 @@ def test_replica_whose_log_lost_its_end_leads_only_after_a_resync(metadata, more
     rig.run_until(lambda: all(each.is_ready for each in rig.nodes) and rig.is_in_sync("orders"))
     assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [4, 4, 4]
     assert [each.fields["served"] for each in short.notices if each.event == "log-damaged"] == [False]
-    assert rig.events(short.node_id).count("replica-resync-started") == 1
+    assert rig.events(short.node_id).count("short-replica-resigned") == 1
+    assert len(short.broker.damaged_replicas) == 0
 
 
 def test_short_log_is_still_short_after_a_start_without_the_metadata_store():
