@@ -3,6 +3,7 @@
 import bisect
 import uuid
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from yak.config.log_config import LogConfig
 from yak.ids import FilePosition, Offset, TopicPartition
@@ -29,7 +30,7 @@ from yak.storage.names import (
     parse_offset,
 )
 from yak.storage.producer_state import ProducerState
-from yak.storage.reader import DamagedBatch, scan_headers
+from yak.storage.reader import DamagedBatch, end_of_closed, scan_headers
 from yak.storage.recovery import DamagedLog, Recovered, Recovery, describe, rebuild_indexes
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
@@ -73,6 +74,7 @@ class LogLoader:
         was_clean: bool,
         closed_bytes: int | None = None,
         keeps_written: bool = False,
+        is_replicated: bool = False,
         now_ms: int,
     ) -> None:
         self._disk = disk
@@ -86,6 +88,7 @@ class LogLoader:
         self._was_clean = was_clean
         self._closed_bytes = closed_bytes
         self._keeps_written = keeps_written
+        self._is_replicated = is_replicated
         self._now_ms = now_ms
         self.topic_id = NO_TOPIC_ID
         self.high_watermark: Offset | None = None
@@ -99,6 +102,8 @@ class LogLoader:
         """Whether the log has fewer bytes than at the clean stop."""
         self._missing: DamagedBatch | None = None
         """Where flushed records are missing at an end of the log."""
+        self._hole: DamagedBatch | None = None
+        """Where they are missing between two segments."""
 
     def load(self) -> LoadedLog:
         """Load the log. Raises OSError, and DamagedLog when the folder must stay as it is."""
@@ -140,8 +145,8 @@ class LogLoader:
         log.has_stale_checkpoints = is_new
         if recovered is not None and recovered.damage:
             log.damage_at_load = recovered.damage[0]
-        elif self._missing is not None:
-            log.damage_at_load = self._missing
+        elif (missing := self._hole or self._missing) is not None:
+            log.damage_at_load = missing
         if self._cleaned_offset is not None:
             log.cleaned_offset = min(self._cleaned_offset, end_offset)
         return LoadedLog(log, self._missing is not None, recovered, self._warnings, self._damage)
@@ -220,7 +225,7 @@ class LogLoader:
         size = sum(size for name, size in self._sizes.items() if parse_offset(name, LOG_SUFFIX) is not None)
         if self._closed_bytes is not None and size != self._closed_bytes:
             self._warnings.append(f"its segments have {size} bytes, and had {self._closed_bytes} at the clean stop")
-            self._was_clean, self._reads_all = False, True
+            self._was_clean = False
             self._shrank = size < self._closed_bytes
 
     def _remove(self, name: str) -> None:
@@ -361,6 +366,7 @@ class LogLoader:
         first = 0 if self._reads_all else first
         base = segments[first].base_offset
         self._repair_indexes(segments[:first], snapshots)
+        self._look_for_hole(segments[: first + 1])
         trusted = [offset for offset in snapshots if offset <= base]
         producers.restore(self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
         epochs.truncate_from_end(base)
@@ -395,6 +401,25 @@ class LogLoader:
             reason = f"begins at offset {start}, above its log start offset {self._log_start_offset or 0}"
             self._note_missing(segments[0], 0, reason, start)
         return result, end_offset, trusted
+
+    def _look_for_hole(self, segments: list[Segment]) -> None:
+        """Compare the ends of segments below the recovery point, which recovery does not read, with what follows them.
+
+        A consumer that reached such a hole would get nothing, without an error. Other replicas have the records, so a
+        replica with others does a full resync. Raises OSError, DamagedLog.
+        """
+        if self._cleaned_offset is not None or self._config.is_compacted:
+            return
+        for segment, following in pairwise(segments):
+            end = end_of_closed(segment, following.base_offset)
+            if end is None or end >= following.base_offset:
+                continue
+            reason = f"offsets {end} to {following.base_offset - 1} are missing: a file was cut or removed"
+            path = segment.path(LOG_SUFFIX)
+            if self._is_replicated:
+                raise DamagedLog(path, segment.size, end, reason)
+            self._hole = self._hole or DamagedBatch(path, segment.size, reason, end)
+            self._damage.append(f"{path}: {reason}")
 
     def _note_missing(self, segment: Segment, position: FilePosition, where: str, offset: Offset) -> None:
         reason = f"{where}: flushed records are missing"

@@ -341,6 +341,7 @@ class LogStore:
             was_clean=checkpoints.was_clean,
             closed_bytes=checkpoints.sizes.get(topic_partition),
             keeps_written=directory.machine_kept_running and is_replicated(topic_partition),
+            is_replicated=is_replicated(topic_partition),
             now_ms=now_ms,
         )
         try:

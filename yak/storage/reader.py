@@ -521,6 +521,29 @@ def scan_headers(file: File, position: FilePosition, limit: FilePosition) -> Ite
         position += at
 
 
+def end_of_closed(segment: Segment, expected: Offset) -> Offset | None:
+    """The offset behind the last whole batch of a closed segment; None if its headers do not lead to the end of its file.
+
+    Headers from the last entry of the offset index on are enough if they lead to `expected`; all are read otherwise.
+    Raises OSError.
+    """
+    file, size = segment.open(), segment.size
+    begin = _index_floor(segment, expected, cached=False)[1]
+    if begin and _end_from(file, begin, size, -1) == expected:
+        return expected
+    return _end_from(file, 0, size, segment.base_offset)
+
+
+def _end_from(file: File, position: FilePosition, size: FilePosition, end: Offset) -> Offset | None:
+    reached = position
+    for place, header in scan_headers(file, position, size):
+        reached = place + header.size_bytes
+        if reached > size:
+            return end
+        end = header.next_offset
+    return end if size - reached < HEADER_BYTES else None
+
+
 def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -> Iterator[BatchHeader]:
     """The headers of `marked_headers_within`."""
     return (header for header, _marker in marked_headers_within(segment, start_offset, end_offset))

@@ -726,14 +726,33 @@ def test_first_segment_that_is_removed_after_a_clean_stop_is_reported(make_bench
     assert damaged.offset == second
 
 
-def test_segment_in_the_middle_that_is_removed_after_a_clean_stop_takes_the_log_out_of_service(make_bench):
+@pytest.mark.parametrize("is_cut", [False, True])
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_hole_between_closed_segments_is_damage_and_with_other_replicas_the_log_is_withheld(
+    make_bench, is_clean, is_cut
+):
+    """Consumers that reached it got nothing, without an error, from a log that was in the ISR."""
     bench = make_bench(segment_bytes=800)
-    fill(bench)
-    path = bench.log.segments[1].path("")
-    files = [f"{path}{suffix}" for suffix in (".log", ".index", ".timeindex")]
-    (reason,) = lost_after_a_clean_stop(bench, lambda: [bench.disk.remove(each) for each in files])
-    assert "does not follow" in reason
-    assert bench.partition in bench.store.unavailable
+    fill(bench, 60)
+    bench.flush()
+    write_checkpoint(bench.store)
+    first, second = bench.log.segments[1].base_offset, bench.log.segments[2].base_offset
+    path, size = bench.log.segments[1].path(""), bench.log.segments[1].size
+    if is_clean:
+        bench.store.close_plan(3).run(bench.disk)
+    bench.disk.kill()
+    if is_cut:
+        bench.disk.open(f"{path}.log").truncate(size // 2)
+    else:
+        for suffix in (".log", ".index", ".timeindex"):
+            bench.disk.remove(f"{path}{suffix}")
+    store = bench.open(is_replicated=lambda _topic_partition: True)
+    reason = store.unavailable[bench.partition].reason
+    assert f"to {second - 1} are missing: a file was cut or removed" in reason
+    bench.disk.kill()
+    log = bench.open().logs[bench.partition]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 60)
+    assert first <= log.damage_at_load.offset < second
 
 
 def test_short_log_with_other_replicas_keeps_its_recovery_point_until_it_left_the_isr(make_bench):
