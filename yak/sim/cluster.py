@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.settings import ClusterSettings
@@ -87,7 +88,7 @@ class Cluster:
             self.store.committed.on_call = self._called
 
     def _connect(self, node: SimNode) -> None:
-        node.after_step = lambda: self.history.look(node)
+        node.after_step = partial(self.history.look, node)
         node.store_line.on_call = self._called
 
     def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:

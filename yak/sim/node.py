@@ -43,6 +43,7 @@ from yak.storage.log_store import LogStore
 from yak.storage.names import BOOT_MARK
 
 if TYPE_CHECKING:
+    from yak.ports.disk import Part
     from yak.quorum.voters import VoterSet
     from yak.sim.network import Line, Network
     from yak.sim.store import SimStore
@@ -408,16 +409,17 @@ class SimNode:
 
     def _step(self, event: events.Event) -> None:
         assert self.broker is not None
-        self.bugs.is_stepping = True
-        self.disk.on_call = self._probe.called
+        bugs, disk = self.bugs, self.disk
+        bugs.is_stepping = True
+        disk.on_call = self._probe.called
         try:
-            effects = self.broker.step(event, self.now_ms)
+            effects = self.broker.step(event, self.world.now_us // 1000 + self.skew_ms)
         except FailStop as failure:
             self.on_fail_stop(failure)
             return
         finally:
-            self.bugs.is_stepping = False
-            self.disk.on_call = None
+            bugs.is_stepping = False
+            disk.on_call = None
             if self._quorum_store is not None:
                 self._quorum_store.take()
         self._probe.check()
@@ -425,16 +427,16 @@ class SimNode:
             self._carry_out(effect)
             if self.broker is None:
                 return
-        self.bugs.check_noticed(event)
-        if type(self.disk.writing) is Death or self.bugs.is_planted:
+        bugs.check_noticed(event)
+        if type(disk.writing) is Death or bugs.is_planted:
             self.after_step()  # the checks see its responses even if the process ends in this turn's next step
 
     def _carry_out(self, effect: events.Effect) -> None:
         match effect:
             case events.Reply(connection_id, parts):
-                self._reply(connection_id, b"".join(bytes(part) for part in parts))
+                self._reply(connection_id, _joined(parts))
             case events.SendPeer(peer_id, parts):
-                self.peers.send(peer_id, b"".join(bytes(part) for part in parts))
+                self.peers.send(peer_id, _joined(parts))
             case events.ConnectPeer(peer_id, host, port):
                 self.peers.connect(peer_id, host, port)
             case events.ClosePeer(peer_id):
@@ -532,6 +534,11 @@ class SimNode:
 def _quorum_store_of(store: SimStore | CommittedStore | MovingStore) -> CommittedStore | None:
     committed = store.committed if isinstance(store, MovingStore) else store
     return committed if isinstance(committed, CommittedStore) else None
+
+
+def _joined(parts: list[Part]) -> bytes:
+    """The bytes of a frame; those of a file are read here, as the kernel does for the shell."""
+    return b"".join([part if isinstance(part, (bytes, bytearray, memoryview)) else bytes(part) for part in parts])
 
 
 def _cannot_join(refused: events.Refused) -> None:

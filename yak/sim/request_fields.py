@@ -80,12 +80,11 @@ def frame_of(api_key: int, version: int, correlation_id: int, fields: Fields, cl
 
 def build(cls: Any, fields: Fields) -> Any:
     """A kio structure from plain values."""
-    values: dict[str, Any] = {}
+    values = dict(fields)
     for name, value in fields.items():
-        if isinstance(value, dict):
+        kind = type(value)
+        if kind is dict:
             values[name] = build(nested(cls, name), value)
-        elif isinstance(value, (list, tuple)):
-            values[name] = tuple(build(nested(cls, name), item) if isinstance(item, dict) else item for item in value)
-        else:
-            values[name] = value
+        elif kind is list or kind is tuple:
+            values[name] = tuple([build(nested(cls, name), item) if type(item) is dict else item for item in value])
     return cls(**values)

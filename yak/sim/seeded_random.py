@@ -31,7 +31,12 @@ class SeededRandom:
 
     def between(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
-        return low + self.below(high - low + 1)
+        limit = high - low + 1
+        bits, count = self._bits, limit.bit_length()
+        number = bits(count)
+        while number >= limit:
+            number = bits(count)
+        return low + number
 
     def chance(self, percent: int) -> bool:
         """True in `percent` of 100 cases."""

@@ -67,10 +67,11 @@ class StepProbe:
 
     def check(self) -> None:
         """The step ended. Raises Violation if it made a slow call."""
-        self._renames = 0
-        found, self._found = self._found, None
-        if found is not None:
-            raise Violation(found)
+        if self._renames or self._found is not None:
+            self._renames = 0
+            found, self._found = self._found, None
+            if found is not None:
+                raise Violation(found)
 
 
 def _product_functions(frame: FrameType | None) -> list[str]:

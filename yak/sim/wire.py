@@ -16,6 +16,7 @@ from yak.protocol.record_writer import build_batch
 from yak.protocol.schemas import load_request_schema, load_response_schema
 
 _LENGTH = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhih")
 
 
 @cache
@@ -49,10 +50,8 @@ def request_frame(api_key: int, version: int, correlation_id: int, body: Any, cl
     out = io.BytesIO()
     flexible = type(body).__flexible__
     name = client_id.encode()
-    out.write(struct.pack(">hhih", api_key, version, correlation_id, len(name)))
-    out.write(name)
-    if flexible:
-        out.write(b"\0")
+    head = _REQUEST_HEADER.pack(api_key, version, correlation_id, len(name)) + name
+    out.write(head + b"\0" if flexible else head)
     entity_writer(type(body))(out, body)
     return out.getvalue()
 

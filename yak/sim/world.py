@@ -17,10 +17,6 @@ START_MS = 1_750_000_000_000
 """The simulated clock's start. The value is arbitrary but fixed, so that runs are reproducible."""
 
 
-def _nothing() -> None:
-    """No check: those of several brokers are notified of their steps."""
-
-
 class Stuck(AssertionError):
     """The run did not end within its limit of events."""
 
@@ -47,16 +43,15 @@ class World:
     def after(self, delay_us: int, action: Action) -> None:
         """Schedule `action` for `delay_us` from now."""
         self._sequence += 1
-        heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._sequence, action))
+        due_us = self.now_us + delay_us if delay_us > 0 else self.now_us
+        heapq.heappush(self._queue, (due_us, self._sequence, action))
 
     def trace(self, kind: str, data: bytes = b"") -> None:
         """Add data that crossed the broker's border to the hash of the run."""
-        head = f"{self.now_us} {kind} {len(data)}\n".encode()
-        self._trace.update(head)
-        self._trace.update(data)
+        piece = f"{self.now_us} {kind} {len(data)}\n".encode() + data
+        self._trace.update(piece)
         if self.traced is not None:
-            self.traced += head
-            self.traced += data
+            self.traced += piece
 
     def say(self, text: str) -> None:
         """Add a log line for a reader."""
@@ -66,23 +61,25 @@ class World:
     def trace_hash(self) -> str:
         return self._trace.hexdigest()
 
-    def run(self, until: Callable[[], bool], *, check: Action = _nothing, events_max: int) -> None:
+    def run(self, until: Callable[[], object], *, check: Action | None = None, events_max: int) -> None:
         """Run events until `until` holds, with `check` after each.
 
         Raises Stuck without further events or after `events_max`.
         """
+        queue, take = self._queue, heapq.heappop
         for _ in range(events_max):
             if until():
                 return
-            if not self._queue:
+            if not queue:
                 raise Stuck("nothing is left to happen")
-            self.now_us, _order, action = heapq.heappop(self._queue)
+            self.now_us, _order, action = take(queue)
             self.events_count += 1
             action()
-            check()
+            if check is not None:
+                check()
         raise Stuck(f"not done after {events_max} events, at {self.now_us / 1e6:.3f} s")
 
-    def run_for(self, duration_us: int, *, check: Action = _nothing, events_max: int) -> None:
+    def run_for(self, duration_us: int, *, check: Action | None = None, events_max: int) -> None:
         reached: list[None] = []
         self.after(duration_us, lambda: reached.append(None))
-        self.run(lambda: bool(reached), check=check, events_max=events_max)
+        self.run(reached.__len__, check=check, events_max=events_max)
