@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -138,7 +137,7 @@ class Losses:
         power do.
         """
         history, key = self._cluster.history, copy.key
-        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        row = self._cluster.store.state.partitions.get(key)
         node_id = copy.node.node_id
         if row is None or key in history.forfeited or history.rotten.get(key, node_id) != node_id:
             return False
@@ -174,15 +173,15 @@ class Losses:
         """The store's rows of the partitions that brokers have, without the forfeited ones."""
         history, partitions = self._cluster.history, self._cluster.store.state.partitions
         for key in history.copies:
-            row = partitions.get((str(key.topic_id), key.partition))
+            row = partitions.get(key)
             if row is not None and key not in history.forfeited:
                 yield key, row
 
     def _plan(self, key: Key) -> TopicPlan | None:
-        return self._plans(self._cluster.store.state.topics[str(key.topic_id)]["name"])
+        return self._plans(self._cluster.store.state.topics[key.topic_id]["name"])
 
     def _key_of(self, topic_id: str, partition: int) -> Key | None:
-        key = Key(uuid.UUID(topic_id), partition)
+        key = Key(topic_id, partition)
         return key if key in self._cluster.history.copies else None
 
     def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
@@ -192,7 +191,7 @@ class Losses:
     def has_sound(self, key: Key) -> bool:
         """Whether an electable replica in its present broker epoch serves, lost nothing, and has no flipped bit."""
         state = self._cluster.store.state
-        row = state.partitions.get((str(key.topic_id), key.partition))
+        row = state.partitions.get(key)
         if row is None or key in self._cluster.history.forfeited:
             return True
         serving = {
@@ -206,7 +205,7 @@ class Losses:
 
     def is_last(self, key: Key, node: SimNode) -> bool:
         """Whether no other member of ISR or ELR is sound and will report no loss."""
-        row = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        row = self._cluster.store.state.partitions.get(key)
         return row is not None and not set(self._sound(key, row, speaks=True)) - {node.node_id}
 
     def took_away(self, key: Key, node_id: NodeId) -> None:
@@ -244,7 +243,7 @@ class Losses:
             if not self._has_member_with_power(state.partitions[place]):
                 self._stillborn.add(place)
         for key, row in self._rows():
-            is_moved = (str(key.topic_id), key.partition) in moved
+            is_moved = key in moved
             if self._sound(key, row) and not (is_moved and self._may_another_have_more(key, row)):
                 continue
             plan = self._plan(key)
@@ -258,7 +257,7 @@ class Losses:
             topic = state.topics.get(each["topic_id"])
             plan = None if topic is None else self._plans(topic["name"])
             if each["unclean"] and plan is not None and plan.allows_unclean:
-                key = Key(uuid.UUID(each["topic_id"]), each["partition"])
+                key = Key(each["topic_id"], each["partition"])
                 history.forfeit(key, "a replica outside of the ISR was elected")
                 history.unclean.add(key)
                 self._counts["unclean elections"] += 1
@@ -279,17 +278,17 @@ class Losses:
         """
         history, state = self._cluster.history, self._cluster.store.state
         for key in history.copies:
-            row = state.partitions.get((str(key.topic_id), key.partition))
+            row = state.partitions.get(key)
             if row is None:
                 continue
-            name = f"{state.topics[str(key.topic_id)]['name']}-{key.partition}"
+            name = f"{state.topics[key.topic_id]['name']}-{key.partition}"
             replicas = parse_nodes(row["replicas"])
             never_made = {node_id for node_id in replicas if self._could_not_make(node_id, name)}
             sound = set(self._sound(key, row, speaks=True))
             if never_made and (len(never_made) == len(replicas) or not sound - never_made):
                 history.forfeit(key, "its log could not be made")
                 history.unclean.discard(key)
-            elif not sound and (str(key.topic_id), key.partition) in self._stillborn:
+            elif not sound and key in self._stillborn:
                 history.forfeit(key, "nobody ever led it")
 
     def _has_member_with_power(self, row: dict[str, Any]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -180,7 +179,7 @@ class ClusterRun:
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC, TRANSACTION_TOPIC))
         self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
-        self.books = ClusterBooks(history, self.view.topic_ids.get, self.recorder)
+        self.books = ClusterBooks(history, self.view.stored_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
         self.entities: EntitiesAdmin | None = None
@@ -538,7 +537,7 @@ class ClusterRun:
         for (topic, partition), reader in self.committed_readers.items():
             if not self._is_judged((topic, partition)):
                 continue
-            topic_id = self.view.topic_ids.get(topic)
+            topic_id = self.view.stored_ids.get(topic)
             copies = self.cluster.history.copies.get(Key(topic_id, partition), {})  # type: ignore[arg-type]
             led = [copy.partition for copy in copies.values() if copy.is_leader and copy.partition is not None]
             if not led:
@@ -551,7 +550,7 @@ class ClusterRun:
 
     def _is_given_up(self, topic_id: str, partition: int) -> bool:
         history = self.cluster.history
-        return bool(history.forfeited) and history.is_given_up(Key(uuid.UUID(topic_id), partition))
+        return bool(history.forfeited) and history.is_given_up(Key(topic_id, partition))
 
     def _since_healed(self) -> int:
         return self.world.now_ms - self._healed_ms

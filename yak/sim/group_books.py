@@ -20,8 +20,6 @@ from yak.sim.history_checker.history import Outcome
 from yak.sim.recording import CommitMark, Committing, Place
 
 if TYPE_CHECKING:
-    import uuid
-
     from yak.sim.cluster import Cluster
     from yak.sim.cluster_books import ClusterBooks
 
@@ -53,7 +51,6 @@ class GroupBooks:
         self._groups: dict[str, _Group] = {}
         self._appended: dict[int, tuple[Key, Offset]] = {}
         """By a commit's number, the partition that has its record, and the log end offset before the append."""
-        self._topic_id: uuid.UUID | None = None
 
     def of(self, group: str) -> _Group:
         """The history of one group."""
@@ -66,19 +63,22 @@ class GroupBooks:
 
     def key(self, group: str) -> Key | None:
         """The `__consumer_offsets` partition of a group; None while it is not known."""
+        wanted: dict[str, int | None] = {}
         for key, copies in self._cluster.history.copies.items():
-            for copy in copies.values():
-                if copy.topic_partition.topic != OFFSETS_TOPIC:
-                    break
-                topics = self._cluster.store.state.topics
-                if str(key.topic_id) in topics and key.partition == partition_of(group, self._partitions_count(key)):
+            copy = next(iter(copies.values()), None)
+            if copy is not None and copy.topic_partition.topic == OFFSETS_TOPIC:
+                if key.topic_id not in wanted:
+                    wanted[key.topic_id] = self._partition_of(group, key.topic_id)
+                if key.partition == wanted[key.topic_id]:
                     return key
-                break
         return None
 
-    def _partitions_count(self, key: Key) -> int:
-        wanted = str(key.topic_id)
-        return sum(1 for topic_id, _partition in self._cluster.store.state.partitions if topic_id == wanted)
+    def _partition_of(self, group: str, wanted_id: str) -> int | None:
+        """The group's partition if this is the offsets topic, None if the store has no topic of this id."""
+        state = self._cluster.store.state
+        if wanted_id not in state.topics:
+            return None
+        return partition_of(group, sum(topic_id == wanted_id for topic_id, _partition in state.partitions))
 
     def promises(self, group: str) -> bool:
         """Whether the group's `__consumer_offsets` partition is not forfeited."""
@@ -92,7 +92,7 @@ class GroupBooks:
         there.
         """
         key = self.key(group)
-        row = None if key is None else self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        row = None if key is None else self._cluster.store.state.partitions.get(key)
         return row is None or row["leader"] == node_id
 
     # -------------------------------------------------------------------------------------------------- assignments

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -14,6 +13,7 @@ from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, committed_o
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Callable
 
     from yak.sim.cluster_books import ClusterBooks
@@ -201,7 +201,7 @@ class Groups:
                 place = (state.topics[topic_id]["name"], partition)
                 if place[0] not in group.topics or not self._cluster_books.promises(*place):
                     continue
-                chain = committed.get(Key(uuid.UUID(topic_id), partition))
+                chain = committed.get(Key(topic_id, partition))
                 ends[place] = 0 if chain is None else chain.end
             # an empty partition has no offset to commit
             found = group.trouble({place: end for place, end in ends.items() if end})

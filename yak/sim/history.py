@@ -8,9 +8,9 @@ call.
 
 from __future__ import annotations
 
-import uuid
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -43,10 +43,21 @@ _LOG_STATE: Final = attrgetter("generation", "log_end_offset", "log_start_offset
 
 
 class Key(NamedTuple):
-    """One partition of one topic, by topic id: a topic that is deleted and created again is another one."""
+    """One partition of one topic, by topic id: a topic that is deleted and created again is another one.
 
-    topic_id: uuid.UUID
+    It equals the key of the partition's row in the metadata store, where topic ids are text.
+    """
+
+    topic_id: str
     partition: int
+
+
+_text_of: Final = lru_cache(maxsize=1024)(str)
+
+
+def key_of(partition: Partition) -> Key:
+    """The key of a broker's replica."""
+    return Key(_text_of(partition.topic_id), partition.topic_partition.partition)
 
 
 class Appended(NamedTuple):
@@ -267,6 +278,11 @@ def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
     return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
+def _notified(watchers: Sequence[Watcher], method: str) -> list[Watcher]:
+    """The watchers that do something in this method."""
+    return [each for each in watchers if getattr(type(each), method) is not getattr(Watcher, method)]
+
+
 class History:
     """All copies and everything committed. The checks are notified in the order of `watchers`."""
 
@@ -291,6 +307,8 @@ class History:
         self.originals: dict[Key, Originals] = {}
         self.watchers: list[Watcher] = []
         self._step_watchers: list[Watcher] = []
+        self._append_watchers: list[Watcher] = []
+        self._watermark_watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[NodeId, dict[TopicPartition, tuple[Any, ...]]] = {}
         self._last: dict[NodeId, tuple[object, ...]] = {}
@@ -298,7 +316,9 @@ class History:
 
     def watch(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = list(watchers)
-        self._step_watchers = [each for each in watchers if type(each).stepped is not Watcher.stepped]
+        self._step_watchers = _notified(watchers, "stepped")
+        self._append_watchers = _notified(watchers, "appended")
+        self._watermark_watchers = _notified(watchers, "watermark")
 
     def look(self, node: SimNode) -> None:
         """Find what a step of this broker changed."""
@@ -311,25 +331,26 @@ class History:
         now = (node.starts_count, partitions, states, logs)
         if self._last.get(node.node_id) != now:
             self._last[node.node_id] = now
-            self._find_changes(node, broker)
+            self._find_changes(node, broker, states, iter(logs))
         for watcher in self._step_watchers:
             watcher.stepped(node)
 
-    def _find_changes(self, node: SimNode, broker: Broker) -> None:
+    def _find_changes(
+        self, node: SimNode, broker: Broker, states: list[tuple[Any, ...]], logs: Iterator[tuple[Any, ...]]
+    ) -> None:
         node_id, life = node.node_id, node.starts_count
         held, seen = self._held.setdefault(node_id, {}), self._seen.setdefault(node_id, {})
         if len(held) > len(broker.partitions):
             for topic_partition in [each for each in held if each not in broker.partitions]:
                 self._dropped(node_id, topic_partition)
-        for topic_partition, partition in broker.partitions.items():
-            log = partition.log
-            state = (life, _PARTITION_STATE(partition), None if log is None else _LOG_STATE(log))
+        for (topic_partition, partition), own in zip(broker.partitions.items(), states, strict=True):
+            state = (life, own, None if own[0] is None else next(logs))
             if seen.get(topic_partition) != state:
                 seen[topic_partition] = state
                 self._changed(node, life, topic_partition, partition)
 
     def _changed(self, node: SimNode, life: int, topic_partition: TopicPartition, partition: Partition) -> None:
-        key = Key(partition.topic_id, topic_partition.partition)
+        key = Key(_text_of(partition.topic_id), topic_partition.partition)
         copies = self.copies.setdefault(key, {})
         copy = copies.get(node.node_id)
         if copy is not None and copy.life == life and copy.partition is not partition:
@@ -367,7 +388,7 @@ class History:
                 for watcher in self.watchers:
                     watcher.isr(copy)
         if watermark != copy.high_watermark:
-            for watcher in self.watchers:
+            for watcher in self._watermark_watchers:
                 watcher.watermark(copy, watermark)
 
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
@@ -404,7 +425,7 @@ class History:
                     watcher.reopened(copy, before)
         elif log.log_end_offset != copy.chain.end:
             batches = copy.read_on()
-            for watcher in self.watchers:
+            for watcher in self._append_watchers:
                 watcher.appended(copy, batches)
         if copy.swaps != log.swaps:
             copy.swaps = log.swaps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -125,7 +126,9 @@ class View:
     def __init__(self, cluster: Cluster, rng: SeededRandom) -> None:
         self.cluster = cluster
         self.leaders: dict[tuple[str, int], Leader] = {}
-        self.topic_ids: dict[str, Any] = {}
+        self.topic_ids: dict[str, uuid.UUID] = {}
+        self.stored_ids: dict[str, str] = {}
+        """Topic ids as text, as the metadata store has them."""
         self._rng = rng
         self._connection: Connection | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -157,7 +160,7 @@ class View:
             if topic.error_code != ErrorCode.none:
                 continue
             if self.topic_ids.get(topic.name) != topic.topic_id:
-                self.topic_ids[topic.name] = topic.topic_id
+                self.topic_ids[topic.name], self.stored_ids[topic.name] = topic.topic_id, str(topic.topic_id)
                 for key in [key for key in self.leaders if key[0] == topic.name]:
                     del self.leaders[key]
             for partition in topic.partitions:

@@ -9,7 +9,7 @@ import pytest
 from yak.sim.cluster_losses import Losses
 from yak.sim.history import Key
 
-KEY = Key(uuid.UUID(int=1), 0)
+KEY = Key(str(uuid.UUID(int=1)), 0)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from yak.sim.recording import CommitMark, Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
-KEY = Key(uuid.UUID(int=1), 0)
+KEY = Key(str(uuid.UUID(int=1)), 0)
 PLACE = ("t", 0)
 TOPIC_ID = uuid.UUID(int=2)
 

@@ -34,7 +34,7 @@ class Bench:
     """One copy whose closed segment is a list of batches."""
 
     def __init__(self, **config):
-        self.key = Key(uuid.UUID(int=1), 0)
+        self.key = Key(str(uuid.UUID(int=1)), 0)
         self.history = History([])
         self.originals = Originals(self.history.committed, self.key)
         self.check = CompactionKeepsLast(self.history)

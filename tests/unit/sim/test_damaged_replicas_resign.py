@@ -13,7 +13,7 @@ from yak.sim.checks import damaged_replicas_resign
 from yak.sim.checks.damaged_replicas_resign import PATIENCE_MS, DamagedReplicasResign
 from yak.sim.history import Chain, Key
 
-KEY = Key(uuid.UUID(int=1), 0)
+KEY = Key(str(uuid.UUID(int=1)), 0)
 TOPIC_PARTITION = TopicPartition("t", 0)
 LEAVES = {"topic_id": str(KEY.topic_id), "partition": 0, "lost": True}
 

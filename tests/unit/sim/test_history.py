@@ -8,7 +8,7 @@ from yak.protocol.record_writer import build_batch
 from yak.sim.history import Chain, History, Key
 
 PLACE = TopicPartition("t", 0)
-KEY = Key(uuid.UUID(int=1), 0)
+KEY = Key(str(uuid.UUID(int=1)), 0)
 
 
 def batch(offset: int, epoch: int) -> bytes:

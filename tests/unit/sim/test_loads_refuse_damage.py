@@ -13,7 +13,7 @@ from yak.sim.checks.loads_refuse_damage import LoadsRefuseDamage
 from yak.sim.disk import SimDisk
 from yak.sim.history import Copy, Key
 
-KEY = Key(uuid.UUID(int=1), 0)
+KEY = Key(str(uuid.UUID(int=1)), 0)
 PATH = "/d/__consumer_offsets-0/00000000000000000000.log"
 RECORD_AT = 70
 """Within the records of the first batch."""

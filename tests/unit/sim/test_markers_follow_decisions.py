@@ -15,7 +15,7 @@ from yak.sim.originals import Originals
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
 from yak.transactions.transaction import ONGOING, PREPARE_ABORT, PREPARE_COMMIT, Transaction
 
-STATE, DATA = Key(uuid.UUID(int=1), 0), Key(uuid.UUID(int=2), 0)
+STATE, DATA = Key(str(uuid.UUID(int=1)), 0), Key(str(uuid.UUID(int=2)), 0)
 PRODUCER, EPOCH = 7, 3
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
-from yak.sim.history import Key, Watcher, coordinated_groups
+from yak.sim.history import Watcher, coordinated_groups, key_of
 from yak.sim.recording import CommitMark
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class CommitsOfMembers(Watcher):
     def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
         """Find the offsets that this step appended, without those that a new coordinator has loaded."""
         partition = known.coordinated.partition
-        key = Key(partition.topic_id, partition.topic_partition.partition)
+        key = key_of(partition)
         for name in self._books.groups():
             group = known.coordinated.shard.groups.get(name)
             for topic, number, committed in () if group is None else _offsets(group):

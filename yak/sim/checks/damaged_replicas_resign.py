@@ -15,7 +15,7 @@ from yak.ids import NodeId
 from yak.replication.damaged_replicas import recovery_damage
 from yak.sim.books import Violation
 from yak.sim.cluster_damage import is_damaged
-from yak.sim.history import Copy, Key, Watcher
+from yak.sim.history import Copy, Key, Watcher, key_of
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -71,7 +71,7 @@ class DamagedReplicasResign(Watcher):
                         f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
                         " before the answer: its leader may bring the damaged log back"
                     )
-                self._wait(node, Key(partition.topic_id, partition.topic_partition.partition), partition, damage)
+                self._wait(node, key_of(partition), partition, damage)
 
     def _wait(self, node: SimNode, key: Key, partition: Partition, damage: Damage | DamagedBatch) -> None:
         now_ms = self._cluster.world.now_ms
@@ -105,7 +105,7 @@ class DamagedReplicasResign(Watcher):
         )
 
     def _row(self, key: Key) -> dict[str, Any] | None:
-        row: dict[str, Any] | None = self._cluster.store.state.partitions.get((str(key.topic_id), key.partition))
+        row: dict[str, Any] | None = self._cluster.store.state.partitions.get(key)
         return row
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
@@ -126,13 +126,11 @@ class DamagedReplicasResign(Watcher):
                 )
 
     def _leaves(self, node_id: int, item: dict[str, Any]) -> None:
-        for key, copies in self._cluster.history.copies.items():
-            if (str(key.topic_id), key.partition) != (item["topic_id"], item["partition"]):
-                continue
-            copy = copies.get(node_id)
-            # an earlier request that is executed again says nothing of the copy that has replaced the log
-            if copy is not None and copy.log is not None and item["lost"] and self._knows_damage(copy):
-                self._left[node_id, key] = copy.log
+        key = Key(item["topic_id"], item["partition"])
+        copy = self._cluster.history.copies.get(key, {}).get(node_id)
+        # an earlier request that is executed again says nothing of the copy that has replaced the log
+        if copy is not None and copy.log is not None and item["lost"] and self._knows_damage(copy):
+            self._left[node_id, key] = copy.log
 
     def _knows_damage(self, copy: Copy) -> bool:
         broker = copy.node.broker

@@ -39,7 +39,7 @@ class ElectableHoldAll(Watcher):
         """Other replicas may be electable."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
-            row = partitions.get((str(key.topic_id), key.partition))
+            row = partitions.get(key)
             if row is not None and self._seen.get(key) != (row["isr"], row["elr"]):
                 self._seen[key] = (row["isr"], row["elr"])
                 self._look(key)
@@ -47,7 +47,7 @@ class ElectableHoldAll(Watcher):
     def _look(self, key: Key) -> None:
         history, state = self._history, self._store.state
         committed = history.committed.get(key)
-        row = state.partitions.get((str(key.topic_id), key.partition))
+        row = state.partitions.get(key)
         if committed is None or not committed.ends or row is None or key in history.forfeited:
             return
         wanted = committed.hashes[-1]
@@ -62,6 +62,6 @@ class ElectableHoldAll(Watcher):
                 if copy is None or copy.chain.at(committed.end) != wanted:
                     has = "nothing" if copy is None else f"what agrees up to {copy.chain.agreement(committed)}"
                     raise Violation(
-                        f"I1: {key.partition} of {state.topics[str(key.topic_id)]['name']}: broker {member.node_id} is in the"
+                        f"I1: {key.partition} of {state.topics[key.topic_id]['name']}: broker {member.node_id} is in the"
                         f" {where.upper()} {row[where]} with {has}, but all below {committed.end} was committed"
                     )

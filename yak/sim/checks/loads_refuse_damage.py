@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
 from yak.sim.cluster_damage import WrongCrc, wrong_crcs
-from yak.sim.history import History, Key, Watcher, coordinated_groups
+from yak.sim.history import History, Watcher, coordinated_groups, key_of
 
 if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupsPartition
@@ -41,7 +41,7 @@ class LoadsRefuseDamage(Watcher):
     def _damage(self, node: SimNode, coordinated: GroupsPartition) -> list[WrongCrc]:
         """The damaged batches that a load now reads."""
         partition = coordinated.partition
-        copy = self._history.copies[Key(partition.topic_id, partition.topic_partition.partition)][node.node_id]
+        copy = self._history.copies[key_of(partition)][node.node_id]
         log = partition.log
         if log is None:
             return []

@@ -88,7 +88,7 @@ class LogStartSound(Watcher):
         """Brokers may have lost assignments."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
-            row = partitions.get((str(key.topic_id), key.partition))
+            row = partitions.get(key)
             now = ("", "") if row is None else (row["replicas"], row.get("adding", ""))
             before = self._replicas.get(key)
             if now != before:
@@ -103,7 +103,7 @@ class LogStartSound(Watcher):
 
     def dropped(self, copy: Copy) -> None:
         """A broker removed a replica: the metadata must have taken it away."""
-        row = self._store.state.partitions.get((str(copy.key.topic_id), copy.key.partition))
+        row = self._store.state.partitions.get(copy.key)
         if copy.life != copy.node.starts_count:
             # another incarnation, which has not opened its replicas yet, or found an empty disk
             return

@@ -57,7 +57,7 @@ class StrongIsr(Watcher):
         """An ISR may have changed."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
-            row = partitions.get((str(key.topic_id), key.partition))
+            row = partitions.get(key)
             if row is not None and self._isrs.get(key) != row["isr"]:
                 self._isrs[key] = row["isr"]
                 self._leaders_are_held(key)
@@ -70,7 +70,7 @@ class StrongIsr(Watcher):
 
     def _members_hold(self, leader: Copy) -> None:
         key, history = leader.key, self._history
-        row = self._store.state.partitions.get((str(key.topic_id), key.partition))
+        row = self._store.state.partitions.get(key)
         if row is None or leader.partition is None:
             return
         wanted = leader.chain.at(leader.high_watermark)
