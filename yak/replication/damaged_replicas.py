@@ -110,7 +110,7 @@ class DamagedReplicas:
         )
 
     def __len__(self) -> int:
-        return sum(damage.is_of(partition) for partition, damage in self._found.items())
+        return sum(damage.is_of(partition) for partition, damage in self._found.items()) if self._found else 0
 
     def read(self, partition: Partition | None, plan: PendingRead) -> ErrorCode:
         """Record whether a read from the device met damage; returns the error to answer if it got no records."""

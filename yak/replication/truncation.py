@@ -242,8 +242,11 @@ class Truncations:
         """Start the jobs of this turn's truncations, at its end."""
         if self._is_stopped:
             return
-        for directory in [each for each in self._to_lower if each not in self._lowering]:
-            self._lower(directory, self._to_lower.pop(directory))
+        if self._to_lower:
+            for directory in [each for each in self._to_lower if each not in self._lowering]:
+                self._lower(directory, self._to_lower.pop(directory))
+        if not self._to_sync:
+            return
         to_sync, self._to_sync = self._to_sync, {}
         for truncations in to_sync.values():
             for first in range(0, len(truncations), TOGETHER_MAX):
