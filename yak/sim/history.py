@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from yak.cluster.payload import IsrMember
 from yak.errors import ProtocolViolation
@@ -233,6 +233,9 @@ def _decision(header: BatchHeader, batch: bytes) -> tuple[int, int, bool] | None
 class Watcher:
     """The notifications for a check. Each method does nothing by default, or calls a more general one."""
 
+    of_coordinators: ClassVar = False
+    """Whether only the steps of brokers that coordinate groups concern it."""
+
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
         """Batches were appended to a copy."""
 
@@ -307,6 +310,7 @@ class History:
         self.originals: dict[Key, Originals] = {}
         self.watchers: list[Watcher] = []
         self._step_watchers: list[Watcher] = []
+        self._coordinator_watchers: list[Watcher] = []
         self._append_watchers: list[Watcher] = []
         self._watermark_watchers: list[Watcher] = []
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
@@ -316,7 +320,9 @@ class History:
 
     def watch(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = list(watchers)
-        self._step_watchers = _notified(watchers, "stepped")
+        stepped = _notified(watchers, "stepped")
+        self._step_watchers = [each for each in stepped if not each.of_coordinators]
+        self._coordinator_watchers = [each for each in stepped if each.of_coordinators]
         self._append_watchers = _notified(watchers, "appended")
         self._watermark_watchers = _notified(watchers, "watermark")
 
@@ -334,6 +340,9 @@ class History:
             self._find_changes(node, broker, states, iter(logs))
         for watcher in self._step_watchers:
             watcher.stepped(node)
+        if self._coordinator_watchers and broker.group_coordinator.runtime.coordinated:
+            for watcher in self._coordinator_watchers:
+                watcher.stepped(node)
 
     def _find_changes(
         self, node: SimNode, broker: Broker, states: list[tuple[Any, ...]], logs: Iterator[tuple[Any, ...]]

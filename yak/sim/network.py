@@ -347,7 +347,7 @@ class Network:
         delay_us = rng.between(30, 800)
         if self.is_rough and rng.chance(3):
             delay_us += rng.between(0, 60_000)
-        slow_us = self._slow.get((source, target))
+        slow_us = self._slow.get((source, target)) if self._slow else None
         return delay_us if slow_us is None else delay_us + rng.between(slow_us // 2, slow_us)
 
     def is_cut(self, way: Way) -> bool:

@@ -48,6 +48,8 @@ class _Known:
 class CommitsOfMembers(Watcher):
     """Reads every coordinator's groups after each step in which its log grew. `appended_count` counts new offsets."""
 
+    of_coordinators = True
+
     def __init__(self, books: GroupBooks) -> None:
         self._books = books
         self._known: dict[tuple[int, int], _Known] = {}

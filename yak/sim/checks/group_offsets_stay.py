@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class GroupOffsetsStay(Watcher):
     """Checks each coordinator once, when it has loaded its groups. `loads_count` counts the loads."""
 
+    of_coordinators = True
+
     def __init__(self, cluster: Cluster, books: GroupBooks) -> None:
         self._cluster = cluster
         self._books = books

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class LoadsRefuseDamage(Watcher):
     """Reads the log when a load begins, and again when it has ended. `damaged_count` counts the loads of damaged logs."""
 
+    of_coordinators = True
+
     def __init__(self, history: History) -> None:
         self._history = history
         self._loading: dict[tuple[int, int], tuple[GroupsPartition, list[WrongCrc]]] = {}
