@@ -60,6 +60,8 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     redis = g.settings.get("redis_url")
     own_redis = local is not None and local.redis_url is not None and redis.origin == "default"
     redis_url = local.redis_url if local is not None and local.redis_url and own_redis else str(redis.value)
+    is_started_by_up = own_redis and local is not None and local.redis_running is not None
+    start_with = machine.start_again(local.data_dir) if local is not None and is_started_by_up else ""
     lease, given = g.settings.value("lease_time_seconds"), g.settings.value("renew_interval_seconds")
     renew = given if given is not None else usual_renew_ms(round(lease * 1000)) / 1000
     host, port = str(g.settings.value("host")), int(g.settings.value("port"))
@@ -68,7 +70,8 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
         found = store.check_quorum(asked, timeout_s=timeout_s) if redis.origin == "default" else None
         if found is not None:
             return [found]
-        return store.check_store(redis_url, is_configured=own_redis or redis.origin != "default", timeout_s=timeout_s)
+        is_configured = own_redis or redis.origin != "default"
+        return store.check_store(redis_url, is_configured=is_configured, timeout_s=timeout_s, start_with=start_with)
 
     return [
         lambda: network.check_network(asked, timeout_s),

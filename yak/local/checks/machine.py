@@ -144,6 +144,11 @@ def read_status(data_dir: str) -> ClusterStatus | None:
     return status if status.brokers else None
 
 
+def start_again(data_dir: str) -> str:
+    """The command that starts the brokers and the Redis of this directory."""
+    return f"yak up -d --data-dir {quote(data_dir)}"
+
+
 def check_local_cluster(data_dir: str) -> Finding:
     """Whether the processes that should run do run."""
     try:
@@ -154,7 +159,7 @@ def check_local_cluster(data_dir: str) -> Finding:
         return Finding("local cluster", "skip", f"none was started in {status.data_dir}")
     if all(broker.state == "stopped" for broker in status.brokers):
         return Finding("local cluster", "skip", f"the one in {status.data_dir} is stopped")
-    up_again = f"yak up -d --data-dir {quote(status.data_dir)}"
+    up_again = start_again(status.data_dir)
     dead = [str(broker.node_id) for broker in status.brokers if broker.state == "dead"]
     if dead:
         return Finding("local cluster", "FAIL", f"node {', '.join(dead)} should run and is gone", up_again)

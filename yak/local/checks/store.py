@@ -21,8 +21,11 @@ _WANTED: Final = {
 }
 
 
-def check_store(url: str, *, is_configured: bool, timeout_s: float) -> list[Finding]:
-    """Whether Redis is reachable, durable, and has the right time; skipped when none is configured or found."""
+def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: str = "") -> list[Finding]:
+    """Whether Redis is reachable, durable, and has the right time; skipped when none is configured or found.
+
+    `start_with` is the command that starts it, if YAK does.
+    """
     import redis
 
     shown = without_password(url)
@@ -41,7 +44,7 @@ def check_store(url: str, *, is_configured: bool, timeout_s: float) -> list[Find
         except redis.RedisError as error:
             if not is_configured:
                 return [Finding("redis", "skip", "no Redis is configured; yak up starts its own")]
-            return [Finding("redis", "FAIL", f"{shown}: {error}", f"redis-cli -u {shown} ping")]
+            return [Finding("redis", "FAIL", f"{shown}: {error}", start_with or f"redis-cli -u {shown} ping")]
         version = info.get("redis_version", "?")
         return [
             Finding("redis", "ok", f"{shown} answers ({took_ms:.1f} ms, version {version})"),
