@@ -35,3 +35,9 @@ def test_figures_for_tests_are_those_of_the_page_about_tests() -> None:
     said = re.findall(r"(\d+) ms\b", text_of("compared-for-tests.md").partition("KIP-974")[0])
     assert len(said) == 2
     assert [figure for figure in said if f"{figure} ms" not in text_of("testing.md")] == []
+
+
+def test_start_of_the_page_for_tests_is_the_median_of_the_benchmarks() -> None:
+    text = " ".join(text_of("compared-for-tests.md").split())
+    (said,) = re.findall(r"YAK takes ([\d.]+) s and Kafka, formatted before, ([\d.]+) s", text)
+    assert ("start to first acknowledged record", "s", *said) in medians()
