@@ -1,6 +1,6 @@
 """`yak topics`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
-from yak.commands.output import layout
+from yak.commands.output import cell, layout
 from yak.commands.parameters import DryRun, Shown, argument, option
 from yak.commands.settings import closest
 from yak.commands.units import parse_time_ms
@@ -106,13 +106,16 @@ def list_rows(
     return rows
 
 
-def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int]:
-    """High watermark minus log start, summed over partitions with a leader."""
-    marks = admin.watermarks([each for topic in topics for each in topic.led])
-    counts: dict[str, int] = {topic.name: 0 for topic in topics}
-    for partition, (low, high) in marks.items():
-        counts[partition.topic] += high - low
-    return counts
+def _record_counts(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
+    """Records of each topic's partitions with a leader; None if one of the leaders does not answer."""
+    marks = admin.watermarks([each for topic in topics for each in topic.led], answered_only=True)
+    return {topic.name: _records(topic, marks) for topic in topics}
+
+
+def _records(topic: "Topic", marks: Mapping[TopicPartition, tuple[Offset, Offset]]) -> int | None:
+    """High watermark minus log start, summed over partitions with a leader; None if one of these is unknown."""
+    known = [marks[each] for each in topic.led if each in marks]
+    return sum(high - low for low, high in known) if len(known) == len(list(topic.led)) else None
 
 
 def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
@@ -132,8 +135,8 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     """All details of one topic; `configs` is None where this user may not see them. Raises YakError (`unknown-topic`)."""
     metadata = admin.metadata()
     topic = metadata.require_topic(name)
-    marks = admin.watermarks(list(topic.led))
-    latest = admin.offsets(dict.fromkeys(marks, "latest"))
+    marks = admin.watermarks(list(topic.led), answered_only=True)
+    latest = admin.offsets(dict.fromkeys(marks, "latest"), answered_only=True)
     configs = _visible_configs(admin, name)
     damaged = {} if configs is None else admin.damaged_offsets(name)
     min_isr = next((int(each.value or 1) for each in configs or () if each.name == "min.insync.replicas"), 1)
@@ -160,7 +163,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
         "topic_id": admin.topic_id(name),
         "internal": topic.is_internal,
         "replication_factor": topic.replication_factor,
-        "records": sum(high - low for low, high in marks.values()),
+        "records": _records(topic, marks),
         "state": state_of(topic, min_isr).value,
         "partitions": rows,
         "configs": None
@@ -197,7 +200,8 @@ def print_description(g: "Globals", described: dict[str, Any], *, all_configs: b
     partitions = [{**each, "state": _condition(each)} for each in described["partitions"]]
     out.line(f"topic        {described['name']}  ({described['topic_id']})")
     out.line(f"partitions   {len(partitions)}, replication factor {described['replication_factor']}")
-    out.line(f"records      {group_digits(described['records'])}")
+    records = described["records"]
+    out.line(f"records      {cell(records) if records is None else group_digits(records)}")
     configs = [each for each in described["configs"] or () if all_configs or each["source"] == "topic"]
     for index, each in enumerate(configs):
         source = f"  ({each['source']})" if all_configs else ""

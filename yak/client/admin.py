@@ -1,6 +1,7 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
 import re
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import Change, KafkaFailure, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
-from yak.errors import YakError
+from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 
@@ -63,6 +64,15 @@ def _library() -> Any:
     import confluent_kafka.admin
 
     return confluent_kafka.admin
+
+
+def _silent_leader(partition: TopicPartition) -> Unreachable:
+    return Unreachable(
+        "unreachable",
+        f"offsets of {partition} could not be read",
+        why="its leader does not answer",
+        try_=(f"yak isr {shlex.quote(partition.topic)}", "yak doctor"),
+    )
 
 
 def _shows(topic: str) -> str:
@@ -292,14 +302,15 @@ class Admin:
             raise
 
     def offsets(
-        self, wanted: Mapping[TopicPartition, str | int], *, read_committed: bool = False
+        self, wanted: Mapping[TopicPartition, str | int], *, read_committed: bool = False, answered_only: bool = False
     ) -> dict[TopicPartition, FoundOffset]:
         """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
 
         `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
-        moves, the request is retried until the timeout.
+        moves or does not answer, the request is retried until the timeout. `answered_only` leaves out partitions whose
+        leader does not answer.
         """
-        from confluent_kafka import IsolationLevel
+        from confluent_kafka import OFFSET_INVALID, IsolationLevel
         from confluent_kafka import TopicPartition as Wire
 
         if not wanted:
@@ -325,8 +336,11 @@ class Admin:
                     if error.code not in LEADER_MOVES:
                         raise
                     moving[wire] = error
-                else:
+                    continue
+                if result.offset != OFFSET_INVALID:
                     found[partition] = FoundOffset(int(result.offset), result.leader_epoch)
+                elif not answered_only:  # librdkafka's result, without an error, for a leader that it cannot reach
+                    moving[wire] = _silent_leader(partition)
             if not moving:
                 return found
             if time.monotonic() >= deadline:
@@ -335,12 +349,13 @@ class Admin:
             request = {wire: spec for wire, spec in request.items() if wire in moving}
 
     def watermarks(
-        self, partitions: Sequence[TopicPartition], *, read_committed: bool = False
+        self, partitions: Sequence[TopicPartition], *, read_committed: bool = False, answered_only: bool = False
     ) -> dict[TopicPartition, tuple[Offset, Offset]]:
-        """(log start, end) of each partition; the end as in `offsets`."""
-        low = self.offsets(dict.fromkeys(partitions, EARLIEST))
-        high = self.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
-        return {each: (low[each].offset, high[each].offset) for each in partitions}
+        """(log start, end) of each partition; the end, and `answered_only`, as in `offsets`."""
+        low = self.offsets(dict.fromkeys(partitions, EARLIEST), answered_only=answered_only)
+        wanted = dict.fromkeys(low, LATEST)
+        high = self.offsets(wanted, read_committed=read_committed, answered_only=answered_only)
+        return {each: (low[each].offset, high[each].offset) for each in partitions if each in high}
 
     def damaged_offsets(self, name: str) -> dict[int, dict[NodeId, Offset]]:
         """The first damaged offset of each damaged replica of a topic, by partition and broker."""

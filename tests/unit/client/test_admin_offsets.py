@@ -4,12 +4,12 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
 from yak.client import admin as admin_module
 from yak.client.admin import EARLIEST, Admin
-from yak.errors import YakError
+from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition
 
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
@@ -30,7 +30,7 @@ class Client:
     @staticmethod
     def future(answer):
         made = Future()
-        if answer < 0:
+        if answer < 0 and answer != OFFSET_INVALID:
             made.set_exception(KafkaException(KafkaError(-answer)))
         else:
             made.set_result(SimpleNamespace(offset=answer, timestamp=-1, leader_epoch=3))
@@ -70,3 +70,19 @@ def test_other_errors_are_not_waited_for(ask):
         admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert caught.value.code == "unknown-topic"
     assert len(admin._client.asked) == 1
+
+
+def test_offsets_of_a_leader_that_does_not_answer_are_asked_for_again(ask):
+    admin = ask([7, OFFSET_INVALID, 9], [99, 8, 99])
+    found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
+    assert [found[each].offset for each in ORDERS] == [7, 8, 9]
+
+
+def test_offsets_of_a_leader_that_never_answers_are_an_error_that_names_the_partition(ask):
+    with pytest.raises(Unreachable, match="offsets of orders-1"):
+        ask([7, OFFSET_INVALID, 7], timeout_s=0.02).watermarks(ORDERS)
+
+
+def test_watermarks_of_answered_partitions_leave_out_those_of_a_silent_leader(ask):
+    found = ask([7, OFFSET_INVALID, 9]).watermarks(ORDERS, answered_only=True)
+    assert found == {ORDERS[0]: (7, 7), ORDERS[2]: (9, 9)}

@@ -37,19 +37,24 @@ class FakeAdmin:
     def controller_id(self, metadata, *, is_yak):
         return metadata.controller_id
 
-    def offsets(self, wanted, *, read_committed=False):
+    silent: set = set()  # noqa: RUF012
+    """Partitions whose leader does not answer."""
+
+    def offsets(self, wanted, *, read_committed=False, answered_only=False):
         ends = {TopicPartition("orders", 0): (10, 1010), TopicPartition("orders", 1): (0, 500)}
         found = {}
         for each, spec in wanted.items():
+            if each in self.silent and answered_only:
+                continue
             low, high = ends.get(each, (0, 3))
             offset = {"earliest": low, "latest": high}.get(spec, low + 2)
             found[each] = FoundOffset(offset, 4)
         return found
 
-    def watermarks(self, partitions, *, read_committed=False):
-        low = self.offsets(dict.fromkeys(partitions, "earliest"))
-        high = self.offsets(dict.fromkeys(partitions, "latest"))
-        return {each: (low[each].offset, high[each].offset) for each in partitions}
+    def watermarks(self, partitions, *, read_committed=False, answered_only=False):
+        low = self.offsets(dict.fromkeys(partitions, "earliest"), answered_only=answered_only)
+        high = self.offsets(dict.fromkeys(partitions, "latest"), answered_only=answered_only)
+        return {each: (low[each].offset, high[each].offset) for each in low}
 
     def min_isrs(self, topics):
         return dict.fromkeys(topics, 2)
@@ -222,6 +227,17 @@ def test_watching_shows_rates_from_the_second_look_on(yak):
     first, second = (json.loads(line) for line in ran.out.splitlines())
     assert [row["records_per_s"] for row in first] == [None, None, None]
     assert [row["records_per_s"] for row in second] == [0, 0, 0]
+
+
+def test_topic_whose_leader_does_not_answer_is_described_without_its_offsets(yak, monkeypatch):
+    monkeypatch.setattr(FakeAdmin, "silent", {TopicPartition("orders", 1)})
+    assert "records      –\n" in yak("topics", "describe", "orders").out
+    (described,) = json.loads(yak("topics", "describe", "orders", "-o", "json").out)
+    known = [(each["log_start_offset"], each["high_watermark"]) for each in described["partitions"]]
+    assert known == [(10, 1010), (None, None), (None, None)]
+    assert described["records"] is None
+    listed = {each["name"]: each["records"] for each in json.loads(yak("topics", "list", "-o", "json").out)}
+    assert listed == {"orders": None, "yak": 3}
 
 
 def test_topic_is_described_without_configs_that_the_user_may_not_see(yak, monkeypatch):

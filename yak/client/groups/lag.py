@@ -21,9 +21,9 @@ _FETCH: Final = {"fetch.message.max.bytes": 4096, "queued.min.messages": 1}
 
 
 def read_marks(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Offset, Offset]]:
-    """Log start and high watermark of each partition that exists and has a leader, in two requests per leader."""
+    """Log start and high watermark of each partition whose leader answers, in two requests per leader."""
     led = {partition for topic in admin.metadata().topics.values() for partition in topic.led}
-    return admin.watermarks(sorted(led.intersection(partitions)))
+    return admin.watermarks(sorted(led.intersection(partitions)), answered_only=True)
 
 
 def read_lags(admin: Admin, group: Group, committed: Mapping[TopicPartition, Offset]) -> Group:
