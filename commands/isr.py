@@ -17,7 +17,7 @@ from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS
 from yak.plain_text import one_line
 from yak.view.formats import counted
-from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
+from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 from yak.view.partition_state import out_of_sync
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> lis
     replication = partition.replication
     if replication.is_offline:
         found.append("offline: no leader, neither writes nor reads")
+    elif partition.leader is not None and partition.away.get(partition.leader) == NO_ANSWER:
+        found.append(f"the leader, {partition.leader}, does not answer")
     if replication.is_under_min_isr:
         found.append(f"under min ISR ({replication.isr} of {replication.needed}): acks=all is refused")
     if out:
@@ -330,7 +332,10 @@ def isr(
     only: Shown,
     internal: bool = flag("--internal", "Also healthy partitions of internal topics.", WHAT, default=False),
     check: bool = flag(
-        "--check", "Return 4 if a partition is under-replicated; with -q print only those.", WHAT, default=False
+        "--check",
+        "Return 4 if a replica is out of sync or a leader is silent; with -q print only those.",
+        WHAT,
+        default=False,
     ),
     max_lag: int | None = flag(
         "--max-lag", "A larger lag in records counts as out of sync too.", WHAT, metavar="N", min=0

@@ -110,6 +110,17 @@ def test_check_returns_4_and_says_what_is_wrong_and_0_when_all_is_well(yak, clus
     assert yak("isr", "--check", "--max-lag", "0").code == 4
 
 
+def test_check_returns_4_while_a_leader_does_not_answer_although_the_isr_is_full(yak, cluster):
+    silent = partition(5, leader=1, log_end_offsets={1: None, 2: 5, 3: 5}, high_watermark=None, away={1: "no answer"})
+    cluster[:] = [replace(CLUSTER, partitions=(WELL, silent))]
+    ran = yak("isr", "--check", "-q")
+    assert (ran.code, ran.err) == (4, "warning: orders-5: the leader, 1, does not answer\n")
+    cluster[:] = [replace(CLUSTER, partitions=(WELL, DYING))]
+    assert yak("isr", "--check", "-q").code == 0, (
+        "a follower without an answer is in sync until the leader says otherwise"
+    )
+
+
 def test_quiet_check_prints_only_the_partitions_that_fail_it(yak, cluster):
     ran = yak("isr", "--check", "-q")
     assert (ran.code, ran.out) == (4, "")
