@@ -157,14 +157,20 @@ def print_access(g: "Globals", status: "ClusterStatus") -> None:
         g.out.note("yak     export YAK_SASL_USERNAME=USER YAK_SASL_PASSWORD=...")
 
 
-def roles_note(roles: "Mapping[int, str | None]") -> str:
-    """Which brokers lead new partitions by their roles; empty when all brokers have one role."""
+def roles_note(roles: "Mapping[int, str | None]", voters: "Sequence[int]" = ()) -> str:
+    """Which brokers lead new partitions by their roles; empty when all brokers have one role.
+
+    `voters` are those with which a metadata quorum began: without a majority of the voters no broker takes over.
+    """
     leaders = [node_id for node_id, role in roles.items() if role == "leader"]
     followers = [node_id for node_id, role in roles.items() if role == "follower"]
     if not leaders or not followers:
         return ""
     lead, dies = ("leads", "it dies") if len(leaders) == 1 else ("lead", "they die")
     take = "takes" if len(followers) == 1 else "take"
+    if voters and 2 * len(set(voters) - set(leaders)) <= len(voters):
+        still = f"if the quorum's voters are still {nodes(voters)}"
+        return f"{nodes(leaders)} {lead} all new partitions; no broker takes over when {dies}, {still}"
     return f"{nodes(leaders)} {lead} all new partitions, {nodes(followers)} (role follower) {take} over when {dies}"
 
 

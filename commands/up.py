@@ -290,7 +290,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     answering = [broker.http_address for broker in status.brokers if broker.http_address]
     if answering:
         g.out.note(f"http:    {' '.join(answering)}")
-    if roles := roles_note({broker.node_id: broker.role for broker in status.brokers}):
+    if roles := roles_note({broker.node_id: broker.role for broker in status.brokers}, status.voters):
         machines = {broker.machine or broker.node_id for broker in status.brokers}
         g.out.note(f"leaders: {roles}; yak up --leaders {len(machines)}, after yak down, spreads them")
     print_access(g, status)

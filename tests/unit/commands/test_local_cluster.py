@@ -120,3 +120,11 @@ def test_config_show_says_where_they_came_from(yak):
 )
 def test_a_note_says_which_brokers_lead_by_their_roles(roles, note):
     assert roles_note(roles) == note
+
+
+def test_a_note_promises_no_takeover_without_a_majority_of_the_voters():
+    two = {1: "leader", 2: "follower"}
+    missing = "no broker takes over when it dies, if the quorum's voters are still node 1"
+    assert roles_note(two, (1,)) == f"node 1 leads all new partitions; {missing}"
+    assert roles_note({**two, 3: "follower"}, (1, 2, 3)) == roles_note({**two, 3: "follower"})
+    assert "no broker takes over when they die" in roles_note({1: "leader", 2: "leader", 3: "follower"}, (1, 2, 3))
