@@ -166,8 +166,15 @@ def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float =
                 "advertised-unreachable",
                 f"{proven} answered, but node {node_id} advertises {address}",
                 why=f"that address cannot be reached from here: {found.detail}",
-                try_=(
-                    f"start node {node_id} with --advertised HOST:{split_address(address)[1]}",
-                    f"yak doctor -b {proven}",
-                ),
+                try_=_remedies_of_advertised(node_id, found, proven),
             )
+
+
+def _remedies_of_advertised(node_id: int, found: Probe, proven: str) -> tuple[str, ...]:
+    """A wrong address and, on this machine, a broker of `yak up` that died look the same from here."""
+    host, port = split_address(found.address)
+    advertised, doctor = f"start node {node_id} with --advertised HOST:{port}", f"yak doctor -b {proven}"
+    if found.outcome == "refused" and is_loopback(host) and is_loopback(split_address(proven)[0]):
+        width = len(advertised) + 2
+        return ("yak up -d".ljust(width) + "if it died", advertised.ljust(width) + "if the address is wrong", doctor)
+    return advertised, doctor

@@ -88,6 +88,14 @@ def test_an_advertised_address_that_is_not_reachable_is_named():
             require_advertised({1: address, 2: "127.0.0.1:1"}, address)
     assert caught.value.code == "advertised-unreachable"
     assert "node 2 advertises 127.0.0.1:1" in caught.value.message
+    assert caught.value.try_[0].split("  ")[0] == "yak up -d"
+    assert caught.value.try_[1].startswith("start node 2 with --advertised HOST:1 ")
+
+
+def test_an_advertised_address_of_another_machine_is_not_started_here():
+    with listener(kafka) as address, pytest.raises(Unreachable) as caught:
+        require_advertised({2: "no-such-host.invalid:9092"}, address)
+    assert caught.value.try_ == ("start node 2 with --advertised HOST:9092", f"yak doctor -b {address}")
 
 
 def test_addresses_split_with_ipv6_in_brackets():
