@@ -89,8 +89,8 @@ def page(entry: registry.Entry) -> str:
         for name, leaf in found.visible().items():
             lines += [f".SS {escaped(name)}", *described(leaf, f"yak {entry.name} {name}")]
     else:
-        lines += [".SH SYNOPSIS", f".B yak {escaped(entry.name)}\n[OPTIONS] [ARGS]..."]
-        lines += [".SH DESCRIPTION", *described(found, f"yak {entry.name}")]
+        usage, *rest = described(found, f"yak {entry.name}")
+        lines += [".SH SYNOPSIS", usage.removeprefix(".PP\n"), ".SH DESCRIPTION", *rest]
     lines += [".SH EXIT STATUS", "See\n.BR yak (1).", ".SH SEE ALSO", ".BR yak (1)"]
     return "\n".join(lines) + "\n"
 

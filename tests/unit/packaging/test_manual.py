@@ -43,6 +43,13 @@ def test_every_command_has_a_page_that_names_its_options(share: Path) -> None:
     assert [entry.name for entry in registry.available() if f"yak\\-{entry.name} (1)" not in first] == []
 
 
+def test_synopsis_of_a_command_has_its_own_arguments(share: Path) -> None:
+    text = (share / "man" / "man1" / "yak-isr.1").read_text()
+    synopsis = text.partition(".SH SYNOPSIS\n")[2].partition(".SH DESCRIPTION")[0]
+    assert synopsis == ".B yak isr\n[OPTIONS] [TOPIC]\n"
+    assert text.count("[TOPIC]") == 1
+
+
 def test_text_in_a_page_cannot_be_a_command_of_roff(manual: ModuleType) -> None:
     assert manual.escaped(".so file\n'b\\x -p …") == "\\&.so file\n\\(aqb\\ex \\-p \\[u2026]"
 
