@@ -133,9 +133,7 @@ class Broker:
         self.leader_requests = LeaderRequests(self.context, self.suspected_brokers, self.failure_watch, self.purgatory)
         self.record_deletions = RecordDeletions(self.context, self.purgatory.try_complete)
         self.replica_bound = ReplicaBound(self.context)
-        self.expected_followers = ExpectedFollowers(
-            self.context, parts.expected_followers, parts.followers_timeout_ms, self.purgatory.complete
-        )
+        self.expected_followers = ExpectedFollowers(self.context, parts.expected_followers, parts.followers_timeout_ms)
         self.topic_creation = TopicCreation(
             self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
         )

@@ -97,8 +97,8 @@ class DelayedOperation:
         return self.answer() if self.is_done() else Later(self)
 
     def is_done(self) -> bool:
-        """Whether `answer` can be given now."""
-        raise NotImplementedError
+        """Whether `answer` can be given now; false for one that only its component, or its time, completes."""
+        return False
 
     def answer(self) -> Outcome:
         """The answer after `is_done`; a fetch that needs the disk answers `Later` once more."""

@@ -45,9 +45,7 @@ class ControllerRequests:
             self._context, self._peers, controller_id, _EVENTS
         )
         self._controllers[controller_id] = requests
-        waiting = DelayedAnswer(
-            self._purgatory, call, call.timeout_ms, lambda: failed(ErrorCode.request_timed_out).fields
-        )
+        waiting = DelayedAnswer(self._purgatory, call, call.timeout_ms, lambda: failed(ErrorCode.request_timed_out))
 
         def answered(response: Any | None) -> None:
             if len(requests) == 0:

@@ -9,6 +9,7 @@ from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
 from yak.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from yak.broker.broker import Broker
     from yak.broker.purgatory import Purgatory
     from yak.coordination.runtime import Then
     from yak.groups.classic.group import ClassicGroup
@@ -18,45 +19,65 @@ AS_LONG_AS_IT_TAKES_MS: Final = 86_400_000
 
 
 class DelayedAnswer(DelayedOperation):
-    """A delayed request, answered with `fields` once they are known, or with `late()` when it times out."""
+    """A delayed request: one later event gives its outcome, or `late()` when it times out.
 
-    __slots__ = ("_purgatory", "fields", "late")
+    Outcomes are built when they are sent, so that an exception there ends this request's connection only.
+    """
 
-    def __init__(self, purgatory: Purgatory, call: Call, timeout_ms: int, late: Callable[[], Fields]) -> None:
+    __slots__ = ("_answer", "_late", "_leave", "_purgatory")
+
+    def __init__(
+        self,
+        purgatory: Purgatory,
+        call: Call,
+        timeout_ms: int,
+        late: Callable[[], Outcome],
+        leave: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`leave` removes the request from whatever refers to it; it is called once, at its end."""
         super().__init__(call, timeout_ms)
         self._purgatory = purgatory
-        self.fields: Fields | None = None
-        self.late = late
+        self._answer: Callable[[], Outcome] | None = None
+        self._late, self._leave = late, leave
 
     def complete(self, fields: Fields) -> None:
-        """Answer the request; only the first call counts."""
-        if self.fields is None and not self.finished:
-            self.fields = fields
+        """Answer the request with these fields; only the first call counts."""
+        self.complete_with(lambda: Now(fields))
+
+    def complete_with(self, answer: Callable[[], Outcome]) -> None:
+        """Answer the request with what `answer` returns; only the first call counts."""
+        if self._answer is None and not self.finished:
+            self._answer = answer
             self._purgatory.complete(self)
 
     def is_done(self) -> bool:
-        """Whether `fields` are set."""
-        return self.fields is not None
+        """Whether the outcome is known."""
+        return self._answer is not None
 
     def answer(self) -> Outcome:
-        """Answer with `fields`."""
-        assert self.fields is not None
-        return Now(self.fields)
+        """The outcome."""
+        assert self._answer is not None
+        return self._answer()
 
     def on_expiration(self) -> Outcome:
-        """Answer with `late()`."""
-        return Now(self.late())
+        """The outcome after a time-out."""
+        return self._late()
+
+    def leave(self) -> None:
+        """Remove this request from whatever refers to it."""
+        self._leave()
 
 
 def answer_when_safe(
-    purgatory: Purgatory,
-    call: Call,
-    timeout_ms: int,
-    operation: Callable[[Then], Fields],
-    refused: Callable[[ErrorCode], Fields],
+    broker: Broker, call: Call, operation: Callable[[Then], Fields], refused: Callable[[ErrorCode], Fields]
 ) -> Outcome:
     """Send the answer of `operation` once it calls `then` with NONE, else `refused(error)`."""
-    waiting = DelayedAnswer(purgatory, call, timeout_ms, lambda: refused(ErrorCode.coordinator_not_available))
+    waiting = DelayedAnswer(
+        broker.purgatory,
+        call,
+        broker.config.offsets_commit_timeout_ms,
+        lambda: Now(refused(ErrorCode.coordinator_not_available)),
+    )
     codes: list[ErrorCode] = []
     answers: list[Fields] = []
 
@@ -82,22 +103,17 @@ class DelayedMemberAnswer(DelayedAnswer):
     def __init__(
         self, purgatory: Purgatory, call: Call, group: ClassicGroup, shape: Callable[[Fields], Fields], late: Fields
     ) -> None:
-        super().__init__(purgatory, call, AS_LONG_AS_IT_TAKES_MS, lambda: shape(late))
+        super().__init__(purgatory, call, AS_LONG_AS_IT_TAKES_MS, lambda: Now(shape(late)))
         self.group = group
         self.shape = shape
 
     def reply(self, fields: Fields) -> None:
-        """Answer with the group's fields."""
-        self.complete(fields)
-
-    def answer(self) -> Outcome:
-        """Answer in the request's version. It is shaped here, since a failure here does not affect the group."""
-        assert self.fields is not None
-        return Now(self.shape(self.fields))
+        """Answer with the group's fields, in the request's version."""
+        self.complete_with(lambda: Now(self.shape(fields)))
 
     def leave(self) -> None:
         """Notify the group if the request ended unanswered: disconnected, or timed out."""
-        if self.fields is None:
+        if not self.is_done():
             member = self.group.holder_of(self)
             if member is not None:
                 self.group.ticket_lost(member, self, self._purgatory.now_ms)

@@ -13,7 +13,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from yak.broker.call import Call, DelayedOperation, Outcome
+from yak.broker.call import Call, DelayedOperation, Later, Outcome
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.limits import STORE_CALL_PARTITIONS_MAX
@@ -22,7 +23,6 @@ from yak.ports.metadata_store import StoreRequest
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.purgatory import Purgatory
-    from yak.lifecycle.expected_followers import ExpectedFollowers
     from yak.lifecycle.metadata import Metadata
 
 ATTEMPTS_MAX = 4
@@ -198,91 +198,42 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
             self.send(again, attempt + 1)
 
 
-class NewestImageWaiting(DelayedOperation):
-    """A delayed request that is planned from the image: it starts when the image has all that the metadata store has.
+def from_newest_image(
+    broker: Broker, call: Call, timeout_ms: int, begin: Callable[[Broker, Call], Outcome], *, is_needed: bool
+) -> Outcome:
+    """Start the request when the image has all that the metadata store has, or at once where this is not needed.
 
     Another broker may have acknowledged changes that this broker's image lacks. If the store does not answer in time, the
     request starts all the same, and its changes are refused.
     """
-
-    __slots__ = ("_begin", "_change_id", "_is_newest", "_metadata")
-
-    def __init__(
-        self,
-        metadata: Metadata,
-        purgatory: Purgatory,
-        call: Call,
-        timeout_ms: int,
-        begin: Callable[[Call], Outcome],
-    ) -> None:
-        super().__init__(call, timeout_ms)
-        self._metadata, self._begin, self._is_newest = metadata, begin, False
-
-        def done(_error: PeerError | None, _values: tuple[dict[str, Any], ...]) -> None:
-            self._is_newest = True
-            purgatory.complete(self)
-
-        self._change_id = -1
-        try:
-            # it changes nothing, and is done when the image has the store's newest record
-            self._change_id = metadata.begin_own((StoreRequest("verify"),), done)
-        except PeerError:
-            self._is_newest = True
-
-    def is_done(self) -> bool:
-        """Whether the image is as new as it can be."""
-        return self._is_newest
-
-    def answer(self) -> Outcome:
-        """The outcome of the request, which starts now."""
-        return self._begin(self.call)
-
-    def leave(self) -> None:
-        """Stop waiting for the image."""
-        self._metadata.abandon(self._change_id)
-
-
-def from_newest_image(
-    broker: Broker, call: Call, timeout_ms: int, begin: Callable[[Broker, Call], Outcome], *, is_needed: bool
-) -> Outcome:
-    """Start the request when the image is the newest, or at once where this is not needed."""
     if not is_needed:
         return begin(broker, call)
-    return NewestImageWaiting(broker.metadata, broker.purgatory, call, timeout_ms, partial(begin, broker)).outcome()
+    start, metadata = partial(begin, broker, call), broker.metadata
+    waiting = DelayedAnswer(broker.purgatory, call, timeout_ms, start, lambda: metadata.abandon(change_id))
+
+    def done(_error: PeerError | None, _values: tuple[dict[str, Any], ...]) -> None:
+        waiting.complete_with(start)
+
+    try:
+        # it changes nothing, and is done when the image has the store's newest record
+        change_id = metadata.begin_own((StoreRequest("verify"),), done)
+    except PeerError:
+        return start()
+    return waiting.outcome()
 
 
-class FollowersWaiting(DelayedOperation):
-    """A delayed request for replicated topics: it starts when the wait for followers ends.
+def after_followers(broker: Broker, call: Call, timeout_ms: int, begin: Callable[[Broker, Call], Outcome]) -> Outcome:
+    """Start a request for replicated topics when the wait for followers ends.
 
     It also starts when its own time is over, and is refused then (`ExpectedFollowers.check`).
     """
+    expected, start = broker.expected_followers, partial(begin, broker, call)
 
-    __slots__ = ("_begin", "_expected_followers")
+    def late() -> Outcome:
+        expected.end_when_due()
+        return start()
 
-    def __init__(
-        self,
-        expected_followers: ExpectedFollowers[DelayedOperation],
-        call: Call,
-        timeout_ms: int,
-        begin: Callable[[Call], Outcome],
-    ) -> None:
-        super().__init__(call, min(timeout_ms, expected_followers.wait_ms()))
-        self._expected_followers, self._begin = expected_followers, begin
-        expected_followers.add(self)
-
-    def is_done(self) -> bool:
-        """False: only the end of the wait completes it."""
-        return False
-
-    def answer(self) -> Outcome:
-        """The outcome of the request, which starts now."""
-        return self._begin(self.call)
-
-    def on_expiration(self) -> Outcome:
-        """The outcome of the request after its time-out: it starts all the same."""
-        self._expected_followers.end_when_due()
-        return self._begin(self.call)
-
-    def leave(self) -> None:
-        """Remove this request from those that wait for followers."""
-        self._expected_followers.remove(self)
+    wait_ms = min(timeout_ms, expected.wait_ms())
+    waiting = DelayedAnswer(broker.purgatory, call, wait_ms, late, lambda: expected.remove(call))
+    expected.add(call, lambda: waiting.complete_with(start))
+    return Later(waiting)

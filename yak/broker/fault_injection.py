@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation
-from yak.broker.call import ApiTable, Call, DelayedOperation, Encoded, Fields, Handler, Later, Now, Outcome
+from yak.broker.call import ApiTable, Call, Encoded, Fields, Handler, Later, Now, Outcome
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.purgatory import Answer
 from yak.broker.quorum_node import SERVED_EARLY
 from yak.core.peers import CLIENT_ID
@@ -51,7 +53,8 @@ class FaultInjection:
         self._broker, context = broker, broker.context
         self._rules = context.faults
         self._apis = {key: name for key, name in apis.names.items() if key not in _BETWEEN_BROKERS}
-        self._blackholed: dict[Blackholed, None] = {}
+        self._blackholed: dict[DelayedAnswer, str] = {}
+        """Requests that get no answer, and the id of the rule: its removal closes their connections."""
         self.is_active = False
         """Whether there is any rule: the only cost where there is none."""
         if context.config.yak_fault_injection_enable:
@@ -104,13 +107,19 @@ class FaultInjection:
 
     def _swallow(self, call: Call, rule: FaultRule) -> Later:
         call.request = None  # its views end with the step
-        held = Blackholed(self._broker, call, rule.rule_id)
-        self._blackholed[held] = None
+        held = DelayedAnswer(
+            self._broker.purgatory,
+            call,
+            BLACKHOLE_MS_MAX,
+            partial(self._end_blackhole, call),
+            lambda: self._blackholed.pop(held, None),
+        )
+        self._blackholed[held] = rule.rule_id
         return Later(held)
 
-    def forget(self, held: Blackholed) -> None:
-        """A blackholed request's connection ends."""
-        self._blackholed.pop(held, None)
+    def _end_blackhole(self, call: Call) -> None:
+        """Close the connection: a later request must not be answered in this one's place."""
+        self._broker.close_connection(call.connection, "blackhole_client of a fault rule was cleared")
 
     # ------------------------------------------------------------------------------------------------------- rules
 
@@ -179,9 +188,9 @@ class FaultInjection:
         gone = self._rules.remove(rule_id)
         self.is_active = bool(self._rules)
         ids = [rule.rule_id for rule in gone]
-        for held in list(self._blackholed):
-            if held.rule_id in ids:
-                self._broker.purgatory.complete(held)
+        for held, held_by in list(self._blackholed.items()):
+            if held_by in ids:
+                held.complete_with(partial(self._end_blackhole, held.call))
         if gone:
             self._broker.notice("warning", "faults-cleared", ids=",".join(ids))
         self._replicas_changed(gone)
@@ -262,7 +271,10 @@ class RequestFault:
         assert outcome is not None
         if self._stamps or self._refused is not None:
             outcome = self._changed(outcome)
-        return Later(HeldAnswer(call, self._delay_ms, outcome)) if self._delay_ms else outcome
+        if not self._delay_ms:
+            return outcome
+        # later answers of the connection wait for this one, as in Kafka
+        return Later(DelayedAnswer(self._broker.purgatory, call, self._delay_ms, lambda: outcome))
 
     def _changed(self, outcome: Now | Encoded) -> Encoded:
         call = self._call
@@ -308,47 +320,6 @@ class RequestFault:
             topic = _topic_of(self._broker, item.name or item.topic_key)
             if any(rule.hits(topic, item.index) for rule in self._errors):
                 session.mark_dirty(item)
-
-
-class HeldAnswer(DelayedOperation):
-    """An answer that `delay_on` holds back. Later answers of its connection wait for it, as in Kafka."""
-
-    __slots__ = ("_outcome",)
-
-    def __init__(self, call: Call, delay_ms: int, outcome: Outcome) -> None:
-        super().__init__(call, delay_ms)
-        self._outcome = outcome
-
-    def is_done(self) -> bool:
-        """Not before its time."""
-        return False
-
-    def answer(self) -> Outcome:
-        """The answer."""
-        return self._outcome
-
-
-class Blackholed(DelayedOperation):
-    """A request of a blackholed client: it is not served, and its connection ends unanswered when the rule is cleared."""
-
-    __slots__ = ("_broker", "rule_id")
-
-    def __init__(self, broker: Broker, call: Call, rule_id: str) -> None:
-        super().__init__(call, BLACKHOLE_MS_MAX)
-        self._broker, self.rule_id = broker, rule_id
-
-    def is_done(self) -> bool:
-        """Not before the rule is cleared."""
-        return False
-
-    def answer(self) -> Outcome:
-        """Close the connection: a later request must not be answered in this one's place."""
-        self._broker.close_connection(self.call.connection, "blackhole_client of a fault rule was cleared")
-        return None
-
-    def leave(self) -> None:
-        """The rules need to know of it no longer."""
-        self._broker.faults.forget(self)
 
 
 def _copied(value: Any) -> Any:

@@ -242,10 +242,6 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
         """Read again, and answer."""
         self._fetches.purgatory.complete(self)
 
-    def is_done(self) -> bool:
-        """Never: its session or its job completes a fetch."""
-        return False
-
     def answer(self) -> Outcome:
         """Read again, and answer with the bytes available. Raises the job's exception unless it was a disk failure."""
         if self._reading is None:

@@ -45,10 +45,6 @@ class LargeRequest(DelayedOperation):
         if self.others_wait:
             connection.frames_behind_large = []
 
-    def is_done(self) -> bool:
-        """The last slice settles the call."""
-        return False
-
     def take_frames_behind(self) -> list[bytes]:
         """End the waiting of later requests; returns them."""
         if not self.others_wait:

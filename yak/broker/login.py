@@ -18,7 +18,8 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Encoded, Fields, Later, Now, Outcome
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.context import Context
 from yak.core.events import LoggedIn, MuteConnection, Notice, OwnUsersChanged, UnmuteConnection
 from yak.errors import ErrorCode, LoginRefused
@@ -223,19 +224,17 @@ class Logins:
     def _check_password(self, call: Call, login: Login, token: PlainToken) -> Outcome:
         """Check a password in a job: its many rounds of hashing would delay all other connections."""
         self._hold(call, login)
+        checked = self._release_after(call, login, partial(self._checked, call, login, token.user))
         too_late = LoginRefused("too many passwords wait to be checked")
-        operation = _Checking(
-            call, self._release_after(call, login, partial(self._checked, call, login, token.user)), too_late
-        )
+        waiting = DelayedAnswer(self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late))
 
         def done(is_right: bool | None, error: BaseException | None) -> None:
             wrong = LoginRefused("Authentication failed: Invalid username or password", is_told=True)
-            operation.result = None if error is None and is_right else wrong
-            self._purgatory.complete(operation)
+            waiting.complete_with(partial(checked, None if error is None and is_right else wrong))
 
         mechanism, credential = self.password_credential(token.user)
         self._context.jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
-        return Later(operation)
+        return Later(waiting)
 
     def _checked(self, call: Call, login: Login, user: str, refusal: LoginRefused | None) -> Outcome:
         if refusal is not None:
@@ -254,17 +253,15 @@ class Logins:
         message = TokenMessage.decode(token)
         assert self._verifiers is not None, "OAUTHBEARER is enabled"
         self._hold(call, login)
+        checked = self._release_after(call, login, partial(self._token_checked, call, login, message))
         too_late = LoginRefused("the token was not checked in time")
-        operation = _Checking(
-            call, self._release_after(call, login, partial(self._token_checked, call, login, message)), too_late
-        )
+        waiting = DelayedAnswer(self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late))
 
         def done(found: AccessToken | None, reason: str) -> None:
-            operation.result = LoginRefused(reason) if found is None else found
-            self._purgatory.complete(operation)
+            waiting.complete_with(partial(checked, LoginRefused(reason) if found is None else found))
 
         self._verifiers.of_listener(call.connection.listener.name).verify(message.token, done)
-        return Later(operation)
+        return Later(waiting)
 
     def _token_checked(
         self, call: Call, login: Login, message: TokenMessage, found: AccessToken | LoginRefused
@@ -330,7 +327,12 @@ class Logins:
         if not login.token_error:  # its refusal was noted when the client got the error
             self._note_refusal(call, login, reason, user)
         delay_ms = self._context.config.connection_failed_authentication_delay_ms
-        return Later(_Refusal(call, delay_ms, answer, partial(self._close_soon, call.connection)))
+        return Later(DelayedAnswer(self._purgatory, call, delay_ms, partial(self._refused, call.connection, answer)))
+
+    def _refused(self, connection: Connection, answer: Fields | None) -> Outcome:
+        """The delayed answer to a failed login; the connection is closed behind it."""
+        self._close_soon(connection)
+        return None if answer is None else Now(answer)
 
     def _hold(self, call: Call, login: Login) -> None:
         """Leave the client's next requests in the socket until this one is answered.
@@ -437,52 +439,6 @@ class PasswordCheck:
     def run(self, disk: Disk) -> bool:  # noqa: ARG002
         """Whether it is the user's."""
         return self.credential.is_password(self.mechanism, self.password)
-
-
-class _Checking(DelayedOperation):
-    """The answer to a password or a token, after a job checked it."""
-
-    __slots__ = ("_build", "_too_late", "result")
-
-    def __init__(self, call: Call, build: Callable[[Any], Outcome], too_late: LoginRefused) -> None:
-        super().__init__(call, LOGIN_MS_MAX)
-        self._build, self._too_late = build, too_late
-        self.result: object = _PENDING
-        """The result for `build`; a refusal is one."""
-
-    def is_done(self) -> bool:
-        """Whether the job ended."""
-        return self.result is not _PENDING
-
-    def answer(self) -> Outcome:
-        """A login, or a refusal."""
-        return self._build(self.result)
-
-    def on_expiration(self) -> Outcome:
-        """A refusal: the check did not end in time."""
-        return self._build(self._too_late)
-
-
-_PENDING: Final = object()
-
-
-class _Refusal(DelayedOperation):
-    """The delayed answer to a failed login."""
-
-    __slots__ = ("_answer", "_close")
-
-    def __init__(self, call: Call, delay_ms: int, answer: Fields | None, close: Callable[[], None]) -> None:
-        super().__init__(call, delay_ms)
-        self._answer, self._close = answer, close
-
-    def is_done(self) -> bool:
-        """False: only its time completes it."""
-        return False
-
-    def answer(self) -> Outcome:
-        """The answer; the connection is closed behind it."""
-        self._close()
-        return None if self._answer is None else Now(self._answer)
 
 
 def token_verifiers(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode, ProtocolViolation
@@ -111,41 +112,16 @@ class QuorumNode:
         self.quorum.stop()
 
 
-class DelayedQuorumRequest(DelayedOperation):
-    """A request that the quorum answers: when its command is committed, when there is something new, or at once."""
+def serve_in_quorum(broker: Broker, call: Call, serve: Callable[[Respond], None]) -> Outcome:
+    """Let the quorum answer a request: when its command is committed, when there is something new, or at once."""
 
-    __slots__ = ("_broker", "_fields")
-
-    def __init__(self, broker: Broker, call: Call) -> None:
-        super().__init__(call, _TIMEOUT_MS)
-        self._broker = broker
-        self._fields: Fields | None = None
-
-    def respond(self, fields: Fields) -> None:
-        """Give the answer."""
-        self._fields = fields
-        if self.call.delayed is self:
-            self._broker.purgatory.complete(self)
-
-    def is_done(self) -> bool:
-        """Whether there is an answer."""
-        return self._fields is not None
-
-    def answer(self) -> Outcome:
-        """The answer."""
-        assert self._fields is not None
-        return Now(self._fields)
-
-    def on_expiration(self) -> Outcome:
-        """The other node must not take silence for an answer: close the connection."""
-        self._broker.close_connection(self.call.connection, "a request of the quorum was not answered in time")
+    def late() -> Outcome:
+        # the other node must not take silence for an answer
+        broker.close_connection(call.connection, "a request of the quorum was not answered in time")
         return None
 
-
-def serve_in_quorum(broker: Broker, call: Call, serve: Callable[[Respond], None]) -> Outcome:
-    """Let the quorum answer a request."""
-    waiting = DelayedQuorumRequest(broker, call)
-    serve(waiting.respond)
+    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late)
+    serve(waiting.complete)
     return waiting.outcome()
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
-from yak.broker.call import DelayedOperation
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.placement import count_machines
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_partitions, plan_create_topic
@@ -49,7 +48,7 @@ class TopicCreation:
         self,
         context: Context,
         rng: RandomSource,
-        expected_followers: ExpectedFollowers[DelayedOperation],
+        expected_followers: ExpectedFollowers,
         replica_bound: ReplicaBound,
         full_brokers: Callable[[], frozenset[NodeId]],
     ) -> None:

@@ -8,31 +8,26 @@ followers were registered, or the time is over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 
-W = TypeVar("W")
-"""A request that waits."""
 
-
-class ExpectedFollowers(Generic[W]):
+class ExpectedFollowers:
     """The expected followers, and the requests that wait for them."""
 
-    def __init__(
-        self, context: Context, addresses: tuple[str, ...], timeout_ms: int, complete: Callable[[W], None]
-    ) -> None:
+    def __init__(self, context: Context, addresses: tuple[str, ...], timeout_ms: int) -> None:
         self._context = context
         self._addresses = addresses
-        self._complete = complete
         self._due_ms: int | None = context.clock.now_ms + timeout_ms if addresses else None
         """The time until which replicated topics wait; None when the wait is over."""
         if self._due_ms is not None:
             context.timers.arm(self, self._due_ms, self.end_when_due)
-        self._waiting: dict[W, None] = {}
+        self._waiting: dict[object, Callable[[], None]] = {}
+        """How to start each request that waits."""
 
     def missing(self) -> list[str]:
         """The expected addresses without a registered active broker, in the order given."""
@@ -82,19 +77,19 @@ class ExpectedFollowers(Generic[W]):
             )
         self._end()
 
-    def add(self, waiting: W) -> None:
-        """Complete this request when the wait ends."""
-        self._waiting[waiting] = None
+    def add(self, request: object, start: Callable[[], None]) -> None:
+        """Call `start` when the wait ends."""
+        self._waiting[request] = start
 
-    def remove(self, waiting: W) -> None:
+    def remove(self, request: object) -> None:
         """Remove this request from those that wait."""
-        self._waiting.pop(waiting, None)
+        self._waiting.pop(request, None)
 
     def _end(self) -> None:
         self._due_ms = None
         self._context.timers.disarm(self)
-        for waiting in list(self._waiting):
-            self._complete(waiting)
+        for start in list(self._waiting.values()):
+            start()
 
 
 def _address(host: str, port: int | str) -> tuple[str, int]:

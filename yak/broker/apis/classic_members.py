@@ -99,7 +99,7 @@ def _join_consumer_group(
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
     try:
-        return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused)
+        return answer_when_safe(broker, call, operation, refused)
     except PeerError as error:
         return Now(refused(error.error_code))
 
@@ -135,7 +135,7 @@ def _of_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition,
         broker.group_coordinator.when_committed(coordinated, group.group_id, then)
         return answer
 
-    return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, refused_sync)
+    return answer_when_safe(broker, call, operation, refused_sync)
 
 
 def sync_group(broker: Broker, call: Call) -> Outcome:
@@ -241,13 +241,7 @@ def _leave_consumer_group(
     def operation(then: Then) -> Fields:
         return _answer(call, broker.group_coordinator.consumers.leave_classic(coordinated, group, leaving, then))
 
-    return answer_when_safe(
-        broker.purgatory,
-        call,
-        broker.config.offsets_commit_timeout_ms,
-        operation,
-        lambda code: {"error_code": code, "members": []},
-    )
+    return answer_when_safe(broker, call, operation, lambda code: {"error_code": code, "members": []})
 
 
 APIS = (

@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
                 sees=partial(broker.authorization.may_see, call, Operation.DESCRIBE, ResourceType.TOPIC),
             )
 
-        return answer_when_safe(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, operation, _refused)
+        return answer_when_safe(broker, call, operation, _refused)
     except PeerError as refusal:
         return Now(_refused(refusal.error_code, refusal.message))
 

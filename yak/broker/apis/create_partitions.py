@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Later, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, from_newest_image
+from yak.broker.call import Call, Now, Outcome, error_fields
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, after_followers, from_newest_image
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -33,7 +32,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _grow_with_followers(broker: Broker, call: Call) -> Outcome:
     if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
-        return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_grow, broker)))
+        return after_followers(broker, call, call.timeout_ms, _grow)
     return _grow(broker, call)
 
 

@@ -7,13 +7,12 @@ when this broker leads its share of the partitions, so that a client may produce
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation, may_create
-from yak.broker.call import Call, Fields, Later, Now, Outcome, error_fields
-from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, FollowersWaiting, from_newest_image
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, after_followers, from_newest_image
 from yak.broker.topic_creation import named_twice, refuse_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
@@ -45,7 +44,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _create_with_followers(broker: Broker, call: Call) -> Outcome:
     if broker.expected_followers.is_awaited and any(_is_replicated(broker, topic) for topic in call.request.topics):
-        return Later(FollowersWaiting(broker.expected_followers, call, call.timeout_ms, partial(_create, broker)))
+        return after_followers(broker, call, call.timeout_ms, _create)
     return _create(broker, call)
 
 

@@ -34,7 +34,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     results: dict[str, ErrorCode] = {}
     names = list(dict.fromkeys(call.request.groups_names))
     waiting = DelayedAnswer(
-        broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: _answer(names, results)
+        broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: Now(_answer(names, results))
     )
     pace = Pace()
     for group_id in names:

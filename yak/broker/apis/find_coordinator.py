@@ -9,11 +9,13 @@ only brokers look up, get INVALID_REQUEST, as from a Kafka broker without one (`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
@@ -50,7 +52,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return _when_decided(broker, call, name)
         if refusal is not None and refusal.error_code == ErrorCode.topic_already_exists:
             # another broker created it a moment ago; the image does not have it yet
-            return Later(DelayedFindCoordinator(broker, call, name))
+            return _when_in_image(broker, call, name)
         return _answer(broker, call, refusal)
 
     waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _CREATE_TIMEOUT_MS, made)
@@ -75,33 +77,14 @@ def _topic_name(call: Call) -> str | None:
     return _TOPICS.get(getattr(call.request, "key_type", _GROUP))
 
 
-class DelayedFindCoordinator(DelayedOperation):
-    """A delayed FindCoordinator: the internal topic exists, but the image does not have it yet."""
-
-    __slots__ = ("_awaiting", "_broker", "_name")
-
-    def __init__(self, broker: Broker, call: Call, name: str) -> None:
-        super().__init__(call, _CREATE_TIMEOUT_MS)
-        self._broker, self._name = broker, name
-        coordinator = broker.group_coordinator if name == OFFSETS_TOPIC else broker.transaction_coordinator
-        self._awaiting = coordinator.awaiting_topic
-        self._awaiting[self] = lambda: broker.purgatory.complete(self)
-
-    def is_done(self) -> bool:
-        """Never: the coordinator finishes this request."""
-        return False
-
-    def answer(self) -> Outcome:
-        """Answer with the present leader."""
-        return _when_decided(self._broker, self.call, self._name)
-
-    def on_expiration(self) -> Outcome:
-        """Answer COORDINATOR_NOT_AVAILABLE."""
-        return _answer(self._broker, self.call, None)
-
-    def leave(self) -> None:
-        """Stop waiting for the topic."""
-        self._awaiting.pop(self, None)
+def _when_in_image(broker: Broker, call: Call, name: str) -> Outcome:
+    """Answer once the image has the internal topic, which exists; with COORDINATOR_NOT_AVAILABLE if that takes long."""
+    coordinator = broker.group_coordinator if name == OFFSETS_TOPIC else broker.transaction_coordinator
+    awaiting = coordinator.awaiting_topic
+    late, leave = partial(_answer, broker, call, None), partial(awaiting.pop, call, None)
+    waiting = DelayedAnswer(broker.purgatory, call, _CREATE_TIMEOUT_MS, late, leave)
+    awaiting[call] = partial(waiting.complete_with, partial(_when_decided, broker, call, name))
+    return Later(waiting)
 
 
 def _when_decided(broker: Broker, call: Call, name: str) -> Outcome:

@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if code := _denied(broker, call, transactional_id):
         return Now(_refused(code))
     waiting = DelayedAnswer(
-        broker.purgatory, call, _TIMEOUT_MS, lambda: _refused(ErrorCode.coordinator_load_in_progress)
+        broker.purgatory, call, _TIMEOUT_MS, lambda: Now(_refused(ErrorCode.coordinator_load_in_progress))
     )
 
     def taken(producer_id: ProducerId, error: PeerError | None) -> None:

@@ -16,10 +16,13 @@ client with read_committed while a leader whose recovery found damage resigns: t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
@@ -87,7 +90,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                 partition = broker.partitions[topic_partition]
                 searches.append(PlannedSearch(answer, partition, partition.log, partition.leader_epoch, search))
     fields: Fields = {"topics": topics}
-    return Later(OffsetSearch(broker, call, fields, searches)) if searches else Now(fields)
+    return _search(broker, call, fields, searches) if searches else Now(fields)
 
 
 def _hosted(broker: Broker, topic_partition: TopicPartition, leader_epoch: LeaderEpoch) -> Partition:
@@ -169,46 +172,30 @@ class PlannedSearch(NamedTuple):
         return self.partition.log is self.log and self.partition.leader_epoch == self.leader_epoch
 
 
-class OffsetSearch(DelayedOperation):
-    """A delayed ListOffsets: one job searches the batches of its partitions."""
+def _search(broker: Broker, call: Call, fields: Fields, searches: list[PlannedSearch]) -> Outcome:
+    """Search the batches of the partitions in one job, and answer then; with REQUEST_TIMED_OUT, if that takes long."""
 
-    __slots__ = ("_error", "_fields", "_found", "_is_found", "_searches")
-
-    def __init__(self, broker: Broker, call: Call, fields: Fields, searches: list[PlannedSearch]) -> None:
-        super().__init__(call, _TIMEOUT_MS)
-        self._fields = fields
-        self._found: list[Any] = []
-        self._error: BaseException | None = None
-        self._is_found = False
-        self._searches = searches
-
-        def done(result: Any, error: BaseException | None) -> None:
-            self._is_found = True
-            self._found, self._error = result or [], error
-            for found in self._found:
-                if isinstance(found, LogDirectoryFailure):
-                    broker.log_failures.directory_failed(found)
-            broker.purgatory.complete(self)
-
-        broker.jobs.run("read", Together(tuple(each.search for each in searches)), done)
-
-    def is_done(self) -> bool:
-        """Whether the job is done."""
-        return self._is_found
-
-    def answer(self) -> Outcome:
-        """All partitions. Raises the job's exception."""
-        if self._error is not None:
-            raise self._error
-        for planned, found in zip(self._searches, self._found, strict=True):
-            _fill(self.call, planned, found)
-        return Now(self._fields)
-
-    def on_expiration(self) -> Outcome:
-        """Answer the searched partitions with REQUEST_TIMED_OUT, which is retriable."""
-        for planned in self._searches:
+    def late() -> Outcome:
+        for planned in searches:
             planned.answer["error_code"] = ErrorCode.request_timed_out
-        return Now(self._fields)
+        return Now(fields)
+
+    def answer(found: Sequence[Any], error: BaseException | None) -> Outcome:
+        if error is not None:
+            raise error
+        for planned, each in zip(searches, found, strict=True):
+            _fill(call, planned, each)
+        return Now(fields)
+
+    def done(found: Sequence[Any] | None, error: BaseException | None) -> None:
+        for each in found or ():
+            if isinstance(each, LogDirectoryFailure):
+                broker.log_failures.directory_failed(each)
+        waiting.complete_with(partial(answer, found or (), error))
+
+    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late)
+    broker.jobs.run("read", Together(tuple(each.search for each in searches)), done)
+    return Later(waiting)
 
 
 def _fill(call: Call, planned: PlannedSearch, found: Any) -> None:

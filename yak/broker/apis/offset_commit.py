@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import NO_EXPIRY, Committed
 from yak.limits import GROUP_STRING_BYTES_MAX
@@ -21,6 +22,7 @@ from yak.limits import GROUP_STRING_BYTES_MAX
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.coordination.group_coordinator import GroupsPartition
+    from yak.coordination.runtime import Then
     from yak.groups.consumer.partitions import TopicIdPartition
     from yak.groups.group import Group
 
@@ -58,18 +60,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not places:
         coordinated.shard.drop_if_void(group)
         return Now(fields)
-    waiting = DelayedAnswer(
-        broker.purgatory,
-        call,
-        broker.config.offsets_commit_timeout_ms,
-        lambda: with_error(fields, ErrorCode.coordinator_not_available),
-    )
 
-    def then(error_code: ErrorCode) -> None:
-        waiting.complete(with_error(fields, error_code))
+    def commit(then: Then) -> Fields:
+        broker.group_coordinator.commit(coordinated, group, places, then)
+        return fields
 
-    broker.group_coordinator.commit(coordinated, group, places, then)
-    return Later(waiting)
+    return answer_when_safe(broker, call, commit, partial(with_error, fields))
 
 
 def _group_of(broker: Broker, call: Call, places: list[Place]) -> tuple[GroupsPartition, Group]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome
-from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import offset_record
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 47, "OffsetDelete", range(1)
 ABSENT: tuple[str, ...] = ()
@@ -61,20 +62,18 @@ def handle(broker: Broker, call: Call) -> Outcome:
     fields: Fields = {"error_code": ErrorCode.none, "topics": topics}
     if not places:
         return Now(fields)
-    failed: Fields = {"error_code": ErrorCode.coordinator_not_available, "topics": []}
-    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, lambda: failed)
 
     def replay() -> None:
         for topic, index in places:
             group.offsets.remove(topic, index, group.uncommitted_end)
         coordinated.shard.drop_if_void(group)
 
-    def then(error_code: ErrorCode) -> None:
-        waiting.complete(fields if error_code == ErrorCode.none else {"error_code": error_code, "topics": []})
+    def remove(then: Then) -> Fields:
+        records = (offset_record(group.group_id, topic, index, None) for topic, index in places)
+        broker.group_coordinator.append(coordinated, group, records, replay, then)
+        return fields
 
-    records = (offset_record(group.group_id, topic, index, None) for topic, index in places)
-    broker.group_coordinator.append(coordinated, group, records, replay, then)
-    return Later(waiting)
+    return answer_when_safe(broker, call, remove, lambda code: {"error_code": code, "topics": []})
 
 
 def _exists(answer: Fields) -> bool:

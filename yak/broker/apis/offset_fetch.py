@@ -7,13 +7,14 @@ groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import Committed, Offsets
 from yak.lifecycle.liveness import is_librdkafka
@@ -75,48 +76,23 @@ def handle(broker: Broker, call: Call) -> Outcome:
     }
     if not missing:
         return answer()
-    waiting = DelayedOffsetFetch(call, broker.config.offsets_commit_timeout_ms, set(missing), answer, refusals)
+
+    def late() -> Outcome:
+        refusals.update(dict.fromkeys(missing, _as_fetch(ErrorCode.coordinator_not_available)))
+        return answer()
+
+    waiting = DelayedAnswer(broker.purgatory, call, broker.config.offsets_commit_timeout_ms, late)
 
     def then(index: int, error_code: ErrorCode) -> None:
-        waiting.missing.discard(index)
+        missing.pop(index, None)
         if error_code != ErrorCode.none:
             refusals[index] = _as_fetch(error_code)
-        if not waiting.missing:
-            broker.purgatory.complete(waiting)
+        if not missing:
+            waiting.complete_with(answer)
 
-    for index, coordinated in missing.items():
+    for index, coordinated in list(missing.items()):
         broker.group_coordinator.when_committed(coordinated, asked[index].group_id, partial(then, index))
     return waiting.outcome()
-
-
-class DelayedOffsetFetch(DelayedOperation):
-    """A delayed OffsetFetch: the records of the groups at the places `missing` are not committed yet."""
-
-    __slots__ = ("_answer", "_refusals", "missing")
-
-    def __init__(
-        self,
-        call: Call,
-        timeout_ms: int,
-        missing: set[int],
-        answer: Callable[[], Outcome],
-        refusals: dict[int, ErrorCode],
-    ) -> None:
-        super().__init__(call, timeout_ms)
-        self.missing, self._answer, self._refusals = missing, answer, refusals
-
-    def is_done(self) -> bool:
-        """Whether the records of all groups are committed, or refused."""
-        return not self.missing
-
-    def answer(self) -> Outcome:
-        """The offsets as they are committed now."""
-        return self._answer()
-
-    def on_expiration(self) -> Outcome:
-        """The groups that still wait are refused, and the others answered."""
-        self._refusals.update(dict.fromkeys(self.missing, _as_fetch(ErrorCode.coordinator_not_available)))
-        return self._answer()
 
 
 def _answer(

@@ -38,7 +38,8 @@ _WRITE_TOPIC: Final = Operation.WRITE, ResourceType.TOPIC
 
 
 def _waiting(broker: Broker, call: Call, refused: Callable[[ErrorCode], Fields]) -> DelayedAnswer:
-    return DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, lambda: refused(ErrorCode.coordinator_not_available))
+    late = ErrorCode.coordinator_not_available
+    return DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, lambda: Now(refused(late)))
 
 
 def _for_version(call: Call, code: ErrorCode) -> ErrorCode:

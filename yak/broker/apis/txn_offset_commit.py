@@ -20,8 +20,8 @@ from yak.broker.apis.offset_commit import (
     with_error,
     with_error_for_all,
 )
-from yak.broker.call import Call, Later, Now, Outcome
-from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 
 if TYPE_CHECKING:
@@ -53,24 +53,21 @@ def handle(broker: Broker, call: Call) -> Outcome:
     fields = check_topics(broker, call, places, by_id=call.version >= _BY_ID_VERSION)
     if not has_existing(fields):
         return Now(fields)
-    waiting = DelayedAnswer(
-        broker.purgatory,
-        call,
-        broker.config.offsets_commit_timeout_ms,
-        lambda: with_error(fields, ErrorCode.coordinator_not_available),
-    )
 
-    def then(error_code: ErrorCode) -> None:
+    def commit(then: Then) -> Fields:
+        try:
+            _commit(broker, call, places, then)
+        except PeerError as refusal:
+            then(refusal.error_code)
+        return fields
+
+    def refused(error_code: ErrorCode) -> Fields:
         if error_code == ErrorCode.coordinator_load_in_progress and call.version < _LOADING_VERSION:
             # producers before 2.0 may crash at it (KAFKA-7296)
             error_code = ErrorCode.coordinator_not_available
-        waiting.complete(with_error(fields, error_code))
+        return with_error(fields, error_code)
 
-    try:
-        _commit(broker, call, places, then)
-    except PeerError as refusal:
-        then(refusal.error_code)
-    return Later(waiting)
+    return answer_when_safe(broker, call, commit, refused)
 
 
 def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_verified: bool = False) -> None:
