@@ -20,7 +20,6 @@ from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Handler, La
 from yak.broker.connections import Connection, HeldAnswers
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.controller_requests import ControllerRequests
-from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.broker.counters import Counters
 from yak.broker.delayed_leader_requests import LeaderRequests
 from yak.broker.fault_injection import FaultInjection
@@ -38,6 +37,7 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.image import Delta, Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.group_coordinator import GroupCoordinator
 from yak.coordination.producer_ids import ProducerIds
 from yak.coordination.transaction_coordinator import TransactionCoordinator

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from yak.coordination.consumer_groups import ConsumerGroups
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.coordination.runtime import (
     Coordinated,
     CoordinatorRuntime,
-    LedPartitions,
     Producer,
     Then,
     as_coordinator,
@@ -44,14 +44,16 @@ _UTF8_BYTES_MAX: Final = 4
 class GroupCoordinator:
     """The entry point of the group APIs, and the `Port` of every classic group here."""
 
-    def __init__(self, context: Context, partitions: LedPartitions, new_uuid: Callable[[], uuid.UUID]) -> None:
+    def __init__(self, context: Context, partitions: CoordinatorPartitions, new_uuid: Callable[[], uuid.UUID]) -> None:
         self._context = context
         self.new_uuid = new_uuid
         config = context.config
         self._settings = ClassicSettings(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms, max_size=config.group_max_size
         )
-        self.runtime: CoordinatorRuntime[Shard] = CoordinatorRuntime(context, OFFSETS_TOPIC, partitions, self)
+        self.runtime: CoordinatorRuntime[Shard] = CoordinatorRuntime(
+            context, OFFSETS_TOPIC, partitions, self, context.config.offsets_topic_compression_codec
+        )
         self.awaiting_topic: dict[object, Callable[[], None]] = {}
         """How to finish each request that waits until the image has `__consumer_offsets`."""
         self.consumers = ConsumerGroups(context, self)

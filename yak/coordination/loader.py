@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import Offset, ProducerId
@@ -36,23 +37,13 @@ class Shard(Protocol):
         """Decode the last record of each key, one a step."""
 
 
-class PartitionReader(Protocol):
-    """Where the loader reports what it cannot read."""
-
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take the log directory offline."""
-
-    def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
-        """Report a damaged batch: a leader resigns to a replica that has it whole."""
-
-
 class CoordinatorLoader:
     """Reads one partition into a shard and calls `done(records)` at the end, unless it is stopped."""
 
     def __init__(
         self,
         context: Context,
-        reader: PartitionReader,
+        partitions: CoordinatorPartitions,
         partition: Partition,
         shard: Shard,
         done: Callable[[int], None],
@@ -60,7 +51,7 @@ class CoordinatorLoader:
         log = partition.log
         assert log is not None
         self._context = context
-        self._reader = reader
+        self._partitions = partitions
         self._partition = partition
         self._log = log
         self._shard = shard
@@ -98,7 +89,7 @@ class CoordinatorLoader:
         if self._is_over:
             return
         if isinstance(error, LogDirectoryFailure):
-            self._reader.directory_failed(error)
+            self._partitions.log_failures.directory_failed(error)
             return
         if error is not None:
             raise error
@@ -123,7 +114,7 @@ class CoordinatorLoader:
                 error=str(damage),
             )
         elif self._partition.log is self._log:
-            self._reader.batch_damaged(self._partition, self._offset, damage)
+            self._partitions.damaged_replicas.found(self._partition, self._offset, damage)
 
     def _gather(self, data: Buffer) -> None:
         if not len(data):

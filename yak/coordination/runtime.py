@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from yak.coordination.loader import CoordinatorLoader, PartitionReader, Shard
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
+from yak.coordination.loader import CoordinatorLoader, Shard
 from yak.core.context import Context
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
@@ -26,32 +27,6 @@ KeyedRecord: TypeAlias = tuple[bytes, bytes | None]
 """A key and its value; a value of None is a tombstone."""
 Producer: TypeAlias = tuple[ProducerId, int]
 """A producer's id and epoch: its transaction gets the records."""
-
-
-class Appended(Protocol):
-    """An append that may wait for its commit."""
-
-    @property
-    def end_offset(self) -> Offset:
-        """The log end offset behind the records."""
-
-
-class LedPartitions(PartitionReader, Protocol):
-    """What the runtime needs of the partitions that this broker leads (Kafka's PartitionWriter)."""
-
-    def may_coordinate(self, partition: Partition) -> bool:
-        """Whether this broker leads the partition, has its log, and is not stopping."""
-
-    def append(
-        self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
-    ) -> Appended:
-        """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written."""
-
-    def when_acknowledged(self, partition: Partition, appended: Appended, then: Then) -> None:
-        """Call `then` when the batch may be acknowledged, perhaps at once."""
-
-    def when_committed(self, partition: Partition, end_offset: Offset, then: Then, until_ms: int | None = None) -> None:
-        """Call `then` when everything below an offset is committed, perhaps at once; not after `until_ms`."""
 
 
 S = TypeVar("S", bound=Shard)
@@ -90,9 +65,17 @@ class StateFactory(Protocol[S]):
 class CoordinatorRuntime(Generic[S]):
     """Loads, appends to and resigns from the partitions of one topic."""
 
-    def __init__(self, context: Context, topic: str, partitions: LedPartitions, factory: StateFactory[S]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        topic: str,
+        partitions: CoordinatorPartitions,
+        factory: StateFactory[S],
+        codec: int = 0,
+    ) -> None:
+        """`codec`, Kafka's number, compresses the batches that it appends."""
         self._context = context
-        self.topic = topic
+        self.topic, self._codec = topic, codec
         self._partitions = partitions
         self._factory = factory
         self.coordinated: dict[int, Coordinated[S]] = {}
@@ -177,12 +160,12 @@ class CoordinatorRuntime(Generic[S]):
             then(ErrorCode.not_coordinator)
             return
         try:
-            appended = self._partitions.append(partition, records, producer)
+            appended = self._partitions.append(partition, records, producer, self._codec)
         except PeerError as error:
             then(as_coordinator(error.error_code))
             return
         replay(appended.end_offset)
-        self._partitions.when_acknowledged(partition, appended, lambda code: then(as_coordinator(code)))
+        self._partitions.when_acknowledged(appended, lambda code: then(as_coordinator(code)))
 
     def when_committed(
         self, coordinated: Coordinated[S], end_offset: Offset, then: Then, until_ms: int | None = None

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.producer_ids import ProducerIds
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, LedPartitions, tombstone_batches
+from yak.coordination.runtime import Coordinated, CoordinatorRuntime, tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -50,7 +51,7 @@ class TransactionCoordinator:
     """The entry point of the transaction APIs."""
 
     def __init__(
-        self, context: Context, partitions: LedPartitions, producer_ids: ProducerIds, sender: MarkerSender
+        self, context: Context, partitions: CoordinatorPartitions, producer_ids: ProducerIds, sender: MarkerSender
     ) -> None:
         self._context, self._producer_ids, self._sender = context, producer_ids, sender
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(

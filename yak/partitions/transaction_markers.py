@@ -34,7 +34,7 @@ class TransactionMarkers:
         self,
         context: Context,
         leader_appends: LeaderAppends,
-        when_acknowledged: Callable[[Partition, LogAppendInfo, Callable[[ErrorCode], None]], None],
+        when_acknowledged: Callable[[LogAppendInfo, Callable[[ErrorCode], None]], None],
     ) -> None:
         self._context, self._leader_appends, self._when_acknowledged = context, leader_appends, when_acknowledged
         self.listeners: list[Callable[[Partition, TxnMarker], None]] = []
@@ -64,4 +64,4 @@ class TransactionMarkers:
         self._leader_appends.transactional.on_marker(partition, marker.producer_id)
         for listener in self.listeners:
             listener(partition, marker)
-        self._when_acknowledged(partition, appended, then)
+        self._when_acknowledged(appended, then)

@@ -27,7 +27,9 @@ class AppendAnswer(Protocol):
 class AppendWaiter(Protocol):
     """A request that waits until its batches are committed and flushed."""
 
-    finished: bool
+    @property
+    def finished(self) -> bool:
+        """Whether it was answered, or timed out."""
 
     def resolve(self) -> None:
         """One of its batches may be acknowledged, or failed."""

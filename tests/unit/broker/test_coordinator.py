@@ -290,7 +290,7 @@ def test_batches_of_a_coordinator_have_the_codec_of_its_config(codec: int) -> No
     rig = make_rig(offsets_topic_compression_codec=str(codec))
     ask.commit(rig, {0: 1})
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
-    rig.node.broker.coordinator_partitions.append(partition, [Record(b"\0\1", b"\0\3")], (7, 0))
+    rig.node.broker.coordinator_partitions.append(partition, [Record(b"\0\1", b"\0\3")], (7, 0), codec)
     headers = [header for _, header in iterate_headers(bytes(rig.fetch(OFFSETS_TOPIC, 0).records))]
     assert {header.codec for header in headers} == {codec}
     assert [header.is_transactional for header in headers] == [False, True]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from yak.broker import fetches
-from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.cluster import image_log
 from yak.cluster.restore import JUMP, plan_restore
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.errors import ErrorCode
@@ -44,7 +44,7 @@ def _ack_commits_at_once(swaps: Swaps) -> None:
     swaps.put(
         CoordinatorPartitions,
         "when_acknowledged",
-        lambda _self, _partition, _appended, then, _until_ms=None: then(ErrorCode.none),
+        lambda _self, _appended, then, _until_ms=None: then(ErrorCode.none),
     )
 
 

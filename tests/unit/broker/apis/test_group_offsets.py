@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
-from yak.broker.coordinator_partitions import CoordinatorPartitions
 from yak.coordination import offset_expiry
+from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.errors import PeerError
 from yak.groups.offsets import Offsets

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from yak.coordination.runtime import KeyedRecord, Producer, Then
 from yak.core.context import Clock, Context
-from yak.errors import ErrorCode, LogDirectoryFailure
-from yak.groups.offsets import OFFSETS_TOPIC
+from yak.errors import ErrorCode
 from yak.ids import Offset
 from yak.partitions.leader_appends import LeaderAppends, Leadership
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
@@ -17,7 +15,9 @@ from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
-from yak.storage.reader import DamagedBatch
+
+if TYPE_CHECKING:
+    from yak.coordination.runtime import KeyedRecord, Producer, Then
 
 _NONE = ErrorCode.none
 
@@ -34,7 +34,7 @@ class Commit:
         self._clock, self._until_ms = clock, until_ms
         self.then = then
         self._is_called = False
-        self.error_code = _NONE
+        self.error_code: int = _NONE
         self.base_offset = -1
 
     @property
@@ -46,11 +46,11 @@ class Commit:
         """Call `then`: the offset is committed, or this leader cannot commit it."""
         if not self.finished:
             self._is_called = True
-            self.then(self.error_code)
+            self.then(ErrorCode(self.error_code))
 
 
 class CoordinatorPartitions:
-    """The broker's partitions as `yak.coordination` uses them (its `LedPartitions`)."""
+    """The broker's partitions as the coordinator runtime uses them (Kafka's PartitionWriter)."""
 
     def __init__(
         self,
@@ -61,18 +61,17 @@ class CoordinatorPartitions:
         damaged_replicas: DamagedReplicas,
     ) -> None:
         self._context, self.may_coordinate, self._leader_appends = context, leadership.leads, leader_appends
-        self._log_failures, self._damaged_replicas = log_failures, damaged_replicas
+        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
+        """The loader reports to them what it cannot read."""
 
     def append(
-        self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None
+        self, partition: Partition, records: Sequence[KeyedRecord], producer: Producer | None = None, codec: int = 0
     ) -> LogAppendInfo:
         """Append the records in one batch, as for a producer with acks=all. Raises PeerError if nothing was written.
 
-        With a `producer` the batch is part of its transaction. It has no sequence, as in Kafka.
+        With a `producer` the batch is part of its transaction. It has no sequence, as in Kafka. `codec` is Kafka's number.
         """
         now_ms = self._context.clock.wall_ms
-        is_offsets = partition.topic_partition.topic == OFFSETS_TOPIC
-        codec = self._context.config.offsets_topic_compression_codec if is_offsets else 0
         if producer is None:
             batch = build_batch(records, now_ms, codec=codec)
         else:
@@ -87,13 +86,7 @@ class CoordinatorPartitions:
             )
         return self._leader_appends.append_own_batch(partition, batch)
 
-    def when_acknowledged(
-        self,
-        partition: Partition,  # noqa: ARG002
-        appended: Any,
-        then: Then,
-        until_ms: int | None = None,
-    ) -> None:
+    def when_acknowledged(self, appended: LogAppendInfo, then: Then, until_ms: int | None = None) -> None:
         """Call `then` when the batch may be acknowledged, perhaps at once; not after `until_ms`."""
         if appended.must_wait and not appended.may_acknowledge():
             commit = Commit(self._context.clock, then, until_ms)
@@ -108,12 +101,4 @@ class CoordinatorPartitions:
             return
         info = LogAppendInfo(partition, -1, end_offset, -1, -1)
         info.wants_isr = info.must_wait = True
-        self.when_acknowledged(partition, info, then, until_ms)
-
-    def directory_failed(self, failure: LogDirectoryFailure) -> None:
-        """Take the log directory offline."""
-        self._log_failures.directory_failed(failure)
-
-    def batch_damaged(self, partition: Partition, offset: Offset, batch: DamagedBatch) -> None:
-        """Report a damaged batch: a leader resigns to a replica that has it whole."""
-        self._damaged_replicas.found(partition, offset, batch)
+        self.when_acknowledged(info, then, until_ms)
