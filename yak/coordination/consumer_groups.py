@@ -18,11 +18,13 @@ from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup, Join
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.checks import read_beat
+from yak.groups.consumer.describing import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import JOIN_EPOCH
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from yak.groups.consumer.subscriptions import World
 from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
 from yak.groups.consumer.upgrading import upgraded
 from yak.groups.group import Group
@@ -59,19 +61,17 @@ class ConsumerGroups:
         self._config = context.config
         self._settings = settings_of(self._config, {})
 
-    @property
-    def topics(self) -> ImageTopics:
-        """The topics of the current image."""
-        return ImageTopics(self._context.image)
+    def _world(self, group_id: str, sees: Callable[[str], bool] | None = None) -> World:
+        """The topics that a client `sees`, all without it, the configs in force of a group, and the time."""
+        context = self._context
+        return World(ImageTopics(context.image, sees), self._settings_of(group_id), context.clock.now_ms)
 
-    def settings(self, group_id: str) -> ConsumerGroupSettings:
-        """The configs in force of a group."""
-        overrides = self._context.image.group_configs.get(group_id)
+    def _settings_of(self, group_id: str) -> ConsumerGroupSettings:
+        config, overrides = self._context.config, self._context.image.group_configs.get(group_id)
         if overrides:
-            return settings_of(self._context.config, overrides)
-        if self._config is not self._context.config:  # a dynamic config changed
-            self._config = self._context.config
-            self._settings = settings_of(self._config, {})
+            return settings_of(config, overrides)
+        if self._config is not config:  # a dynamic config changed
+            self._config, self._settings = config, settings_of(config, {})
         return self._settings
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -91,11 +91,11 @@ class ConsumerGroups:
 
         Regular expressions match topics that the client `sees` (GroupMetadataManager.filterTopicDescribeAuthorizedTopics).
         """
-        group_id, settings = request.group_id, self.settings(request.group_id)
+        group_id, world = request.group_id, self._world(request.group_id, sees)
         beat = read_beat(
             request,
             api_version,
-            settings,
+            world.settings,
             client_id=client_id,
             client_host=client_host,
             new_member_id=str(self._coordinator.new_uuid()),
@@ -111,12 +111,7 @@ class ConsumerGroups:
             if group.consumer is None and group.has_members:
                 # Written with the decision: a heartbeat that is refused leaves the classic group as it is.
                 upgrade = self._upgrade(group, consumer)
-            decision = consumer.heartbeat(
-                beat,
-                now_ms=self._context.clock.now_ms,
-                topics=ImageTopics(self._context.image, sees),
-                settings=settings,
-            )
+            decision = consumer.heartbeat(beat, world)
             self._carry_out(coordinated, group, consumer, decision, then, upgrade)
         finally:
             coordinated.shard.drop_if_void(group)
@@ -125,13 +120,8 @@ class ConsumerGroups:
     def join_classic(self, coordinated: GroupsPartition, group: Group, request: Join, then: Then) -> dict[str, Any]:
         """Answer a JoinGroup to a consumer group; `then` as for `heartbeat`. Raises PeerError."""
         assert group.consumer is not None
-        decision = group.consumer.join_classic(
-            request,
-            self._coordinator.new_member_id(request.instance_id or request.client_id),
-            now_ms=self._context.clock.now_ms,
-            topics=self.topics,
-            settings=self.settings(group.group_id),
-        )
+        new_member_id = self._coordinator.new_member_id(request.instance_id or request.client_id)
+        decision = group.consumer.join_classic(request, new_member_id, self._world(group.group_id))
         self._carry_out(coordinated, group, group.consumer, decision, then)
         return decision.answer
 
@@ -144,9 +134,7 @@ class ConsumerGroups:
             request.generation_id,
             getattr(request, "protocol_type", None),
             getattr(request, "protocol_name", None),
-            now_ms=self._context.clock.now_ms,
-            topics=self.topics,
-            settings=self.settings(group.group_id),
+            self._world(group.group_id),
         )
         self._schedule(group.consumer)
         return answer
@@ -158,9 +146,7 @@ class ConsumerGroups:
             request.member_id,
             getattr(request, "group_instance_id", None),
             request.generation_id,
-            now_ms=self._context.clock.now_ms,
-            topics=self.topics,
-            settings=self.settings(group.group_id),
+            self._world(group.group_id),
         )
         self._schedule(group.consumer)
         return code
@@ -171,14 +157,15 @@ class ConsumerGroups:
         """Answer a LeaveGroup to a consumer group, for each member; `then` as for `heartbeat`."""
         assert group.consumer is not None
         identities = [(member_id, instance_id) for member_id, instance_id, _reason in leaving]
-        decision = group.consumer.leave_classic(identities, topics=self.topics, settings=self.settings(group.group_id))
+        decision = group.consumer.leave_classic(identities, self._world(group.group_id))
         self._carry_out(coordinated, group, group.consumer, decision, then)
         answers: list[dict[str, Any]] = decision.answer["members"]
         return answers
 
     def describe(self, consumer: ConsumerGroup) -> dict[str, Any]:
         """The fields of ConsumerGroupDescribe for a group."""
-        return consumer.describe(self.topics, self.settings(consumer.group_id))
+        world = self._world(consumer.group_id)
+        return described(consumer.state, world.topics, world.settings.assignors[0])
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
@@ -196,9 +183,9 @@ class ConsumerGroups:
 
         `upgrade` are records that `consumer`, the successor of a classic group with members, has replayed already.
         """
-        now_ms = self._context.clock.now_ms
+        world = self._world(consumer.group_id)
         if not decision.records and not upgrade:
-            consumer.accepted(decision, now_ms, self.settings(consumer.group_id))
+            consumer.accepted(decision, world)
             self._schedule(consumer)
             self._coordinator.when_committed(coordinated, group.group_id, then)
             return
@@ -227,7 +214,7 @@ class ConsumerGroups:
             if consumer.is_deleted:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
                 return
-            consumer.accepted(decision, now_ms, self.settings(consumer.group_id))
+            consumer.accepted(decision, world)
             self._schedule(consumer)
 
         self._coordinator.append(coordinated, group, records, replay, then)
@@ -246,8 +233,8 @@ class ConsumerGroups:
         group = coordinated.shard.groups.get(consumer.group_id)
         if group is None or group.consumer is not consumer:
             return
-        now_ms = self._context.clock.now_ms
-        decision = consumer.on_time(now_ms, self.topics, self.settings(consumer.group_id))
+        world = self._world(consumer.group_id)
+        decision = consumer.on_time(world)
         failed = [ErrorCode.none]
         if decision.records:
             self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
@@ -259,7 +246,7 @@ class ConsumerGroups:
         due_ms = consumer.next_due()
         if group.consumer is consumer and due_ms is not None:
             wait_ms = 1 if failed[0] == ErrorCode.none else RETRY_MS
-            self._coordinator.schedule(consumer, max(due_ms, now_ms + wait_ms))
+            self._coordinator.schedule(consumer, max(due_ms, world.now_ms + wait_ms))
 
     def loaded(self, group: Group) -> None:
         """Start a full session for every member of a group that was read from the log."""
@@ -269,7 +256,7 @@ class ConsumerGroups:
         if consumer.is_deleted:
             group.consumer = None
             return
-        consumer.loaded(self._context.clock.now_ms, self.settings(consumer.group_id))
+        consumer.loaded(self._world(consumer.group_id))
         self._schedule(consumer)
 
     # ------------------------------------------------------------------------------------------ upgrade and downgrade
@@ -282,10 +269,11 @@ class ConsumerGroups:
         classic = group.members
         members = tuple(classic.members.values())
         plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
-        records = upgraded(plan, self.topics, self.settings(group.group_id))
+        world = self._world(group.group_id)
+        records = upgraded(plan, world.topics, world.settings)
         for record in records:
             consumer.replay(decode(record))
-        consumer.loaded(self._context.clock.now_ms, self.settings(group.group_id))
+        consumer.loaded(world)
         return records
 
     def _downgrade(self, group: Group, classic: ClassicGroup, *, must_rebalance: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicState
 from yak.groups.classic.records import group_key
+from yak.groups.consumer import checks
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.partitions import TopicIdPartition
 from yak.groups.offsets import NO_EXPIRY, Committed, Offsets, offset_record
@@ -76,7 +77,7 @@ class Group:
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member consumes the topic, which protects its offsets from deletion."""
         if self.consumer is not None:
-            return self.consumer.is_subscribed_to(topic)
+            return self.consumer.state.is_subscribed_to(topic)
         return self.members.is_subscribed(topic)
 
     def check_commit(
@@ -91,7 +92,8 @@ class Group:
     ) -> None:
         """Raise PeerError unless this member may commit offsets of these partitions."""
         if self.consumer is not None:
-            self.consumer.check_commit(member_id, instance_id, generation, partitions, api_version=api_version)
+            state = self.consumer.state
+            checks.check_commit(state, member_id, instance_id, generation, partitions, api_version=api_version)
         else:
             self.members.check_commit(member_id, instance_id, generation, now_ms)
 
@@ -113,8 +115,9 @@ class Group:
             self.members.check_transactional_commit(member_id, instance_id, generation)
             return
         try:
-            self.consumer.check_commit(
-                member_id, instance_id, generation, partitions, is_transactional=True, api_version=0
+            state = self.consumer.state
+            checks.check_commit(
+                state, member_id, instance_id, generation, partitions, is_transactional=True, api_version=0
             )
         except PeerError as error:
             if error.error_code == ErrorCode.stale_member_epoch and not knows_stale_epochs:
@@ -124,7 +127,7 @@ class Group:
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raise PeerError unless this member may fetch offsets. A classic group lets every client fetch them."""
         if self.consumer is not None:
-            self.consumer.check_fetch(member_id, member_epoch)
+            checks.check_fetch(self.consumer.state, member_id, member_epoch)
 
     def check_deletion(self) -> None:
         """Raise NON_EMPTY_GROUP while it has members."""
@@ -140,7 +143,7 @@ class Group:
         """Whether no offset of the topic expires, since members consume it or may (KIP-211; ClassicGroup and
         ConsumerGroup.offsetExpirationCondition)."""
         if self.consumer is not None:
-            return self.consumer.is_subscribed_to(topic)
+            return self.consumer.state.is_subscribed_to(topic)
         members = self.members
         if members.protocol_type is None or members.state is ClassicState.EMPTY:
             return False

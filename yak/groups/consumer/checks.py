@@ -190,7 +190,7 @@ def check_commit(
     member_epoch: int,
     partitions: Iterable[TopicIdPartition],
     *,
-    is_transactional: bool,
+    is_transactional: bool = False,
     api_version: int,
 ) -> None:
     """Check that this member may commit offsets of these partitions (ConsumerGroup.validateOffsetCommit).

@@ -3,7 +3,7 @@
     decision = group.heartbeat(beat, ...)         # or leave_classic, on_time, ...: nothing has changed
     append decision.records to the log
     for record in decision.records: group.replay(decode(record))
-    group.accepted(decision, now_ms, settings)    # sets the deadlines
+    group.accepted(decision, world)               # sets the deadlines
     answer decision.answer once the records are committed
 
 A new coordinator replays the log and calls `loaded`. `Change.group_id` says to which group a record belongs.
@@ -11,7 +11,7 @@ A new coordinator replays the log and calls `loaded`. `Change.group_id` says to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,17 +20,13 @@ from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import Beat
 from yak.groups.consumer.deadlines import Deadlines, Due
-from yak.groups.consumer.describing import described
 from yak.groups.consumer.downgrading import downgraded, must_downgrade
 from yak.groups.consumer.heartbeat import Decision, farewell, go, go_on
 from yak.groups.consumer.leaving import fence, take_back_all
 from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
-from yak.groups.consumer.partitions import TopicIdPartition
 from yak.groups.consumer.records import Change, Kind, encode
-from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World, is_behind
-from yak.groups.consumer.topics import TopicsView
 from yak.groups.record import Record
 
 
@@ -67,11 +63,7 @@ class ConsumerGroup:
         """Whether it has no members."""
         return not self.state.members
 
-    def is_subscribed_to(self, topic_name: str) -> bool:
-        """Whether a member subscribes to this topic, which protects its offsets from deletion."""
-        return self.state.is_subscribed_to(topic_name)
-
-    def heartbeat(self, beat: Beat, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings) -> Decision:
+    def heartbeat(self, beat: Beat, world: World) -> Decision:
         """Handle a ConsumerGroupHeartbeat, which also joins and leaves.
 
         Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
@@ -79,23 +71,21 @@ class ConsumerGroup:
         """
         draft = Draft(self.state)
         if not beat.is_leaving:
-            answer, seen = go_on(draft, beat, self.seen, World(topics, settings, now_ms))
+            answer, seen = go_on(draft, beat, self.seen, world)
             return self._decision(draft, answer, beat.member_id, seen)
         if beat.epoch == STATIC_LEAVE_EPOCH:
             return self._decision(draft, go(draft, beat), beat.member_id)
         member = checks.known_member(self.state, beat.member_id, beat.instance_id)
-        return self._without([member.member_id], topics, settings, farewell(beat))
+        return self._without([member.member_id], world, farewell(beat))
 
-    def join_classic(
-        self, request: Join, new_member_id: str, *, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings
-    ) -> Decision:
+    def join_classic(self, request: Join, new_member_id: str, world: World) -> Decision:
         """Handle a JoinGroup, which is answered at once. Raises PeerError: see `classic_members.join`."""
         draft = Draft(self.state)
-        answer, seen = classic_members.join(draft, request, new_member_id, self.seen, World(topics, settings, now_ms))
-        if not draft.changes or not must_downgrade(draft.state, (), settings) or self._is_all_classic():
+        answer, seen = classic_members.join(draft, request, new_member_id, self.seen, world)
+        if not draft.changes or not must_downgrade(draft.state, (), world.settings) or self._is_all_classic():
             return self._decision(draft, answer, answer["member_id"], seen)
         # A static member returned with the classic protocol, and was the last consumer protocol member.
-        plan = downgraded(draft.state, (), topics)
+        plan = downgraded(draft.state, (), world.topics)
         must_rebalance = draft.state.epoch != self.epoch or draft.state.state_name != "Stable"
         take_back_all(draft)
         return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=must_rebalance)
@@ -107,53 +97,39 @@ class ConsumerGroup:
         generation_id: int,
         protocol_type: str | None,
         protocol_name: str | None,
-        *,
-        now_ms: int,
-        topics: TopicsView,
-        settings: ConsumerGroupSettings,
+        world: World,
     ) -> dict[str, Any]:
         """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
         member = checks.known_member(self.state, member_id, instance_id)
         try:
-            newest_epoch = self._newest_epoch(now_ms, settings)
+            newest_epoch = self._newest_epoch(world)
             answer = classic_members.sync(
-                self.state, member, generation_id, protocol_type, protocol_name, topics, newest_epoch
+                self.state, member, generation_id, protocol_type, protocol_name, world.topics, newest_epoch
             )
         except PeerError as error:
             if error.error_code is ErrorCode.rebalance_in_progress:
-                self._expect_join(member, now_ms)
+                self._expect_join(member, world.now_ms)
             raise
         self.deadlines.cancel(Due.SYNC, member_id)
-        self._arm_session(member, now_ms, settings)
+        self._arm_session(member, world)
         return answer
 
-    def heartbeat_classic(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_id: int,
-        *,
-        now_ms: int,
-        topics: TopicsView,
-        settings: ConsumerGroupSettings,
-    ) -> ErrorCode:
+    def heartbeat_classic(self, member_id: str, instance_id: str | None, generation_id: int, world: World) -> ErrorCode:
         """The error code of a Heartbeat response. Raises PeerError: see `classic_members.heartbeat`."""
         member = checks.known_member(self.state, member_id, instance_id)
-        behind = is_behind(self.state, topics, self.seen)
-        newest_epoch = self._newest_epoch(now_ms, settings)
+        behind = is_behind(self.state, world.topics, self.seen)
+        newest_epoch = self._newest_epoch(world)
         code = classic_members.heartbeat(self.state, member, generation_id, newest_epoch, is_behind=behind)
-        self._arm_session(member, now_ms, settings)
+        self._arm_session(member, world)
         if code is ErrorCode.rebalance_in_progress:
-            self._expect_join(member, now_ms)
+            self._expect_join(member, world.now_ms)
         return code
 
-    def leave_classic(
-        self, identities: Sequence[tuple[str, str | None]], *, topics: TopicsView, settings: ConsumerGroupSettings
-    ) -> Decision:
+    def leave_classic(self, identities: Sequence[tuple[str, str | None]], world: World) -> Decision:
         """Handle a LeaveGroup of (member id, instance id) pairs, which may name consumer protocol members too."""
         going, answers = classic_members.leaving(self.state, identities)
         answer = {"error_code": ErrorCode.none, "members": answers}
-        return self._without(going, topics, settings, answer) if going else Decision([], answer, seen=self.seen)
+        return self._without(going, world, answer) if going else Decision([], answer, seen=self.seen)
 
     def replay(self, change: Change) -> None:
         """Apply one of the group's records, after a decision or while the log is loaded."""
@@ -162,41 +138,41 @@ class ConsumerGroup:
         if change.kind is Kind.MEMBER and change.value is None:
             self.deadlines.forget(change.name)
 
-    def accepted(self, decision: Decision, now_ms: int, settings: ConsumerGroupSettings) -> None:
+    def accepted(self, decision: Decision, world: World) -> None:
         """Move the deadlines of the decision's member; the caller has replayed the records."""
         self.seen = decision.seen
         member = self.state.members.get(decision.member_id or "")
         if member is None or member.epoch == STATIC_LEAVE_EPOCH:
             return
-        self._arm_session(member, now_ms, settings)
+        self._arm_session(member, world)
         self.deadlines.cancel(Due.JOIN, member.member_id)
         if member.classic is not None:
-            self.deadlines.set(Due.SYNC, member.member_id, now_ms + member.rebalance_timeout_ms)
+            self.deadlines.set(Due.SYNC, member.member_id, world.now_ms + member.rebalance_timeout_ms)
         else:
             self.deadlines.cancel(Due.SYNC, member.member_id)
         if decision.is_reconciling:
-            self._arm_rebalance(member, now_ms)
+            self._arm_rebalance(member, world.now_ms)
 
-    def loaded(self, now_ms: int, settings: ConsumerGroupSettings) -> None:
+    def loaded(self, world: World) -> None:
         """The log is replayed: every session and every revocation timeout restarts now."""
         for member in self.state.members.values():
-            self._arm_session(member, now_ms, settings)
-            self._arm_rebalance(member, now_ms)
+            self._arm_session(member, world)
+            self._arm_rebalance(member, world.now_ms)
 
     def next_due(self) -> int | None:
         """When `on_time` is due, in ms; None without deadlines."""
         return self.deadlines.next_ms()
 
-    def on_time(self, now_ms: int, topics: TopicsView, settings: ConsumerGroupSettings) -> Decision:
+    def on_time(self, world: World) -> Decision:
         """Fence all members past a deadline, if any. They stay due until the records are replayed."""
         late: set[str] = set()
-        for what, member_id, epoch in self.deadlines.over(now_ms):
+        for what, member_id, epoch in self.deadlines.over(world.now_ms):
             member = self.state.members.get(member_id)
             if member is None or (what is Due.REBALANCE and member.epoch != epoch):
                 self.deadlines.cancel(what, member_id)
             else:
                 late.add(member_id)
-        return self._without(sorted(late), topics, settings, {}) if late else Decision([], {}, seen=self.seen)
+        return self._without(sorted(late), world, {}) if late else Decision([], {}, seen=self.seen)
 
     def tombstones(self) -> list[Record]:
         """The tombstones of an empty group; the caller has checked that it is empty."""
@@ -204,49 +180,18 @@ class ConsumerGroup:
         take_back_all(draft)
         return [encode(change) for change in draft.changes]
 
-    def describe(self, topics: TopicsView, settings: ConsumerGroupSettings) -> dict[str, Any]:
-        """The fields of a DescribedGroup of ConsumerGroupDescribe, v0 and v1."""
-        return described(self.state, topics, settings.assignors[0])
-
-    def check_commit(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        member_epoch: int,
-        partitions: Iterable[TopicIdPartition],
-        *,
-        is_transactional: bool = False,
-        api_version: int,
-    ) -> None:
-        """Raise PeerError unless this member may commit offsets of these partitions: see `checks.check_commit`."""
-        checks.check_commit(
-            self.state,
-            member_id,
-            instance_id,
-            member_epoch,
-            partitions,
-            is_transactional=is_transactional,
-            api_version=api_version,
-        )
-
-    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise PeerError unless this member may fetch offsets: see `checks.check_fetch`."""
-        checks.check_fetch(self.state, member_id, member_epoch)
-
-    def _without(
-        self, member_ids: list[str], topics: TopicsView, settings: ConsumerGroupSettings, answer: dict[str, Any]
-    ) -> Decision:
+    def _without(self, member_ids: list[str], world: World, answer: dict[str, Any]) -> Decision:
         draft = Draft(self.state)
-        if must_downgrade(self.state, member_ids, settings):
-            plan = downgraded(self.state, member_ids, topics)
+        if must_downgrade(self.state, member_ids, world.settings):
+            plan = downgraded(self.state, member_ids, world.topics)
             take_back_all(draft)
             return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=True)
-        fence(draft, member_ids, topics)
+        fence(draft, member_ids, world.topics)
         return self._decision(draft, answer)
 
-    def _newest_epoch(self, now_ms: int, settings: ConsumerGroupSettings) -> int:
+    def _newest_epoch(self, world: World) -> int:
         """The epoch that a member would get now. The group's next one waits for `group.consumer.assignment.interval.ms`."""
-        return self.state.epoch if self.seen.may_assign(settings, now_ms) else self.state.target_epoch
+        return self.state.epoch if self.seen.may_assign(world.settings, world.now_ms) else self.state.target_epoch
 
     def _is_all_classic(self) -> bool:
         return all(member.classic is not None for member in self.state.members.values())
@@ -265,10 +210,10 @@ class ConsumerGroup:
             seen=self.seen if seen is None else seen,
         )
 
-    def _arm_session(self, member: Member, now_ms: int, settings: ConsumerGroupSettings) -> None:
+    def _arm_session(self, member: Member, world: World) -> None:
         classic = member.classic
-        timeout_ms = settings.session_timeout_ms if classic is None else classic.session_timeout_ms
-        self.deadlines.set(Due.SESSION, member.member_id, now_ms + timeout_ms)
+        timeout_ms = world.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.deadlines.set(Due.SESSION, member.member_id, world.now_ms + timeout_ms)
 
     def _arm_rebalance(self, member: Member, now_ms: int) -> None:
         if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:

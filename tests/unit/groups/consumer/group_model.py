@@ -19,6 +19,7 @@ from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions, by_topic, flattened
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings
+from yak.groups.consumer.subscriptions import World
 from yak.groups.record import Record
 from yak.protocol.codec import encode_response_body
 
@@ -109,6 +110,10 @@ class Coordinator:
         self.log: list[Record] = []
         self.now_ms = 1_000_000
 
+    @property
+    def world(self) -> World:
+        return World(self.topics, self.settings, self.now_ms)
+
     def beat(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Any:
         """A heartbeat; the answer as a client decodes it. PeerError goes through, and then nothing changed."""
         decision = self.decide(member_id, epoch, version=version, host=host, **said)
@@ -126,7 +131,7 @@ class Coordinator:
                 client_host=host,
                 new_member_id="made-by-the-coordinator",
             )
-            return self.group.heartbeat(beat, now_ms=self.now_ms, topics=self.topics, settings=self.settings)
+            return self.group.heartbeat(beat, self.world)
         finally:
             assert self.group.state == before, "a decision changes nothing"
 
@@ -138,7 +143,7 @@ class Coordinator:
         for record in decision.records:
             self.log.append(record)
             self.group.replay(decode(record))
-        self.group.accepted(decision, self.now_ms, self.settings)
+        self.group.accepted(decision, self.world)
         check_owners(self.group)
 
     def pass_time(self, ms: int) -> list[str]:
@@ -147,7 +152,7 @@ class Coordinator:
         while (due_ms := self.group.next_due()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
             before = set(self.group.state.members)
-            self.take(self.group.on_time(self.now_ms, self.topics, self.settings))
+            self.take(self.group.on_time(self.world))
             fenced += sorted(before - set(self.group.state.members))
         self.now_ms = end_ms
         return fenced
@@ -157,7 +162,7 @@ class Coordinator:
         group = ConsumerGroup("g")
         for record in self.log:
             group.replay(decode(record))
-        group.loaded(self.now_ms, self.settings)
+        group.loaded(self.world)
         assert group.state == self.group.state
         self.group = group
 

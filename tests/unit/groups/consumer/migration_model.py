@@ -76,7 +76,7 @@ class Migrating(Coordinator):
         for record in upgraded(plan, self.topics, self.settings):
             self.log.append(record)
             self.group.replay(decode(record))
-        self.group.loaded(self.now_ms, self.settings)
+        self.group.loaded(self.world)
         check_owners(self.group)
 
     def take(self, decision: Decision) -> None:
@@ -108,9 +108,7 @@ class Migrating(Coordinator):
             }
         )
         before = self.group.state.copy()
-        decision = self.group.join_classic(
-            request, "made", now_ms=self.now_ms, topics=self.topics, settings=self.settings
-        )
+        decision = self.group.join_classic(request, "made", self.world)
         assert self.group.state == before
         self.take(decision)
         return decision.answer
@@ -122,19 +120,15 @@ class Migrating(Coordinator):
             generation,
             said.get("protocol_type", "consumer"),
             said.get("protocol_name", "range"),
-            now_ms=self.now_ms,
-            topics=self.topics,
-            settings=self.settings,
+            self.world,
         )
         return given_to(answer["assignment"])
 
     def beat_classic(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        return self.group.heartbeat_classic(
-            member_id, instance_id, generation, now_ms=self.now_ms, topics=self.topics, settings=self.settings
-        )
+        return self.group.heartbeat_classic(member_id, instance_id, generation, self.world)
 
     def leave_classic(self, *identities: tuple[str, str | None]) -> list[dict[str, Any]]:
-        decision = self.group.leave_classic(identities, topics=self.topics, settings=self.settings)
+        decision = self.group.leave_classic(identities, self.world)
         self.take(decision)
         members = decision.answer["members"]
         assert isinstance(members, list)

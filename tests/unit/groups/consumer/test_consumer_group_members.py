@@ -7,6 +7,7 @@ import pytest
 from tests.unit.groups.consumer.group_model import DESCRIBE, Coordinator, Topics, assigned, decoded, parts, topic_id
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
+from yak.groups.consumer.describing import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.member import MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS
@@ -83,7 +84,7 @@ def test_the_assignor_that_most_ask_for_is_used(one: Coordinator) -> None:
     one.beat("a", 2)
     one.beat("a", 2, owned=parts("t", 0) | parts("u", 0))
     assert assigned(one.beat("b", 3)) == parts("t", 1) | parts("u", 1)
-    assert one.group.describe(one.topics, one.settings)["assignor_name"] == "range"
+    assert described(one.group.state, one.topics, one.settings.assignors[0])["assignor_name"] == "range"
 
 
 def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
@@ -216,7 +217,7 @@ def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_we
     for record in one.log:
         if record not in tombstones:
             one.group.replay(decode(record))
-    one.group.loaded(one.now_ms, one.settings)
+    one.group.loaded(one.world)
     assert sorted(one.group.state.members) == ["a", "a2", "b"]
     epoch = one.member("a2").epoch
     one.pass_time(44_000)
@@ -293,11 +294,11 @@ def test_after_a_failover_everybody_has_a_whole_session(one: Coordinator) -> Non
 def test_deadlines_that_were_not_acted_on_stay(one: Coordinator) -> None:
     one.join("a", "t")
     one.now_ms += 50_000
-    first = one.group.on_time(one.now_ms, one.topics, one.settings)
+    first = one.group.on_time(one.world)
     assert first.records
-    assert one.group.on_time(one.now_ms, one.topics, one.settings) == first, "the records could not be appended"
+    assert one.group.on_time(one.world) == first, "the records could not be appended"
     one.take(first)
-    assert one.group.on_time(one.now_ms, one.topics, one.settings).records == []
+    assert one.group.on_time(one.world).records == []
 
 
 # -------------------------------------------------------------------------------------------------- description
@@ -308,7 +309,7 @@ def test_a_group_is_described(one: Coordinator, version: int) -> None:
     one.join("a", "t", instance_id="i", rack_id="r")
     one.join("b", regex="t")
     one.beat("a", 2)
-    fields = one.group.describe(one.topics, one.settings)
+    fields = described(one.group.state, one.topics, one.settings.assignors[0])
     fields["members"] = list(fields["members"])
     (group,) = decoded(DESCRIBE, version, {"groups": [{"error_code": ErrorCode.none, **fields}]}).groups
     assert (group.group_id, group.group_state, group.group_epoch) == ("g", "Reconciling", 3)

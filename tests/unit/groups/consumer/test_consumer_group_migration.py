@@ -13,12 +13,14 @@ from tests.unit.groups.consumer.group_model import Topics, assigned, check_owner
 from tests.unit.groups.consumer.migration_model import Migrating, classic_member, given_to, subscription, written
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
+from yak.groups.consumer.checks import check_commit
 from yak.groups.consumer.consumer_protocol import (
     assignment_bytes,
     read_assignment,
     read_subscription,
     subscription_version,
 )
+from yak.groups.consumer.describing import described
 from yak.groups.consumer.downgrading import common_protocol
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.member import Member, MemberState
@@ -97,10 +99,10 @@ def test_a_classic_group_goes_on_as_it_was(one: Migrating) -> None:
     member = one.member("a")
     assert (member.epoch, member.assigned, member.topic_names) == (7, parts("t", 0, 1), {"t"})
     assert one.beat_classic("a", 7) is ErrorCode.none
-    one.group.check_commit("a", None, 7, parts("t", 0, 1), api_version=3)
+    check_commit(one.group.state, "a", None, 7, parts("t", 0, 1), api_version=3)
     with refused(ErrorCode.illegal_generation):
-        one.group.check_commit("a", None, 6, parts("t", 0, 1), api_version=9)
-    assert next(one.group.describe(one.topics, one.settings)["members"])["member_type"] == 0
+        check_commit(one.group.state, "a", None, 6, parts("t", 0, 1), api_version=9)
+    assert next(described(one.group.state, one.topics, one.settings.assignors[0])["members"])["member_type"] == 0
     one.fail_over()
 
 

@@ -1,6 +1,7 @@
 """What a consumer group refuses: requests that make no sense, epochs that are not the member's, offsets of strangers."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.unit.groups.consumer.group_model import Coordinator, Topics, assigned, parts
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
+from yak.groups.consumer.checks import check_commit, check_fetch
 from yak.groups.consumer.member import MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS
 from yak.groups.consumer.records import Change, Kind
@@ -146,7 +148,7 @@ def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
 
 
 def test_commits_are_checked_as_kafka_does(one: Coordinator) -> None:
-    check, all_four = one.group.check_commit, parts("t", 0, 1, 2, 3)
+    check, all_four = partial(check_commit, one.group.state), parts("t", 0, 1, 2, 3)
     check("", None, -1, all_four, api_version=8)  # a group without members: an admin client may
     one.join("a", "t")
     check("a", None, 2, all_four, api_version=9)
@@ -170,7 +172,7 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_had_then(o
     assert told.member_epoch == 2
     kept = assigned(told)
     revoked = parts("t", 0, 1, 2, 3) - kept
-    check = one.group.check_commit
+    check = partial(check_commit, one.group.state)
     told = one.beat("a", 2, owned=kept)
     assert told.member_epoch == 3
     one.beat("b", 3, owned=NO_PARTITIONS)
@@ -193,7 +195,7 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_is_revokin
     one.join("c", "t")
     one.beat("a", 3)
     assert (one.member("a").epoch, len(one.member("a").revoking)) == (3, 1)
-    one.group.check_commit("a", None, 2, kept, api_version=9)
+    check_commit(one.group.state, "a", None, 2, kept, api_version=9)
 
 
 def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coordinator) -> None:
@@ -204,10 +206,10 @@ def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coor
     one.beat("a", 2, owned=kept)
     one.beat("b", -1)
     assert assigned(one.beat("a", 3)) == kept | returned
-    one.group.check_commit("a", None, 2, kept, api_version=9)
+    check_commit(one.group.state, "a", None, 2, kept, api_version=9)
     for epoch in (2, 3):
         with refused(ErrorCode.stale_member_epoch, "older"):
-            one.group.check_commit("a", None, epoch, returned, api_version=9)
+            check_commit(one.group.state, "a", None, epoch, returned, api_version=9)
 
 
 def test_static_member_that_returns_may_commit_with_every_epoch(one: Coordinator) -> None:
@@ -215,14 +217,14 @@ def test_static_member_that_returns_may_commit_with_every_epoch(one: Coordinator
     one.join("a", "t", instance_id="i")
     one.beat("a", -2, instance_id="i")
     one.join("b", "t", instance_id="i")
-    one.group.check_commit("b", "i", 0, parts("t", 0, 1, 2, 3), api_version=9)
+    check_commit(one.group.state, "b", "i", 0, parts("t", 0, 1, 2, 3), api_version=9)
 
 
 def test_fetches_of_offsets_are_checked_as_kafka_does(one: Coordinator) -> None:
     one.join("a", "t")
-    one.group.check_fetch(None, -1)
-    one.group.check_fetch("a", 2)
+    check_fetch(one.group.state, None, -1)
+    check_fetch(one.group.state, "a", 2)
     with refused(ErrorCode.stale_member_epoch):
-        one.group.check_fetch("a", 3)
+        check_fetch(one.group.state, "a", 3)
     with refused(ErrorCode.unknown_member_id):
-        one.group.check_fetch("b", 2)
+        check_fetch(one.group.state, "b", 2)

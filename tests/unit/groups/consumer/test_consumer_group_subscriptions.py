@@ -244,7 +244,7 @@ def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
 def test_what_a_group_is_subscribed_to(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", regex="u")
-    assert [name for name in ("t", "u", "v") if one.group.is_subscribed_to(name)] == ["t", "u"]
+    assert [name for name in ("t", "u", "v") if one.group.state.is_subscribed_to(name)] == ["t", "u"]
 
 
 def test_records_do_not_depend_on_the_order_of_sets() -> None:
