@@ -134,9 +134,7 @@ class Broker:
         self.record_deletions = RecordDeletions(self.context, self.purgatory.try_complete)
         self.replica_bound = ReplicaBound(self.context)
         self.expected_followers = ExpectedFollowers(self.context, parts.expected_followers, parts.followers_timeout_ms)
-        self.topic_creation = TopicCreation(
-            self.context, parts.rng, self.expected_followers, self.replica_bound, self.full_brokers
-        )
+        self.topic_creation = TopicCreation(self)
         self._make_metadata(parts)
         self.producer_ids = ProducerIds(self.metadata.begin_own)
         self._make_partition_parts(parts.image_log, parts.cluster_settings.session_timeout_ms)
@@ -271,35 +269,9 @@ class Broker:
         self.log_moves = LogMoves(
             context, self.node_id, partitions, log_store, failures, self.flusher, maintenance, changed
         )
-        self.shutdown = ControlledShutdown(
-            self.context,
-            self.metadata,
-            self.partitions,
-            self.leadership,
-            self.log_store,
-            self.store_outage,
-            self._stop_leading,
-            self._stop_following,
-            self._finish_writes,
-            self.advanced,
-            is_in_quorum=self.quorum is not None,
-        )
+        self.shutdown = ControlledShutdown(self)
         self.sessions = ConsumerSessions(self.context, self.partitions, self.rng, self.connections)
-        self.fetches = Fetches(
-            self.context,
-            self.node_id,
-            self.partitions,
-            self.leadership,
-            self.store_outage,
-            self.log_failures,
-            self.damaged_replicas,
-            self.sessions,
-            self.follower_sessions,
-            self.purgatory,
-            self.counters,
-            self.throttling,
-            self.authorization,
-        )
+        self.fetches = Fetches(self)
 
     def _handlers_by_event(self) -> dict[type, Callable[[Any], None]]:
         """The handler of each event type except `FrameReceived`."""
@@ -369,7 +341,7 @@ class Broker:
         """Report whether some log directory has room."""
         self.metadata.report_full(is_full=not self.log_store.has_room())
 
-    def _stop_leading(self) -> None:
+    def stop_leading(self) -> None:
         """Lead no partition any more, and begin no work but what the others need to take over."""
         self.leadership.stop()
         for partition in self.partitions.values():
@@ -385,13 +357,14 @@ class Broker:
         self.transaction_coordinator.stop()
         self.verification.stop()
 
-    def _stop_following(self) -> None:
+    def stop_following(self) -> None:
         """This broker has left the cluster: fetch nothing, and let another node lead the quorum."""
         self.replica_fetchers.stop()
         if self.quorum is not None:
             self.quorum.stop()
 
-    def _finish_writes(self) -> None:
+    def finish_writes(self) -> None:
+        """End the work on files that the step does: the logs are about to be closed."""
         self.metadata_loader.finish_slices()
         self.local_replicas.release_slice(None)
         self.truncations.stop()
@@ -467,24 +440,9 @@ class Broker:
         self.authorization = Authorization(self.context, self.audit.denied)
         self.purgatory = Purgatory(self.context, self.serve, self.answer_late)
         self.faults = FaultInjection(self, parts.apis)
-        self.large_requests = LargeRequests(
-            self.context,
-            self.counters,
-            self.answered_fields,
-            self.serve,
-            self.purgatory.forget,
-            self.settle_large,
-            self.on_frame,
-        )
-        self.logins = Logins(
-            self.context,
-            parts.rng,
-            self.purgatory,
-            self.close_connection,
-            self._login_secret,
-            parts.own_users,
-            token_verifiers(self.context, parts.identity.endpoints, parts.fetch_web),
-        )
+        self.large_requests = LargeRequests(self)
+        verifiers = token_verifiers(self.context, parts.identity.endpoints, parts.fetch_web)
+        self.logins = Logins(self, parts.own_users, verifiers)
 
     def _make_delegation_tokens(self) -> DelegationTokens | None:
         """The delegation tokens, if they are enabled; other brokers do not import them."""
@@ -494,11 +452,6 @@ class Broker:
         from yak.broker.delegation_tokens import DelegationTokens
 
         return DelegationTokens(self.context, self.node_id, self.rng, self.metadata.begin_own, secret_key)
-
-    def _login_secret(self) -> bytes:
-        """The secret from which the salts of unknown users come: all brokers have the same."""
-        assert self.peers.secret is not None, "a broker that serves clients is registered"
-        return self.peers.secret.derive("salts of unknown users")
 
     def _incarnation(self) -> Incarnation:
         return Incarnation(self.node_id, self.metadata.lifecycle.broker_epoch, self.identity.boot_id)

@@ -51,7 +51,7 @@ def _change(broker: Broker, call: Call, *, new_settings: _NewSettings, replaces:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
     for index, asked in enumerate(resources):
         is_repeated = times[(asked.resource_type, asked.resource_name)] > 1

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from yak.cluster.records import BrokerState
 from yak.core import events
-from yak.core.context import Context
-from yak.ids import TopicPartition
-from yak.lifecycle.metadata import Metadata
-from yak.partitions.leader_appends import Leadership
-from yak.partitions.store_outage import StoreOutage
-from yak.replication.partition import Partition
-from yak.storage.log_store import LogStore
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
 
 CONTROLLED_SHUTDOWN_MS_MAX = 10_000
 QUORUM_LOST_MS_MAX = 1_000
@@ -23,38 +19,19 @@ _QUORUM_CHECK_MS = 100
 class ControlledShutdown:
     """How far the stop of this broker is."""
 
-    def __init__(
-        self,
-        context: Context,
-        metadata: Metadata,
-        partitions: Mapping[TopicPartition, Partition],
-        leadership: Leadership,
-        log_store: LogStore,
-        store_outage: StoreOutage,
-        stop_leading: Callable[[], None],
-        stop_following: Callable[[], None],
-        finish_writes: Callable[[], None],
-        advanced: Callable[[Partition], None],
-        *,
-        is_in_quorum: bool,
-    ) -> None:
-        self._context, self._metadata, self._partitions, self._log_store = context, metadata, partitions, log_store
-        self._leadership, self._store_outage = leadership, store_outage
-        self._stop_leading, self._stop_following = stop_leading, stop_following
-        self._finish_writes, self._advanced = finish_writes, advanced
-        """`finish_writes` ends the work on files that the step does; `advanced` notes a moved high watermark."""
-        self._is_in_quorum = is_in_quorum
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._context, self._metadata = broker, broker.context, broker.metadata
         self._has_drain_begun = False
         """Whether a stop was requested and this broker continues to lead while its leaderships move away."""
 
     @property
     def is_draining(self) -> bool:
         """Whether a stop was requested, and leaderships are still moving away."""
-        return self._has_drain_begun and not self._leadership.is_stopping
+        return self._has_drain_begun and not self._broker.leadership.is_stopping
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
         """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
-        if self._leadership.is_stopping or self._has_drain_begun:
+        if self._broker.leadership.is_stopping or self._has_drain_begun:
             return
         context, lifecycle = self._context, self._metadata.lifecycle
         others = [each for each in context.image.active_brokers() if each.node_id != lifecycle.identity.node_id]
@@ -64,7 +41,7 @@ class ControlledShutdown:
         self._has_drain_begun = True
         context.timers.arm(self, context.clock.now_ms + CONTROLLED_SHUTDOWN_MS_MAX, self._drain_timed_out)
         self._metadata.begin_stopping()
-        if self._is_in_quorum:
+        if self._broker.quorum is not None:
             self._check_quorum()
 
     def image_changed(self) -> None:
@@ -76,7 +53,7 @@ class ControlledShutdown:
         if own is not None and own.state is BrokerState.ACTIVE:
             return
         alive = {info.node_id: info.broker_epoch for info in image.active_brokers()}
-        for partition in self._partitions.values():
+        for partition in self._broker.partitions.values():
             if partition.is_leader and any(alive.get(node) == epoch for node, epoch in partition.isr_members):
                 return
         self._leave()
@@ -86,7 +63,7 @@ class ControlledShutdown:
         if not self.is_draining:
             return
         now_ms = self._context.clock.now_ms
-        if (self._store_outage.present_ms(now_ms) or 0) >= QUORUM_LOST_MS_MAX:
+        if (self._broker.store_outage.present_ms(now_ms) or 0) >= QUORUM_LOST_MS_MAX:
             self._drain_timed_out()
         else:
             self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
@@ -102,28 +79,28 @@ class ControlledShutdown:
     def _leave(self) -> None:
         self._context.timers.disarm(self)
         self._context.timers.disarm((self, "quorum"))
-        self._stop_leading()
+        self._broker.stop_leading()
         self._metadata.leave(self._on_left)
 
     def _on_left(self) -> None:
         self._metadata.on_left = None
-        self._stop_following()
+        self._broker.stop_following()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
         self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut", "move"), self._close)
 
     def _close(self) -> None:
-        self._finish_writes()
-        high_watermarks = {tp: partition.high_watermark for tp, partition in self._partitions.items()}
-        plan = self._log_store.close_plan(self._metadata.lifecycle.broker_epoch, high_watermarks)
+        self._broker.finish_writes()
+        high_watermarks = {tp: partition.high_watermark for tp, partition in self._broker.partitions.items()}
+        plan = self._broker.log_store.close_plan(self._metadata.lifecycle.broker_epoch, high_watermarks)
         self._context.jobs.run("checkpoint", plan, self._closed)
 
     def _closed(self, result: object, error: BaseException | None) -> None:  # noqa: ARG002
         if error is not None:
             self._context.notice("error", "stop-not-clean", error=str(error))
         else:
-            self._log_store.closed()
-            for partition in self._partitions.values():
+            self._broker.log_store.closed()
+            for partition in self._broker.partitions.values():
                 if partition.log is not None and partition.is_leader:
                     partition.advance_high_watermark()
-                    self._advanced(partition)
+                    self._broker.advanced(partition)
         self._context.emit(events.Stopped())

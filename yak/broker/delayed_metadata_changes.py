@@ -22,8 +22,6 @@ from yak.ports.metadata_store import StoreRequest
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.purgatory import Purgatory
-    from yak.lifecycle.metadata import Metadata
 
 ATTEMPTS_MAX = 4
 """A partition changes a few times a second at worst, and an attempt takes a few milliseconds."""
@@ -42,14 +40,13 @@ class DelayedMetadataChanges(DelayedOperation, Generic[K]):
 
     def __init__(
         self,
-        metadata: Metadata,
-        purgatory: Purgatory,
+        broker: Broker,
         call: Call,
         timeout_ms: int,
         build: Callable[[dict[K, PeerError | None]], Outcome],
     ) -> None:
         super().__init__(call, timeout_ms)
-        self._metadata, self._purgatory, self._build = metadata, purgatory, build
+        self._metadata, self._purgatory, self._build = broker.metadata, broker.purgatory, build
         self._pending: dict[int, Sequence[K]] = {}
         self.results: dict[K, PeerError | None] = {}
 
@@ -141,8 +138,7 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
 
     def __init__(
         self,
-        metadata: Metadata,
-        purgatory: Purgatory,
+        broker: Broker,
         call: Call,
         timeout_ms: int,
         build: Callable[[Results], Outcome],
@@ -153,7 +149,7 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
         plan: Plan,
     ) -> None:
         """`codes` maps the script's refusals to Kafka's errors; `already` is the error of a plan without changes."""
-        super().__init__(metadata, purgatory, call, timeout_ms, build)
+        super().__init__(broker, call, timeout_ms, build)
         self._script, self._codes, self._already, self._plan = script, codes, already, plan
 
     def send(self, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:

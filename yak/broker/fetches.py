@@ -18,42 +18,32 @@ client retries. It answers OFFSET_OUT_OF_RANGE only after the store confirmed it
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Final, Generic, TypeAlias
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.authorization import Authorization
 from yak.broker.call import Call, DelayedOperation, Encoded, Later, Outcome, Slices
 from yak.broker.connections import Connection
-from yak.broker.counters import FOLLOWER_FETCH, Counters
+from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
-from yak.broker.purgatory import Purgatory
-from yak.broker.throttling import Throttling
-from yak.core.context import Context
 from yak.core.jobs import Together
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
-from yak.partitions.leader_appends import Leadership
-from yak.partitions.store_outage import StoreOutage
 from yak.ports.disk import Buffer, Part
 from yak.protocol.fetch_answer import AbortedTransaction, FetchPartitionAnswer, fetch_response, fetch_response_in_slices
 from yak.protocol.hot_pieces import NodeEndpoint, TopicKey
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
 from yak.protocol.versions import FETCH
-from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import (
     INITIAL_EPOCH,
     ConsumerItem,
     ConsumerSession,
-    ConsumerSessions,
     FetchItem,
     FollowerItem,
     FollowerSession,
-    FollowerSessions,
 )
-from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.read_replicas import LEADER_ONLY, chooses_by_rack, preferred_replica
 from yak.replication.recent_reads import RecentReads
@@ -68,6 +58,9 @@ from yak.storage.reader import (
     aborted_transactions,
     ends_with_segment,
 )
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
 
 NO_ROOM: Final = FetchPartitionAnswer(-1)
 """More records than this answer may hold: the partition comes with the next."""
@@ -94,29 +87,14 @@ Topics: TypeAlias = list[tuple[TopicKey, list[FetchPartitionAnswer]]]
 class Fetches:
     """Begins the fetches of consumers and followers; `sessions` of the former, `follower_sessions` of the latter."""
 
-    def __init__(
-        self,
-        context: Context,
-        node_id: NodeId,
-        partitions: Mapping[TopicPartition, Partition],
-        leadership: Leadership,
-        store_outage: StoreOutage,
-        log_failures: LogFailures,
-        damaged_replicas: DamagedReplicas,
-        sessions: ConsumerSessions,
-        follower_sessions: FollowerSessions,
-        purgatory: Purgatory,
-        counters: Counters,
-        throttling: Throttling,
-        authorization: Authorization,
-    ) -> None:
-        self.context, self.node_id, self.throttling = context, node_id, throttling
-        self.authorization = authorization
-        self.partitions, self.leadership, self.store_outage = partitions, leadership, store_outage
-        self.log_failures, self.damaged_replicas = log_failures, damaged_replicas
-        self.sessions, self.follower_sessions = sessions, follower_sessions
-        self.purgatory, self.counters = purgatory, counters
-        self.throttle = Throttle(context, node_id, "leader.replication.throttled.rate")
+    def __init__(self, broker: Broker) -> None:
+        self.context, self.node_id, self.throttling = broker.context, broker.node_id, broker.throttling
+        self.authorization, self.partitions = broker.authorization, broker.partitions
+        self.leadership, self.store_outage = broker.leadership, broker.store_outage
+        self.log_failures, self.damaged_replicas = broker.log_failures, broker.damaged_replicas
+        self.sessions, self.follower_sessions = broker.sessions, broker.follower_sessions
+        self.purgatory, self.counters = broker.purgatory, broker.counters
+        self.throttle = Throttle(self.context, self.node_id, "leader.replication.throttled.rate")
         """Limits followers that catch up."""
         self.recent_reads = RecentReads()
         self.follower_partitions_max = PARTITIONS_A_FETCH

@@ -10,17 +10,16 @@ runs the first slice at once, and the others and the encoding as those of a larg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices, at_once
-from yak.broker.counters import Counters
+from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Slices, at_once
 from yak.broker.delayed_answers import AS_LONG_AS_IT_TAKES_MS
-from yak.core.context import Context
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 
 if TYPE_CHECKING:
+    from yak.broker.broker import Broker
     from yak.broker.connections import Connection
 
 SLICE_GAP_MS = 1
@@ -62,20 +61,8 @@ class LargeRequest(DelayedOperation):
 class LargeRequests:
     """The large requests of all connections, oldest first."""
 
-    def __init__(
-        self,
-        context: Context,
-        counters: Counters,
-        answered: Callable[[Call, Fields], Fields],
-        serve: Callable[[Connection, LargeRequest, Callable[[Connection, LargeRequest], None]], None],
-        forget: Callable[[DelayedOperation], None],
-        settle: Callable[[Call, Outcome], None],
-        on_frame: Callable[[Connection, memoryview], None],
-    ) -> None:
-        self._context, self._counters = context, counters
-        self._answered, self._serve, self._forget = answered, serve, forget
-        self._settle, self._on_frame = settle, on_frame
-        """`answered` gives the fields that are sent; `forget` ends the delay of a request; `settle` delays or sends an answer; `on_frame` steps a request that waited for a large one."""
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._context, self._counters = broker, broker.context, broker.counters
         self._queue: dict[LargeRequest, None] = {}
         self.held_bytes = 0
         """Bytes of large requests, and of the requests behind them."""
@@ -138,7 +125,7 @@ class LargeRequests:
         for large in list(self._queue):
             connection = large.call.connection
             if connection.is_open:
-                self._serve(connection, large, self._advance)
+                self._broker.serve(connection, large, self._advance)
             if not connection.is_open:
                 self.drop(large)
             break
@@ -154,11 +141,11 @@ class LargeRequests:
         del self._queue[large]
         behind = large.take_frames_behind()
         self.held_bytes -= len(large.frame) + sum(map(len, behind))
-        self._forget(large)
-        self._settle(large.call, outcome)
+        self._broker.purgatory.forget(large)
+        self._broker.settle_large(large.call, outcome)
         for frame in behind:
             # A request is kept again when one of those before it is large too.
-            self._on_frame(connection, memoryview(frame))
+            self._broker.on_frame(connection, memoryview(frame))
 
     def _work(self, call: Call, served: Slices, frame: bytes, offset: int) -> Slices:
         """Returns the encoded answer, or a delayed operation."""
@@ -171,7 +158,7 @@ class LargeRequests:
         outcome = yield from served
         if type(outcome) is Now:
             yield
-            fields = self._answered(call, outcome.fields)
+            fields = self._broker.answered_fields(call, outcome.fields)
             yield from self._count_errors(call.api_key, fields)
             parts = yield from encode_in_slices(call.api_key, call.version, call.correlation_id, fields)
             return [*parts]

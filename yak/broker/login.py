@@ -11,7 +11,7 @@ the answers, and a failed login gets none (SaslServerAuthenticator.handleSaslTok
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -25,7 +25,6 @@ from yak.core.events import LoggedIn, MuteConnection, Notice, OwnUsersChanged, U
 from yak.errors import ErrorCode, LoginRefused
 from yak.limits import LOGIN_MS_MAX
 from yak.ports.disk import Disk
-from yak.ports.random_source import RandomSource
 from yak.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.security import principal_of
 from yak.security.oauth_messages import ERROR_SEEN, INVALID_TOKEN, OAUTHBEARER, TokenMessage, encode_error
@@ -41,9 +40,9 @@ from yak.security.scram import (
 )
 
 if TYPE_CHECKING:
+    from yak.broker.broker import Broker
     from yak.broker.connections import Connection
     from yak.broker.delegation_tokens import DelegationTokens
-    from yak.broker.purgatory import Purgatory
     from yak.broker.token_verifier import FetchWeb, TokenVerifiers
     from yak.config.listeners import Listener
     from yak.security.oauth_settings import AccessToken
@@ -108,21 +107,12 @@ class Logins:
     """All logins of this broker's connections. Only connections of listeners with SASL have one."""
 
     def __init__(
-        self,
-        context: Context,
-        rng: RandomSource,
-        purgatory: Purgatory,
-        close: Callable[[Connection, str], None],
-        secret: Callable[[], bytes],
-        own_users: Mapping[str, Mapping[str, str]],
-        verifiers: TokenVerifiers | None,
+        self, broker: Broker, own_users: Mapping[str, Mapping[str, str]], verifiers: TokenVerifiers | None
     ) -> None:
-        """`secret` makes the salts of unknown users. `own_users` are this broker's users beside those of the metadata.
-
-        `verifiers` are None without OAUTHBEARER.
-        """
-        self._context, self._rng, self._purgatory = context, rng, purgatory
-        self._close, self._secret, self._own_users, self._verifiers = close, secret, own_users, verifiers
+        """`own_users` are this broker's users beside those of the metadata. `verifiers` are None without OAUTHBEARER."""
+        self._broker, self._context, self._rng = broker, broker.context, broker.rng
+        self._purgatory, self._close = broker.purgatory, broker.close_connection
+        self._own_users, self._verifiers = own_users, verifiers
         self._first_of: tuple[Mapping[str, Mapping[str, str]], ...] = ({}, {})
         """The users of which `_first` has the first ones."""
         self._first: dict[str, Mapping[str, str]] = {}
@@ -365,6 +355,12 @@ class Logins:
         self._context.timers.arm(key, now_ms, partial(self._close, connection, "the login failed"))
 
     # ------------------------------------------------------------------------------------------------ credentials
+
+    def _secret(self) -> bytes:
+        """The secret from which the salts of unknown users come: all brokers have the same."""
+        secret = self._broker.peers.secret
+        assert secret is not None, "a broker that serves clients is registered"
+        return secret.derive("salts of unknown users")
 
     def _texts(self, user: str) -> Mapping[str, str]:
         return self._own_users.get(user) or self._context.image.user_credentials.get(user, {})

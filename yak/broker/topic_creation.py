@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.placement import count_machines
 from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_partitions, plan_create_topic
 from yak.config.topic_configs import check_topic_configs, validate_topic_config
-from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId
-from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.limits import PARTITIONS_PER_REQUEST_MAX
 from yak.ports.metadata_store import StoreRequest
-from yak.ports.random_source import RandomSource
-from yak.replication.replica_bound import ReplicaBound
 from yak.transactions.records import TRANSACTION_TOPIC
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
 
 DEFAULT_LOG = "yak"
 """The default topic of clients that name none. It has a single partition, so that its records have one order."""
@@ -44,16 +43,8 @@ def named_twice(names: Iterable[str]) -> frozenset[str]:
 class TopicCreation:
     """Plans topics and partitions, and sends their plans."""
 
-    def __init__(
-        self,
-        context: Context,
-        rng: RandomSource,
-        expected_followers: ExpectedFollowers,
-        replica_bound: ReplicaBound,
-        full_brokers: Callable[[], frozenset[NodeId]],
-    ) -> None:
-        self._context, self._rng, self._full_brokers = context, rng, full_brokers
-        self._expected_followers, self._replica_bound = expected_followers, replica_bound
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._context, self._rng = broker, broker.context, broker.rng
 
     def replication_factor(self, new: NewTopic) -> int:
         """The replication factor that a topic requests, or the default."""
@@ -68,7 +59,7 @@ class TopicCreation:
         Raises PeerError.
         """
         config = self._context.config
-        self._expected_followers.check(self.replication_factor(new))
+        self._broker.expected_followers.check(self.replication_factor(new))
         try:
             plan = plan_create_topic(
                 self._context.image,
@@ -79,11 +70,11 @@ class TopicCreation:
                 full=full,
             )
         except PeerError as error:
-            raise self._expected_followers.explain(error) from None
+            raise self._broker.expected_followers.explain(error) from None
         image = self._context.image
         own = image.broker_configs.get(config.node_id, {})
         check_topic_configs(plan.configs, own, image.default_broker_configs, config.static)
-        self._replica_bound.check(plan.requests)
+        self._broker.replica_bound.check(plan.requests)
         return plan
 
     def plan_growth(
@@ -96,20 +87,20 @@ class TopicCreation:
         """The requests that add partitions to a topic. Raises PeerError."""
         growth_id = self._rng.uuid4()
         requests = plan_create_partitions(self._context.image, name, total, assignments, growth_id=growth_id, full=full)
-        self._replica_bound.check(requests)
+        self._broker.replica_bound.check(requests)
         return requests
 
     def send(self, waiting: DelayedMetadataChanges[Any], name: str, requests: Sequence[StoreRequest]) -> None:
         """Send the requests that create a topic or partitions, and count their replicas; a refusal is the result."""
         if waiting.change(name, requests):
-            self._replica_bound.count(requests)
+            self._broker.replica_bound.count(requests)
 
     def plan_automatic(self, name: str) -> Sequence[StoreRequest]:
         """The requests that create a topic which a client only named. Raises PeerError."""
         if name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
             return self.plan_internal_topic(name)
         new = NewTopic(name, num_partitions=1 if name == DEFAULT_LOG else -1)
-        return self.plan(new, self._full_brokers()).requests
+        return self.plan(new, self._broker.full_brokers()).requests
 
     def plan_internal_topic(self, name: str) -> Sequence[StoreRequest]:
         """The requests that create `__consumer_offsets` or `__transaction_state`, with its configs.
@@ -147,10 +138,10 @@ class TopicCreation:
             if _TRANSACTION_MIN_ISR not in config.static:
                 min_isr = min(min_isr, replication_factor)
             configs["min.insync.replicas"] = str(min_isr)
-        self._expected_followers.check(wanted)
+        self._broker.expected_followers.check(wanted)
         return plan_create_topic(
             image,
             NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, configs=configs),
             self._rng.uuid4(),
-            full=self._full_brokers(),
+            full=self._broker.full_brokers(),
         ).requests

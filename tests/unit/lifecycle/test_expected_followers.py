@@ -15,7 +15,6 @@ WAIT_MS = 1_500
 def expect(rig, *addresses):
     broker = rig.node.broker
     broker.expected_followers = ExpectedFollowers(broker.context, addresses, WAIT_MS)
-    broker.topic_creation._expected_followers = broker.expected_followers
     rig.ask(18, 0)
 
 

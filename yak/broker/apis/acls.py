@@ -144,9 +144,7 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
         errors = (refused.get(index) or results.get(patterns.get(index, "")) for index in range(len(creations)))
         return Now({"results": [error_fields(error) for error in errors]})
 
-    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
-        broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
-    )
+    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     for index, asked in enumerate(creations):
         try:
             _check_active(broker, call, Operation.ALTER)
@@ -237,9 +235,7 @@ def _deletion(broker: Broker, call: Call) -> Slices:
             }
         )
 
-    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(
-        broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build
-    )
+    waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     left: _Left = {}
     pace = Pace()
     for binding in bindings_of(broker.image.acls) if broker.authorization.is_active else ():

@@ -81,8 +81,7 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
     except PeerError as error:
         return answer(dict.fromkeys(targets, error), error)
     waiting = PartitionChanges(
-        broker.metadata,
-        broker.purgatory,
+        broker,
         call,
         call.timeout_ms,
         lambda results: answer(results, None),

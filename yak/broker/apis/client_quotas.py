@@ -96,7 +96,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
             answers.append({**error_fields(results.get(index)), "entity": entity})
         return Now({"entries": answers})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     named: set[Entity] = set()
     for index, (entry, parts) in enumerate(entries):
         try:

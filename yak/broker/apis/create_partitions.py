@@ -49,7 +49,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
         names = dict.fromkeys(topic.name for topic in asked)
         return Now({"results": [{"name": name, **error_fields(results.get(name))} for name in names]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
+    waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
     for topic in asked:

@@ -67,7 +67,7 @@ def _create(broker: Broker, call: Call) -> Outcome:
         answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
         return Now({"topics": answers})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, call.timeout_ms, build)
+    waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in asked)
     refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
     for topic in asked:

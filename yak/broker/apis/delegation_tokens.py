@@ -131,7 +131,7 @@ class _Creation(DelayedMetadataChanges[str]):
     __slots__ = ("_broker", "_is_computed", "_token", "_tokens")
 
     def __init__(self, broker: Broker, call: Call, tokens: DelegationTokens, token: DelegationToken) -> None:
-        super().__init__(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, self._answer_of)
+        super().__init__(broker, call, _TIMEOUT_MS, self._answer_of)
         self._broker, self._tokens, self._token = broker, tokens, token
         self._is_computed = False
         broker.jobs.run("login", tokens.credentials_plan(token), self._computed)
@@ -244,7 +244,7 @@ def _change(
         error = results.get(token.token_id)
         return _ended(error, expires_ms if error is None else _NO_TIME)
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     plan = plan_remove_token(token.token_id) if is_removal else tokens.plan_end(token, expires_ms)
     waiting.change(token.token_id, plan)
     return waiting.outcome()

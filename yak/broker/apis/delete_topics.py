@@ -68,7 +68,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         return at_once(describe(results))
 
     timeout_ms = call.timeout_ms
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, timeout_ms, build)
+    waiting = DelayedMetadataChanges(broker, call, timeout_ms, build)
     for index, (name, topic_id) in enumerate(asked):
         try:
             if times[name, topic_id] > 1:

@@ -58,8 +58,7 @@ def _elect(broker: Broker, call: Call) -> Outcome:
         return plan_requested_election(broker.image, *topic_partition, unclean=unclean).arguments()
 
     waiting = PartitionChanges(
-        broker.metadata,
-        broker.purgatory,
+        broker,
         call,
         call.timeout_ms,
         lambda results: _answer(call, results, ErrorCode.none),

@@ -55,7 +55,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             return _when_in_image(broker, call, name)
         return _answer(broker, call, refusal)
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _CREATE_TIMEOUT_MS, made)
+    waiting = DelayedMetadataChanges(broker, call, _CREATE_TIMEOUT_MS, made)
     try:
         waiting.change(name, broker.topic_creation.plan_internal_topic(name))
     except PeerError as refusal:

@@ -89,7 +89,7 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     may_create = broker.config.auto_create_topics_enable and (
         call.version < _CREATION_FLAG_VERSION or call.request.allow_auto_topic_creation
     )
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _AUTO_CREATE_TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _AUTO_CREATE_TIMEOUT_MS, build)
     if may_create:
         named = dict.fromkeys(name for name, topic_id in wanted if topic_id is None and name is not None)
         absent = [name for name in named if name not in broker.image.topics and _may_describe(broker, call, name)]

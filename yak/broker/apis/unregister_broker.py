@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         return Now(error_fields(results.get(node_id)))
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     try:
         broker.authorization.check_cluster(call, Operation.ALTER)
         waiting.change(node_id, plan_unregister_broker(broker.image, node_id))

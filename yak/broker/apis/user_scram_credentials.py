@@ -76,7 +76,7 @@ def _alter(broker: Broker, call: Call) -> Outcome:
     def build(results: dict[str, PeerError | None]) -> Outcome:
         return Now({"results": [_result(user, results.get(user)) for user in asked]})
 
-    waiting = DelayedMetadataChanges(broker.metadata, broker.purgatory, call, _TIMEOUT_MS, build)
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
     for user, named in asked.items():
         try:
             broker.authorization.check_cluster(call, Operation.ALTER)
