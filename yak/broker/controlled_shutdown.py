@@ -39,7 +39,7 @@ class ControlledShutdown:
             self._leave()
             return
         self._has_drain_begun = True
-        context.timers.arm(self, context.clock.now_ms + CONTROLLED_SHUTDOWN_MS_MAX, self._drain_timed_out)
+        context.after(self, CONTROLLED_SHUTDOWN_MS_MAX, self._drain_timed_out)
         self._metadata.begin_stopping()
         if self._broker.quorum is not None:
             self._check_quorum()

@@ -140,7 +140,7 @@ class DelegationTokens:
 
     def _check_later(self) -> None:
         interval_ms = self._context.config.delegation_token_expiry_check_interval_ms
-        self._context.timers.arm("delegation tokens", self._context.clock.now_ms + interval_ms, self._remove_expired)
+        self._context.after("delegation tokens", interval_ms, self._remove_expired)
 
     def _remove_expired(self) -> None:
         """Remove expired tokens, and those that are not whole, if this broker is the controller."""

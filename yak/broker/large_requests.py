@@ -118,7 +118,7 @@ class LargeRequests:
     def _arm(self) -> None:
         if self._queue:
             context = self._context
-            context.timers.arm_at_the_latest(self, context.clock.now_ms + SLICE_GAP_MS, self._run_slice)
+            context.within(self, SLICE_GAP_MS, self._run_slice)
 
     def _run_slice(self) -> None:
         """Run one slice of the oldest request."""

@@ -126,8 +126,7 @@ class Logins:
     def begin(self, connection: Connection) -> None:
         """A client connected to a listener with SASL: it must log in in time."""
         connection.login = Login()
-        due_ms = self._context.clock.now_ms + LOGIN_MS_MAX
-        self._context.timers.arm(("login", connection.connection_id), due_ms, partial(self._expire, connection))
+        self._context.after(("login", connection.connection_id), LOGIN_MS_MAX, partial(self._expire, connection))
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed, or another broker's that has proven itself: it needs no login."""

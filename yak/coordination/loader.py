@@ -104,7 +104,7 @@ class CoordinatorLoader:
     def _failed(self, damage: DamagedBatch) -> None:
         """Read again after `RETRY_MS`: compaction may have replaced the segment. A second failure in a row is reported."""
         self._failures += 1
-        self._go_on_at(self._context.clock.now_ms + RETRY_MS)
+        self._context.after(self, RETRY_MS, self.go_on)
         if self._failures == 1:
             self._context.notice(
                 "error",
@@ -138,10 +138,7 @@ class CoordinatorLoader:
     def _restore(self) -> None:
         assert self._restoring is not None
         if sum(1 for _ in islice(self._restoring, RECORDS_A_SLICE)) == RECORDS_A_SLICE:
-            self._go_on_at(self._context.clock.now_ms)
+            self._context.after(self, 0, self.go_on)
             return
         self._is_over = True
         self._done(self._records)
-
-    def _go_on_at(self, due_ms: int) -> None:
-        self._context.timers.arm(self, due_ms, self.go_on)

@@ -34,10 +34,7 @@ class OffsetExpiry:
         self._interval_ms = context.config.offsets_retention_check_interval_ms
         self._retention_ms = context.config.offsets_retention_minutes * 60_000
         self._round = self._look()
-        self._run_after(self._interval_ms)
-
-    def _run_after(self, wait_ms: int) -> None:
-        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.run)
+        self._context.after(self, self._interval_ms, self.run)
 
     def run(self) -> None:
         """Expire the offsets of the round's next groups."""
@@ -45,10 +42,10 @@ class OffsetExpiry:
         for offsets in self._round:
             seen += 1 + offsets
             if seen >= SLICE_ELEMENTS:
-                self._run_after(_SLICE_GAP_MS)
+                self._context.after(self, _SLICE_GAP_MS, self.run)
                 return
         self._round = self._look()
-        self._run_after(self._interval_ms)
+        self._context.after(self, self._interval_ms, self.run)
 
     def _look(self) -> Iterator[int]:
         """One round: expires the offsets of one group a step, and yields how many the group has."""

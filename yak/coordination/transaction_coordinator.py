@@ -257,8 +257,7 @@ class TransactionCoordinator:
         def appended(code: ErrorCode) -> None:
             # An isolated leader gets NOT_COORDINATOR too, and its leadership may go on.
             if code != _NONE and self.runtime.is_coordinated(coordinated):
-                due_ms = self._context.clock.now_ms + RETRY_MS
-                self._context.timers.arm(entry, due_ms, partial(self._complete, coordinated, entry))
+                self._context.after(entry, RETRY_MS, partial(self._complete, coordinated, entry))
 
         self._append(coordinated, entry, entry.transaction.complete(self._context.clock.wall_ms), appended)
 
@@ -401,7 +400,7 @@ class TransactionCoordinator:
                 action()
                 self._arm(name, wait_ms, action)
 
-        self._context.timers.arm_at_the_latest((self, name), self._context.clock.now_ms + wait_ms, run)
+        self._context.within((self, name), wait_ms, run)
 
     def _abort_timed_out(self) -> None:
         """Abort transactions that are open for longer than their timeout, under the next epoch."""

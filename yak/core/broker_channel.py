@@ -144,7 +144,7 @@ class BrokerChannel:
         broker = self._context.image.brokers.get(self._node_id)
         address = self._address or broker
         if address is None:
-            self._connect_after(RECONNECT_LONGEST_MS)
+            self._context.after((self, "connect"), RECONNECT_LONGEST_MS, self._connect)
         else:
             self._boot_id = "" if broker is None else broker.boot_id
             self._peer_id = self._peers.open(address, self)
@@ -153,12 +153,11 @@ class BrokerChannel:
         """Close the connection, and reconnect after a pause, which a user that sends again at once does not shorten."""
         self._disconnect()
         if self._reconnects:
-            self._connect_after(self._pause_ms + self._peers.rng.below(self._pause_ms))
+            self._context.after(
+                (self, "connect"), self._pause_ms + self._peers.rng.below(self._pause_ms), self._connect
+            )
             self._pause_ms = min(2 * self._pause_ms, RECONNECT_LONGEST_MS)
         self._user.on_disconnected()
-
-    def _connect_after(self, pause_ms: int) -> None:
-        self._context.timers.arm((self, "connect"), self._context.clock.now_ms + pause_ms, self._connect)
 
     def _check_answers(self) -> None:
         """Reconnect when an answer is overdue. Only the connection arms this timer, so that no request has to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,6 +43,14 @@ class Context:
     timers: Timers
     faults: FaultRules = field(default_factory=FaultRules)
     """The faults that tests inject; empty unless `yak.fault.injection.enable`."""
+
+    def after(self, key: Hashable, wait_ms: int, action: Callable[[], None]) -> None:
+        """Run `action` after this time, once. A timer that the key has is moved."""
+        self.timers.arm(key, self.clock.now_ms + wait_ms, action)
+
+    def within(self, key: Hashable, wait_ms: int, action: Callable[[], None]) -> None:
+        """As `after`, unless the key's timer is due earlier."""
+        self.timers.arm_at_the_latest(key, self.clock.now_ms + wait_ms, action)
 
     def notice(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: object) -> None:
         """Write a line to the log."""

@@ -324,7 +324,7 @@ class FailureWatch:
         watched.peer_id = self._peers.open(watched.info, self)
 
     def _connect_after(self, watched: _Watched, pause_ms: int) -> None:
-        self._context.timers.arm(watched, self._context.clock.now_ms + pause_ms, partial(self._connect, watched))
+        self._context.after(watched, pause_ms, partial(self._connect, watched))
 
     def _find(self, peer_id: PeerId) -> _Watched | None:
         return next((each for each in self._watched.values() if each.peer_id == peer_id), None)

@@ -274,7 +274,7 @@ class LocalReplicas:
             log, is_kept = self._released.pop(topic_partition)
             self._offline_replicas.delete(log, keep=is_kept)
         if self._released:
-            self._context.timers.arm(self, self._context.clock.now_ms + RELEASE_GAP_MS, self.release_slice)
+            self._context.after(self, RELEASE_GAP_MS, self.release_slice)
 
     def make_room(self, new: Sequence[NewLog]) -> None:
         """Move released logs aside at once where new logs of the same names are about to be created."""

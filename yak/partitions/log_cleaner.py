@@ -187,7 +187,7 @@ class LogCleaner:
         elif isinstance(done, Replacement) and not self._put_in_place(round_, done):
             self._give_up(round_, done)
         else:
-            self._context.timers.arm(self, self._context.clock.now_ms + PIECE_GAP_MS, partial(self._run_piece, round_))
+            self._context.after(self, PIECE_GAP_MS, partial(self._run_piece, round_))
 
     def _put_in_place(self, round_: _Round, ready: Replacement) -> bool:
         """Replace the old segments by the new one; False when the log no longer has the old ones or the directory fails."""

@@ -162,7 +162,7 @@ class LogMoves:
 
     def _begin_soon(self) -> None:
         if self._move is None and self._wanted:
-            self._context.timers.arm(self, self._context.clock.now_ms, self._begin)
+            self._context.after(self, 0, self._begin)
 
     def _begin(self) -> None:
         """Begin the first of the wanted moves that is possible."""
@@ -249,8 +249,7 @@ class LogMoves:
             self._release(move)
             self._go_on(move)
         elif partition.flush_running or partition.truncation is not None:
-            due_ms = self._context.clock.now_ms + PIECE_GAP_MS
-            self._context.timers.arm(self, due_ms, partial(self._seal_when_idle, move))
+            self._context.after(self, PIECE_GAP_MS, partial(self._seal_when_idle, move))
         else:
             try:
                 plan = move_seal(log, move.folders, move.copied.get(log.active), partition.high_watermark)

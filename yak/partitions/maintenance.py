@@ -43,13 +43,15 @@ class Maintenance:
     ) -> None:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._log_failures, self._emit = log_failures, emit
-        self._timers, config, now_ms = context.timers, context.config, context.clock.now_ms
+        config = context.config
         self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         delay_ms = config.log_initial_task_delay_ms
-        self._timers.arm((self, "retention"), now_ms + min(delay_ms, self._retention_interval_ms), self._retain_slice)
-        self._timers.arm((self, "checkpoint"), now_ms + min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
-        self._arm_expiry(config.producer_id_expiration_check_interval_ms)
+        context.after((self, "retention"), min(delay_ms, self._retention_interval_ms), self._retain_slice)
+        context.after((self, "checkpoint"), min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
+        context.after(
+            (self, "producers"), config.producer_id_expiration_check_interval_ms, self._expire_producers_slice
+        )
         self._round: deque[Partition] = deque()
         self._producers_round: deque[Partition] = deque()
         self._expired: dict[Partition, None] = {}
@@ -71,19 +73,18 @@ class Maintenance:
             if not self._is_stopped:
                 self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
-        self._timers.arm((self, removal), self._context.clock.now_ms + delay_ms, delete)
+        self._context.after((self, removal), delay_ms, delete)
 
     def checkpoint_soon(self) -> None:
         """Write a checkpoint within a second, after DeleteRecords moved a log start."""
-        self._timers.arm_at_the_latest((self, "checkpoint"), self._context.clock.now_ms + 1_000, self._checkpoint)
+        self._context.within((self, "checkpoint"), 1_000, self._checkpoint)
 
     def retain(self, partition: Partition) -> None:
         """Remove segments past retention or below the log start offset, in later steps."""
         log = partition.log
         if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark):
             self._expired[partition] = None
-            due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS
-            self._timers.arm_at_the_latest((self, "expired"), due_ms, self._remove_expired)
+            self._context.within((self, "expired"), REMOVAL_GAP_MS, self._remove_expired)
 
     def _remove_expired(self) -> None:
         """Remove the oldest segment of one log."""
@@ -94,8 +95,7 @@ class Maintenance:
         if log is not None and not may_not and self._remove_oldest(partition, log):
             self.retain(partition)
         if self._expired:
-            due_ms = self._context.clock.now_ms + REMOVAL_GAP_MS
-            self._timers.arm((self, "expired"), due_ms, self._remove_expired)
+            self._context.after((self, "expired"), REMOVAL_GAP_MS, self._remove_expired)
 
     def _remove_oldest(self, partition: Partition, log: Log) -> bool:
         """Remove the oldest segment, if it is past retention; False if that failed."""
@@ -130,7 +130,7 @@ class Maintenance:
             partition = self._round.popleft()
             self.retain(partition)
         wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
-        self._timers.arm((self, "retention"), self._context.clock.now_ms + wait_ms, self._retain_slice)
+        self._context.after((self, "retention"), wait_ms, self._retain_slice)
 
     def _expire_producers_slice(self) -> None:
         """Forget the idle producers of some partitions."""
@@ -145,10 +145,8 @@ class Maintenance:
             if partition.log is not None:
                 partition.log.producers.expire(now_ms, config.producer_id_expiration_ms)
         is_over = not self._producers_round
-        self._arm_expiry(config.producer_id_expiration_check_interval_ms if is_over else SLICE_GAP_MS)
-
-    def _arm_expiry(self, wait_ms: int) -> None:
-        self._timers.arm((self, "producers"), self._context.clock.now_ms + wait_ms, self._expire_producers_slice)
+        wait_ms = config.producer_id_expiration_check_interval_ms if is_over else SLICE_GAP_MS
+        self._context.after((self, "producers"), wait_ms, self._expire_producers_slice)
 
     def _checkpoint(self) -> None:
         """Begin a checkpoint."""
@@ -157,8 +155,7 @@ class Maintenance:
         if self._checkpoint_running:
             self.checkpoint_soon()  # the one that is under way may lack what this one is for
             return
-        due_ms = self._context.clock.now_ms + self._checkpoint_interval_ms
-        self._timers.arm((self, "checkpoint"), due_ms, self._checkpoint)
+        self._context.after((self, "checkpoint"), self._checkpoint_interval_ms, self._checkpoint)
         try:
             self._log_store.begin_checkpoint()
         except LogDirectoryFailure as failure:
@@ -185,8 +182,7 @@ class Maintenance:
             self._checkpoint_running = False
             self.checkpoint_soon()
         elif waiting:
-            due_ms = self._context.clock.now_ms + SLICE_GAP_MS
-            self._timers.arm((self, "checkpoint slice"), due_ms, self._checkpoint_slice)
+            self._context.after((self, "checkpoint slice"), SLICE_GAP_MS, self._checkpoint_slice)
         else:
             plan = self._log_store.checkpoint_plan()
             self._context.jobs.run("checkpoint", plan, partial(self._checkpointed, plan))
@@ -216,7 +212,7 @@ class Maintenance:
         for plan in plans:
             self._context.jobs.run("checkpoint", plan, self._marks_removed)
         if plans:
-            self._timers.arm((self, "marks"), self._context.clock.now_ms + SLICE_GAP_MS, self._remove_marks)
+            self._context.after((self, "marks"), SLICE_GAP_MS, self._remove_marks)
 
     def _marks_removed(self, _result: object, error: BaseException | None) -> None:
         if isinstance(error, LogDirectoryFailure):

@@ -182,7 +182,7 @@ class MetadataLoader:
             sync = self._image_log.append(records)
         except OSError as error:
             if self._log_failures.write_failed(METADATA_LOG, LogDirectoryFailure(self._image_log.directory, error)):
-                self._arm("persist", METADATA_LOG.retry_ms, partial(self._persist, records, step))
+                self._context.after((self, "persist"), METADATA_LOG.retry_ms, partial(self._persist, records, step))
             else:
                 self._fail(error)
             return
@@ -222,9 +222,6 @@ class MetadataLoader:
         self._slices, self._is_acting = (slices, then), is_acting
         self._run_slice()
 
-    def _arm(self, what: str, wait_ms: int, action: Callable[[], None]) -> None:
-        self._context.timers.arm((self, what), self._context.clock.now_ms + wait_ms, action)
-
     def _run_slice(self) -> None:
         if self._slices is None:
             return
@@ -239,7 +236,7 @@ class MetadataLoader:
             self._slices = None
             self._fail(error)
         else:
-            self._arm("slice", 1, self._run_slice)
+            self._context.after((self, "slice"), 1, self._run_slice)
 
     def _sliced(self, partitions: Iterator[None]) -> Iterator[None]:
         """Divide an iteration that yields before each partition into slices."""
@@ -297,7 +294,7 @@ class MetadataLoader:
             self._context.jobs.run("image", compact, partial(self._compacted, compact))
         self._busy = False
         if self._is_heavy_round():
-            self._arm("next", 1, self._persist_next)
+            self._context.after((self, "next"), 1, self._persist_next)
         else:
             self._persist_next()
 

@@ -30,7 +30,7 @@ class MovedHighWatermarks:
     def mark(self, partition: Partition) -> None:
         """Report the partition soon: its high watermark or a replica's log end moved."""
         if not self.moved:
-            self._arm(REPORT_INTERVAL_MS)
+            self._context.after(self, REPORT_INTERVAL_MS, self._report)
         self.moved[partition] = None
 
     def mark_all(self, partitions: Iterable[Partition]) -> None:
@@ -57,8 +57,5 @@ class MovedHighWatermarks:
                     ends,
                 )
         if self.moved:
-            self._arm(NEXT_REPORT_MS)
+            self._context.after(self, NEXT_REPORT_MS, self._report)
         self._on_time()
-
-    def _arm(self, wait_ms: int) -> None:
-        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self._report)

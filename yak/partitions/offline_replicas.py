@@ -53,8 +53,7 @@ class OfflineReplicas:
             self._context.notice("error", "log-not-created", partition=str(topic_partition), error=str(failure))
         if isinstance(failure.error, (DiskFull, CreationRunning)):
             self._without_room[topic_partition] = None
-            due_ms = self._context.clock.now_ms + CREATION.retry_ms
-            self._context.timers.arm_at_the_latest((self, "create"), due_ms, self._create)
+            self._context.within((self, "create"), CREATION.retry_ms, self._create)
         else:
             self._without_room.pop(topic_partition, None)
 

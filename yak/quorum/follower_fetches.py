@@ -88,7 +88,7 @@ class FollowerFetches:
                 self._quorum.respond(respond, self._answer(ErrorCode.not_leader_or_follower))
 
         parked = follower.parked = ParkedFetch(answer)
-        self._context.timers.arm(timer, self._context.clock.now_ms + min(request.max_wait_ms, WAIT_MS_MAX), answer)
+        self._context.after(timer, min(request.max_wait_ms, WAIT_MS_MAX), answer)
 
     def _divergence(self, offset: Offset, last_epoch: LeaderEpoch) -> dict[str, Any] | None:
         """What a fetch is told whose log is not a prefix of this one: a snapshot, or where the logs part (KIP-595)."""

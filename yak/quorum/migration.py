@@ -79,7 +79,7 @@ class Migration:
         """Do the next step, if there is one. It is asked again and again: brokers, Redis and the target may change."""
         if not self._quorum.is_ready_leader or self._epoch != self._quorum.epoch:
             return
-        self._context.timers.arm(self, self._context.clock.now_ms + _CHECK_MS, self._check)
+        self._context.after(self, _CHECK_MS, self._check)
         if self._is_busy:
             return
         cluster = self._quorum.machine.state.cluster
@@ -240,7 +240,7 @@ class Migration:
             return
         done(outcome)
         if not self._is_busy and outcome.code == "OK":  # after a refusal the next check is soon enough
-            self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms, self._check)
+            self._context.within(self, 0, self._check)
 
     def _warn_once(self, event: str, **fields: object) -> None:
         said = (event, str(fields))

@@ -90,7 +90,7 @@ class QuorumStore:
         """The calls under way may or may not take effect. The leader may be the same one a moment later."""
         self._leader = self._tail_after = None
         self._report(StoreLost(reason))
-        self._context.timers.arm((self, "connect"), self._context.clock.now_ms + _CONNECT_AGAIN_MS, self.on_leader)
+        self._context.after((self, "connect"), _CONNECT_AGAIN_MS, self.on_leader)
 
     # ------------------------------------------------------------------------------------------------- the quorum
 
@@ -119,7 +119,7 @@ class QuorumStore:
         self._tail_after = records[-1].offset
         self._report(RecordsTailed(records))
         if len(records) >= _RECORDS_PER_READ:
-            self._context.timers.arm((self, "tail"), self._context.clock.now_ms, self.on_applied)
+            self._context.after((self, "tail"), 0, self.on_applied)
 
     def serve(self, request: Any, respond: Respond) -> None:
         """Execute another node's call, as the leader."""

@@ -146,7 +146,7 @@ class DamagedReplicas:
                 "served": True,
             }
             self._context.emit(Notice("error", "log-damaged", fields, is_provoked=True))
-            self._leave_after(0)
+            self._context.after(self, 0, self._leave_all)
         return ErrorCode.kafka_storage_error if may_leave(partition) else ErrorCode.corrupt_message
 
     def added(self, partition: Partition) -> None:
@@ -156,12 +156,9 @@ class DamagedReplicas:
         log, batch = partition.log, recovery_damage(partition.log)
         if log is not None and batch is not None:
             self._found[partition] = Damage(log, batch.offset, batch, by_read=False)
-            self._leave_after(0)
+            self._context.after(self, 0, self._leave_all)
 
     # ------------------------------------------------------------------------------------------------ leaving the ISR
-
-    def _leave_after(self, wait_ms: int) -> None:
-        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self._leave_all)
 
     def _leave_all(self) -> None:
         """Leave the ISRs where another replica may lead; retry the others later."""
@@ -171,7 +168,7 @@ class DamagedReplicas:
             del self._found[partition]
             self._stays(partition)
         if self._found:
-            self._leave_after(RETRY_MS)
+            self._context.after(self, RETRY_MS, self._leave_all)
         for partition, damage in self._found.items():
             if damage.is_asked:
                 continue
@@ -184,7 +181,7 @@ class DamagedReplicas:
                 self._changed(partition)
             if is_new or self._is_naming(partition):
                 # the leader may take that fetch after the resignation, and let this log into the ISR again
-                self._leave_after(ANSWER_MS)
+                self._context.after(self, ANSWER_MS, self._leave_all)
             else:
                 self._leave(partition, damage)
 

@@ -564,8 +564,7 @@ class FollowerSessions:
     def delay_throttled(self, session: FollowerSession, item: FollowerItem) -> None:
         """The throttle delays the partition: read it again after a pause."""
         context = self._context
-        due_ms = context.clock.now_ms + THROTTLED_PAUSE_MS
-        context.timers.arm_at_the_latest((session, item), due_ms, partial(self._read_again, session, item))
+        context.within((session, item), THROTTLED_PAUSE_MS, partial(self._read_again, session, item))
 
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""

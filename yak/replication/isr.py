@@ -267,8 +267,7 @@ class IsrChanges:
         self._watch_soon()
 
     def _watch_soon(self) -> None:
-        due_ms = self._context.clock.now_ms + self._lag_max_ms // _LOOKS_PER_LAG
-        self._context.timers.arm_at_the_latest((self, "watch"), due_ms, self._look_at_watched)
+        self._context.within((self, "watch"), self._lag_max_ms // _LOOKS_PER_LAG, self._look_at_watched)
 
     def brokers_changed(self) -> None:
         """Brokers registered, left or restarted: check the ISR of every replicated partition that this broker leads."""
@@ -304,8 +303,7 @@ class IsrChanges:
                 self._watched[partition] = None
                 self._wanted[partition] = None
         if self._round:
-            due_ms = self._context.clock.now_ms + 1
-            self._context.timers.arm_at_the_latest((self, "watch"), due_ms, self._look_at_watched)
+            self._context.within((self, "watch"), 1, self._look_at_watched)
         elif self._watched:
             self._watch_soon()
 
@@ -356,7 +354,7 @@ class IsrChanges:
 
     def _wake_for_retry(self, pause_ms: int = RETRY_MS) -> None:
         context = self._context
-        context.timers.arm_at_the_latest((self, "retry"), context.clock.now_ms + pause_ms, self._retry)
+        context.within((self, "retry"), pause_ms, self._retry)
 
     def _send(self, batch: list[tuple[Partition, IsrProposal]]) -> None:
         if not batch:
@@ -387,7 +385,7 @@ class IsrChanges:
         context, (batch, results) = self._context, self._answers.popleft()
         if self._answers or len(batch) > BATCH_MAX // 4:
             context.timers.end_round()
-            context.timers.arm((self, "answers"), context.clock.now_ms + 1, self._apply_more)
+            context.after((self, "answers"), 1, self._apply_more)
         self._apply(batch, results)
 
     def _apply_more(self) -> None:
@@ -470,7 +468,7 @@ class IsrExits:
         self._last.pop(partition, None)
         if len(partition.replicas) > 1:
             self._to_leave[partition] = is_lost or self._to_leave.get(partition, False)
-            self._send_within(0)
+            self._context.after(self, 0, self.send)
 
     def send(self) -> None:
         """Leave the ISRs in the store. At a start this comes before any controller can unfence and elect this broker."""
@@ -499,16 +497,12 @@ class IsrExits:
 
     def _again(self, batch: Sequence[tuple[Partition, bool]]) -> None:
         self._to_leave.update(batch)
-        self._send_within(EXIT_RETRY_MS)
-
-    def _send_within(self, wait_ms: int) -> None:
-        self._context.timers.arm(self, self._context.clock.now_ms + wait_ms, self.send)
+        self._context.after(self, EXIT_RETRY_MS, self.send)
 
     def _watch_last(self) -> None:
         """Check soon whether another replica may lead in place of the last one in sync."""
         if not all(self._last.values()):
-            due_ms = self._context.clock.now_ms + YIELD_CHECK_MS
-            self._context.timers.arm_at_the_latest((self, "yield"), due_ms, self._yield_last)
+            self._context.within((self, "yield"), YIELD_CHECK_MS, self._yield_last)
 
     def _yield_last(self) -> None:
         for partition, is_lost in self._last.items():

@@ -255,12 +255,9 @@ class ReplicaFetcher:
             self.send_due()
         elif rest := self._take_some(partitions):
             self._untaken.append((answer.correlation_id, _copied(rest)))
-            self._take_later()
+            self._context.after((self, "take"), 1, self._take_rest)
         else:
             self.send_due()
-
-    def _take_later(self) -> None:
-        self._context.timers.arm((self, "take"), self._context.clock.now_ms + 1, self._take_rest)
 
     def _take_rest(self) -> None:
         self._context.timers.end_round()
@@ -268,7 +265,7 @@ class ReplicaFetcher:
         if rest := self._take_some(partitions):
             self._untaken.appendleft((correlation_id, rest))
         if self._untaken:
-            self._take_later()
+            self._context.after((self, "take"), 1, self._take_rest)
         else:
             self.send_due()
 

@@ -102,7 +102,7 @@ class ReplicaFetchers:
             changed[partition] = None
         if self._unassigned:
             # Each turn ends here, also that of a timer.
-            self._context.timers.arm_at_the_latest((self, "rest"), self._context.clock.now_ms + 1, lambda: None)
+            self._context.within((self, "rest"), 1, lambda: None)
         touched: dict[NodeId, None] = {}
         for partition in changed:
             self._assign(partition, touched)

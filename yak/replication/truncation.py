@@ -162,7 +162,7 @@ class Truncations:
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
         context = self._context
-        context.timers.arm_at_the_latest(self, context.clock.now_ms + TRUNCATION.retry_ms, self._repeat)
+        context.within(self, TRUNCATION.retry_ms, self._repeat)
 
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""

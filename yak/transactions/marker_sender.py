@@ -149,7 +149,7 @@ class MarkerSender:
     def _retry(self, pending: PendingMarkers, topic_partition: TopicPartition) -> None:
         self._failed.append((pending, topic_partition))
         if not self._is_stopped:
-            self._context.timers.arm_at_the_latest(self, self._context.clock.now_ms + RETRY_MS, self._retry_failed)
+            self._context.within(self, RETRY_MS, self._retry_failed)
 
     def _retry_failed(self) -> None:
         failed, self._failed = self._failed, []

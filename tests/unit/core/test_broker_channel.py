@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.contexts import StubContext
 from yak.core.broker_channel import (
     ANSWER_MS_MAX,
     RECONNECT_FIRST_MS,
@@ -51,7 +52,7 @@ class Bench:
         self.peers, self.timers = FakePeers(), Timers()
         self.notices: list[tuple[str, str]] = []
         self.image = SimpleNamespace(brokers={OTHER: SimpleNamespace(boot_id="first")})
-        context: Any = SimpleNamespace(clock=self.clock, image=self.image, timers=self.timers, notice=self.notice)
+        context: Any = StubContext(clock=self.clock, image=self.image, timers=self.timers, notice=self.notice)
         self.due: list[bytes] = []
         self.answers: list[bytes] = []
         self.disconnects = 0

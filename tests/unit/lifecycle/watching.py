@@ -1,13 +1,13 @@
 """A failure watch over a fake broker, whose `now_ms` is its clock."""
 
-from types import SimpleNamespace
 from typing import Any
 
+from tests.unit.contexts import StubContext
 from yak.lifecycle.failure_watch import FailureWatch
 
 
 def context_of(broker: Any) -> Any:
-    return SimpleNamespace(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
+    return StubContext(clock=broker, image=broker.image, timers=broker.timers, notice=broker.notice)
 
 
 def watch_of(broker: Any) -> FailureWatch:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.contexts import StubContext
 from yak.core.broker_channel import ANSWER_MS_MAX
 from yak.core.timers import Timers
 from yak.quorum.channels import QuorumChannels
@@ -44,7 +45,7 @@ class FakePeers:
 def make() -> tuple[SimpleNamespace, Timers, FakePeers, QuorumChannels]:
     clock, timers, peers = SimpleNamespace(now_ms=1_000), Timers(), FakePeers()
     image = SimpleNamespace(brokers={})
-    context: Any = SimpleNamespace(clock=clock, image=image, timers=timers, notice=lambda *_args, **_fields: None)
+    context: Any = StubContext(clock=clock, image=image, timers=timers, notice=lambda *_args, **_fields: None)
     return clock, timers, peers, QuorumChannels(context, peers)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.contexts import StubContext
 from yak.core.timers import Timers
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -31,7 +32,7 @@ class Bench:
         self.timers, self.notices = Timers(), []
         self.clock = SimpleNamespace(now_ms=1_000)
         self.set_leaders(ME, OTHER)
-        self.context: Any = SimpleNamespace(
+        self.context: Any = StubContext(
             clock=self.clock,
             image=self.image,
             timers=self.timers,
