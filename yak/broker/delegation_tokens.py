@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from yak.cluster.topic_changes import plan_alter_token, plan_remove_token
+from yak.cluster.records import TOKEN
+from yak.cluster.topic_changes import plan_alter
 from yak.core.context import Context
 from yak.errors import LoginRefused, PeerError
 from yak.ids import NodeId
@@ -134,7 +135,7 @@ class DelegationTokens:
 
     def plan_end(self, token: DelegationToken, expires_ms: int) -> tuple[StoreRequest, ...]:
         """Plan another end of a token."""
-        return plan_alter_token(token.token_id, {EXPIRES: str(expires_ms)})
+        return plan_alter(TOKEN, token.token_id, {EXPIRES: str(expires_ms)})
 
     # ------------------------------------------------------------------------------------------------ the removal
 
@@ -162,6 +163,6 @@ class DelegationTokens:
                 self._context.notice("info", "delegation-token-expired", token=token_id)
 
         try:
-            self._begin_change(plan_remove_token(token_id), done)
+            self._begin_change(plan_alter(TOKEN, token_id, {}, replace=True), done)
         except PeerError as error:
             self._context.notice("warning", "delegation-token-not-removed", token=token_id, reason=error.message)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
 from yak.cluster.placement import count_machines, place, shared_machine
-from yak.cluster.records import ACL, QUOTA, TOKEN, USER, BrokerState
+from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId
 from yak.limits import PARTITIONS_PER_TOPIC_MAX, STORE_CALL_PARTITIONS_MAX
@@ -177,33 +177,16 @@ def plan_alter_configs(
     return (_alter(resource_type, resource_name, changes, replace=replace),)
 
 
-def plan_alter_user(user: str, credentials: Mapping[str, str | None]) -> tuple[StoreRequest, ...]:
-    """Plan to set credentials of a user by mechanism, and to remove those that are None, as one change."""
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(credentials.items())]
-    return (_alter(USER, user, changes, replace=False),)
+def plan_alter(
+    resource_type: str, resource_name: str, configs: Mapping[str, str | None], *, replace: bool = False
+) -> tuple[StoreRequest, ...]:
+    """Plan to set configs of a resource that needs no check, and to remove those that are None, as one change.
 
-
-def plan_alter_token(token_id: str, configs: Mapping[str, str]) -> tuple[StoreRequest, ...]:
-    """Plan to set configs of a delegation token (`yak.security.delegation_tokens`) as one change."""
+    That is a user, a delegation token, an entity with quotas, or a resource pattern with ACLs (`yak.cluster.records.USER`,
+    TOKEN, QUOTA and ACL). `replace` also removes all others: without `configs` the resource is removed.
+    """
     changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items())]
-    return (_alter(TOKEN, token_id, changes, replace=False),)
-
-
-def plan_remove_token(token_id: str) -> tuple[StoreRequest, ...]:
-    """Plan to remove a delegation token."""
-    return (_alter(TOKEN, token_id, [], replace=True),)
-
-
-def plan_alter_quotas(entity: str, quotas: Mapping[str, str | None]) -> tuple[StoreRequest, ...]:
-    """Plan to set quotas of an entity (`yak.quotas.entity`), and to remove those that are None, as one change."""
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(quotas.items())]
-    return (_alter(QUOTA, entity, changes, replace=False),)
-
-
-def plan_alter_acls(pattern: str, entries: Mapping[str, bool]) -> tuple[StoreRequest, ...]:
-    """Plan to add entries of a resource pattern (`yak.acls.bindings`), and to remove those that are False, as one change."""
-    changes: list[list[str | None]] = [[entry, "" if added else None] for entry, added in sorted(entries.items())]
-    return (_alter(ACL, pattern, changes, replace=False),)
+    return (_alter(resource_type, resource_name, changes, replace=replace),)
 
 
 def plan_producer_ids() -> StoreRequest:

@@ -8,14 +8,12 @@ their own beside that of the votes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.core.broker_channel import ANSWER_MS_MAX, ChannelEvents
 from yak.core.broker_requests import BrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
-from yak.ids import BrokerEpoch, NodeId
 from yak.protocol.versions import FETCH
 from yak.quorum.transport import (
     ADD_RAFT_VOTER,
@@ -42,16 +40,6 @@ connection works at once. A leader that cannot commit a command resigns earlier,
 """
 
 
-@dataclass(slots=True, frozen=True)
-class _Node:
-    """A node as `Peers` connects to it: any incarnation may answer, since it may have no registration yet."""
-
-    node_id: NodeId
-    host: str
-    port: int
-    broker_epoch: BrokerEpoch = 0
-
-
 class QuorumChannels:
     """The `Transport` of a broker's quorum node."""
 
@@ -66,13 +54,12 @@ class QuorumChannels:
         lane = (address, _LANES.get(api_key, "votes"))
         requests = self._requests.get(lane)
         if requests is None:
-            node = _Node(address.node_id, address.host, address.port)
             requests = self._requests[lane] = BrokerRequests(
                 self._context,
                 self._peers,
                 address.node_id,
                 _EVENTS,
-                node,
+                address,
                 answer_ms_max=_ANSWER_MS_MAX[lane[1]],
                 # the node may have been removed, or have another address: then nothing is sent there any more
                 reconnects=False,

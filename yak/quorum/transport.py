@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from yak.ids import NodeId
+from yak.ids import BrokerEpoch, NodeId
 from yak.protocol.versions import FETCH
 
 VOTE: Final = 52
@@ -39,6 +39,8 @@ class Address:
     node_id: NodeId
     host: str
     port: int
+    broker_epoch: BrokerEpoch = 0
+    """Any incarnation may answer (`yak.core.peers`): it may have no registration yet."""
 
 
 class Transport(Protocol):

@@ -27,7 +27,8 @@ from yak.acls.bindings import (
 from yak.acls.filters import AclFilter
 from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
-from yak.cluster.topic_changes import plan_alter_acls
+from yak.cluster.records import ACL
+from yak.cluster.topic_changes import plan_alter
 from yak.errors import ErrorCode, PeerError
 from yak.limits import ACL_NAME_LENGTH_MAX, ACLS_PER_REQUEST_MAX, ACLS_PER_RESOURCE_MAX
 from yak.protocol.pace import Pace
@@ -138,7 +139,7 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
     creations = call.request.creations
     patterns: dict[int, str] = {}
     refused: dict[int, PeerError] = {}
-    changes: dict[str, dict[str, bool]] = {}
+    changes: dict[str, dict[str, str | None]] = {}
 
     def build(results: dict[str, PeerError | None]) -> Outcome:
         errors = (refused.get(index) or results.get(patterns.get(index, "")) for index in range(len(creations)))
@@ -159,11 +160,11 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
         else:
             patterns[index] = pattern
     for pattern, entries in changes.items():
-        waiting.change(pattern, plan_alter_acls(pattern, entries))
+        waiting.change(pattern, plan_alter(ACL, pattern, entries))
     return waiting.outcome()
 
 
-def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, bool]]) -> None:
+def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, dict[str, str | None]]) -> None:
     """Add an ACL to those of its pattern, also one that the image has: another broker may have acknowledged its deletion.
 
     Raises PeerError when the pattern has too many.
@@ -175,7 +176,7 @@ def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, d
     if is_new and may_be_full and len(present.keys() | added.keys()) >= ACLS_PER_RESOURCE_MAX:
         words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
         raise PeerError(ErrorCode.policy_violation, words)
-    changes.setdefault(pattern, {})[entry] = True
+    changes.setdefault(pattern, {})[entry] = ""
 
 
 def _new_binding(asked: Any) -> AclBinding:
@@ -220,7 +221,7 @@ def _deletion(broker: Broker, call: Call) -> Slices:
     filters = call.request.filters
     refused: dict[int, PeerError] = {}
     selected: dict[int, list[AclBinding]] = {}
-    changes: dict[str, dict[str, bool]] = {}
+    changes: dict[str, dict[str, str | None]] = {}
 
     def build(results: dict[str, PeerError | None]) -> Outcome:
         return Now(
@@ -253,9 +254,9 @@ def _deletion(broker: Broker, call: Call) -> Slices:
             continue
         selected[index] = yield from _take(wanted, left, pace)
         for binding in selected[index]:
-            changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = False
+            changes.setdefault(encode_pattern(binding.pattern), {})[encode_entry(binding.entry)] = None
     for pattern, entries in changes.items():
-        waiting.change(pattern, plan_alter_acls(pattern, entries))
+        waiting.change(pattern, plan_alter(ACL, pattern, entries))
     return waiting.outcome()
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
-from yak.cluster.topic_changes import plan_alter_quotas
+from yak.cluster.records import QUOTA
+from yak.cluster.topic_changes import plan_alter
 from yak.errors import ErrorCode, PeerError
 from yak.limits import CONFIG_VALUE_LENGTH_MAX
 from yak.quotas.entity import Entity, decode_entity, encode_entity, entity_of
@@ -111,7 +112,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
         named.add(entity)
         if changes and not request.validate_only:
             # also what the image has already: another broker may have acknowledged a newer change
-            waiting.change(index, plan_alter_quotas(encode_entity(entity), changes))
+            waiting.change(index, plan_alter(QUOTA, encode_entity(entity), changes))
     return waiting.outcome()
 
 

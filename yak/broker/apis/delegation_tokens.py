@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
-from yak.cluster.topic_changes import plan_alter_token, plan_remove_token
+from yak.cluster.records import TOKEN
+from yak.cluster.topic_changes import plan_alter
 from yak.errors import ErrorCode, PeerError
 from yak.limits import DELEGATION_TOKENS_MAX, RENEWERS_PER_TOKEN_MAX
 from yak.security import ANONYMOUS
@@ -144,7 +145,7 @@ class _Creation(DelayedMetadataChanges[str]):
             self.refuse(self._token.token_id, PeerError(ErrorCode.unknown_server_error, type(error).__name__))
         else:
             configs = {**self._token.to_configs(), **credentials}
-            self.change(self._token.token_id, plan_alter_token(self._token.token_id, configs))
+            self.change(self._token.token_id, plan_alter(TOKEN, self._token.token_id, configs))
         if self.is_done():
             self._broker.purgatory.complete(self)
 
@@ -245,7 +246,8 @@ def _change(
         return _ended(error, expires_ms if error is None else _NO_TIME)
 
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
-    plan = plan_remove_token(token.token_id) if is_removal else tokens.plan_end(token, expires_ms)
+    removal = plan_alter(TOKEN, token.token_id, {}, replace=True)
+    plan = removal if is_removal else tokens.plan_end(token, expires_ms)
     waiting.change(token.token_id, plan)
     return waiting.outcome()
 

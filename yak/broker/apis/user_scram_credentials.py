@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
-from yak.cluster.topic_changes import plan_alter_user
+from yak.cluster.records import USER
+from yak.cluster.topic_changes import plan_alter
 from yak.errors import ErrorCode, PeerError
 from yak.security.scram import BY_CODE, MECHANISMS, Mechanism, ScramCredential, bad_upsertion, bad_user
 
@@ -84,7 +85,7 @@ def _alter(broker: Broker, call: Call) -> Outcome:
         except PeerError as error:
             waiting.refuse(user, error)
         else:
-            waiting.change(user, plan_alter_user(user, changes))
+            waiting.change(user, plan_alter(USER, user, changes))
     return waiting.outcome()
 
 

@@ -11,7 +11,7 @@ from tests.unit.broker.login_client import Client, make_rig
 from yak.cluster.image import Image
 from yak.cluster.records import TOKEN
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.cluster.topic_changes import plan_alter_token
+from yak.cluster.topic_changes import plan_alter
 from yak.core.events import WallClockMoved
 from yak.errors import PeerError
 from yak.limits import RENEWERS_PER_TOKEN_MAX
@@ -268,7 +268,7 @@ def test_controller_removes_expired_tokens(rig):
 def test_token_that_was_renewed_while_it_was_removed_is_no_token(rig):
     rig = token_rig(delegation_token_expiry_check_interval_ms="10000")
     ann, broker = logged_in(rig), rig.node.broker
-    broker.metadata.begin_own(plan_alter_token("half", {"expires_ms": "7"}), lambda *_: None)
+    broker.metadata.begin_own(plan_alter(TOKEN, "half", {"expires_ms": "7"}), lambda *_: None)
     rig.run_for(100)
     created = create(ann)
     assert list(broker.image.delegation_tokens) == ["half", created.token_id]
