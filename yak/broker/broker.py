@@ -54,7 +54,6 @@ from yak.lifecycle.expected_followers import ExpectedFollowers
 from yak.lifecycle.failure_watch import FailureWatch, SuspectedBrokers
 from yak.lifecycle.liveness import RecentlyFenced
 from yak.lifecycle.metadata import Metadata, ShellStore
-from yak.lifecycle.secret_copy import SecretCopy
 from yak.limits import (
     BROKER_REQUEST_ELEMENTS_MAX,
     LARGE_REQUEST_BYTES_MAX,
@@ -177,7 +176,7 @@ class Broker:
     def _make_metadata(self, parts: Parts) -> None:
         """The parts that keep in touch with the metadata store."""
         secret = parts.secret_file.read()
-        self._secret_copy = SecretCopy(self.context, parts.secret_file, secret)
+        self._secret_file = parts.secret_file
         lifecycle = BrokerLifecycle(
             parts.identity,
             parts.image,
@@ -212,7 +211,7 @@ class Broker:
 
     def _on_secret(self, secret: ClusterSecret) -> None:
         self.peers.agree_on(secret)
-        self._secret_copy.keep(secret)
+        self._secret_file.keep(self.context, secret)
 
     def _make_partition_parts(self, image_log: ImageLog, session_timeout_ms: int) -> None:
         """The parts that host, replicate and repair partitions."""

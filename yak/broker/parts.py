@@ -10,10 +10,10 @@ from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
-from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.core import events
+from yak.lifecycle.secret_file import SecretFile
 from yak.ports.random_source import RandomSource
 from yak.storage.log_store import LogStore
 

@@ -14,13 +14,13 @@ from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog
 from yak.cluster.payload import BadRecord
 from yak.cluster.registration import Identity
-from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
 from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
+from yak.lifecycle.secret_file import SecretFile
 from yak.protocol import codec
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.security.oauth_messages import OAUTHBEARER

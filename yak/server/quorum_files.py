@@ -9,8 +9,8 @@ from typing import Final
 
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
-from yak.cluster.secret_file import SecretFile
 from yak.errors import ProtocolViolation, StartRefused
+from yak.lifecycle.secret_file import SecretFile
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.config import QuorumConfig

@@ -19,11 +19,11 @@ from yak.broker.parts import Parts
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image_log import ImageLog
 from yak.cluster.registration import Identity
-from yak.cluster.secret_file import SecretFile
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_configs import BrokerConfig
 from yak.core import events
 from yak.errors import FailStop, LogDirectoryFailure
+from yak.lifecycle.secret_file import SecretFile
 from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.config import QuorumConfig

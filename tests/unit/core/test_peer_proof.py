@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.cluster.secret_file import SecretFile
+from yak.lifecycle.secret_file import SecretFile
 from yak.protocol.peer_proof import MECHANISM, ClusterSecret, Exchange, Hello, Incarnation
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import DATA_DIRECTORY, IMAGE_FOLDER

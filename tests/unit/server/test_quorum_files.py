@@ -5,8 +5,8 @@ from contextlib import nullcontext
 import pytest
 
 from yak.cluster.image import Image
-from yak.cluster.secret_file import SecretFile
 from yak.errors import StartRefused
+from yak.lifecycle.secret_file import SecretFile
 from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.raft_log import FOLDER, RaftLog, SnapshotId

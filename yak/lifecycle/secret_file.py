@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from yak.core.context import Context
 from yak.ports.disk import Disk
 from yak.protocol.peer_proof import ClusterSecret
 
@@ -29,14 +30,29 @@ class SecretFile:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{_NAME}"
+        self._on_disk: ClusterSecret | None = None
 
     def read(self) -> ClusterSecret | None:
         """The secret; None when the file is missing or unreadable: the metadata store has the secret too."""
         try:
-            return ClusterSecret.parse(self._disk.read_file(self._path).decode("ascii", "replace").strip())
+            self._on_disk = ClusterSecret.parse(self._disk.read_file(self._path).decode("ascii", "replace").strip())
         except OSError:
-            return None
+            self._on_disk = None
+        return self._on_disk
 
     def write_plan(self, secret: ClusterSecret) -> SecretWrite:
         """A plan to write the secret."""
         return SecretWrite(self._path, secret)
+
+    def keep(self, context: Context, secret: ClusterSecret) -> None:
+        """Write the secret in a job, unless the file has it."""
+        if secret == self._on_disk:
+            return
+
+        def done(_result: object, error: BaseException | None) -> None:
+            if error is not None:
+                self._on_disk = None
+                context.notice("warning", "cluster-secret-not-kept", error=type(error).__name__)
+
+        self._on_disk = secret
+        context.jobs.run("image", self.write_plan(secret), done)
