@@ -7,10 +7,11 @@ ones. Imported only where `delegation.token.secret.key` is set.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from yak.cluster.changes import BeginChange
 from yak.cluster.records import TOKEN
 from yak.cluster.topic_changes import plan_alter
 from yak.core.context import Context
@@ -23,7 +24,6 @@ from yak.ports.random_source import RandomSource
 from yak.security.delegation_tokens import EXPIRES, DelegationToken, hmac_of, new_credentials
 from yak.security.scram import SALT_BYTES, Mechanism
 
-BeginChange = Callable[[Sequence[StoreRequest], Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]], int]
 _LONG_MAX: Final = 2**63 - 1
 
 

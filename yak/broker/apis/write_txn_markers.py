@@ -6,11 +6,12 @@ committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -33,8 +34,19 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def slices(broker: Broker, call: Call) -> Slices:
     """Append the markers in slices, then wait for all of them."""
     markers: list[Fields] = []
-    waiting = DelayedWriteTxnMarkers(broker, call, {"markers": markers})
+    fields: Fields = {"markers": markers}
+    # those that are not committed at a time-out are sent again
+    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, lambda: Now(fields))
+    missing = 1  # until the last slice
     passed = 0
+
+    def ended(answer: Fields, error_code: ErrorCode) -> None:
+        nonlocal missing
+        answer["error_code"] = error_code
+        missing -= 1
+        if not missing:
+            waiting.complete(fields)
+
     is_allowed = broker.authorization.may_see(
         call, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
     ) or broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION)
@@ -57,38 +69,10 @@ def slices(broker: Broker, call: Call) -> Slices:
                 if not is_allowed:
                     answer["error_code"] = ErrorCode.cluster_authorization_failed
                     continue
-                broker.transaction_markers.write(TopicPartition(topic.name, index), marker, waiting.expect(answer))
+                missing += 1
+                broker.transaction_markers.write(TopicPartition(topic.name, index), marker, partial(ended, answer))
                 passed += 1
                 if passed % SLICE_ELEMENTS == 0:
                     yield
-    return waiting.outcome()
-
-
-class DelayedWriteTxnMarkers(DelayedOperation):
-    """A delayed WriteTxnMarkers: each answer is REQUEST_TIMED_OUT until its marker is committed or refused."""
-
-    __slots__ = ("_broker", "_fields", "_missing")
-
-    def __init__(self, broker: Broker, call: Call, fields: Fields) -> None:
-        super().__init__(call, _TIMEOUT_MS)
-        self._broker, self._fields, self._missing = broker, fields, 0
-
-    def expect(self, answer: Fields) -> Callable[[ErrorCode], None]:
-        """A callback for the end of one marker."""
-        self._missing += 1
-
-        def ended(error_code: ErrorCode) -> None:
-            answer["error_code"] = error_code
-            self._missing -= 1
-            if not self._missing:
-                self._broker.purgatory.complete(self)
-
-        return ended
-
-    def is_done(self) -> bool:
-        """Whether every marker is committed or refused."""
-        return not self._missing
-
-    def answer(self) -> Outcome:
-        """All markers; those that are not committed at a time-out are sent again."""
-        return Now(self._fields)
+    missing -= 1
+    return Later(waiting) if missing else Now(fields)
