@@ -9,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.fetch_request import NO_HIGH_WATERMARK
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
-from yak.quorum.leader_state import ROUND_MASK, Follower, LeaderState, ParkedFetch, Respond
+from yak.quorum.leader_state import ROUND_MASK, Follower, LeaderState, Respond
 from yak.quorum.snapshots import PIECE_BYTES
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class FollowerFetches:
             return
         now_ms, offset = self._context.clock.now_ms, partition.fetch_offset
         follower = leader.follower(request.replica_id, partition.replica_directory_id)
-        follower.parked = None
+        follower.delayed_fetch = None
         follower.last_fetch_ms = now_ms
         follower.acknowledge_round(request.session_id, leader.round)
         refused = self._divergence(offset, partition.last_fetched_epoch)
@@ -59,13 +59,13 @@ class FollowerFetches:
             return
         known = partition.high_watermark
         if known == NO_HIGH_WATERMARK:
-            known = follower.told_high_watermark
-        has_news = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
+            known = follower.sent_high_watermark
+        has_more = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
         is_asked = bool(leader.reads) and follower.acknowledged_round < leader.round
-        if has_news or is_asked or request.max_wait_ms <= 0:
+        if has_more or is_asked or request.max_wait_ms <= 0:
             self._answer_records(follower, offset, respond)
         else:
-            self._park(leader, follower, request, respond)
+            self._delay(leader, follower, request, respond)
 
     def _epoch_error(self, epoch: LeaderEpoch) -> ErrorCode:
         """The error for a fetch in another epoch than this node's, or of a node that does not lead."""
@@ -73,25 +73,25 @@ class FollowerFetches:
             return ErrorCode.not_leader_or_follower
         return ErrorCode.fenced_leader_epoch if epoch < self._quorum.epoch else ErrorCode.unknown_leader_epoch
 
-    def _park(self, leader: LeaderState, follower: Follower, request: Any, respond: Respond) -> None:
+    def _delay(self, leader: LeaderState, follower: Follower, request: Any, respond: Respond) -> None:
         node_id: NodeId = request.replica_id
         offset: Offset = request.topics[0].partitions[0].fetch_offset
-        timer = (self, "parked", node_id)
+        timer = (self, "delayed fetch", node_id)
 
         def answer() -> None:
             self._context.timers.disarm(timer)
-            if follower.parked is parked:
-                follower.parked = None
+            if follower.delayed_fetch is answer:
+                follower.delayed_fetch = None
             if self._quorum.leader is leader:
                 self._answer_records(follower, offset, respond)
             else:
                 self._quorum.respond(respond, self._answer(ErrorCode.not_leader_or_follower))
 
-        parked = follower.parked = ParkedFetch(answer)
+        follower.delayed_fetch = answer
         self._context.after(timer, min(request.max_wait_ms, WAIT_MS_MAX), answer)
 
     def _divergence(self, offset: Offset, last_epoch: LeaderEpoch) -> dict[str, Any] | None:
-        """What a fetch is told whose log is not a prefix of this one: a snapshot, or where the logs part (KIP-595)."""
+        """The answer to a fetch whose log is not a prefix of this one: a snapshot, or where the logs diverge (KIP-595)."""
         log = self._quorum.log
         if (offset == 0 and not log.snapshot) or log.epoch_before(offset) == last_epoch:
             return None
@@ -105,7 +105,7 @@ class FollowerFetches:
 
     def _answer_follower(self, follower: Follower, respond: Respond, more: dict[str, Any]) -> None:
         if self._quorum.leader is not None:
-            follower.told_high_watermark = self._quorum.high_watermark
+            follower.sent_high_watermark = self._quorum.high_watermark
         self._quorum.respond(respond, self._answer(ErrorCode.none, more))
 
     def _answer(self, code: ErrorCode, more: dict[str, Any] | None = None) -> dict[str, Any]:

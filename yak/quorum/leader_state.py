@@ -23,13 +23,6 @@ Respond: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 @dataclass(slots=True)
-class ParkedFetch:
-    """A fetch that found nothing new; `answer` answers it."""
-
-    answer: Callable[[], None]
-
-
-@dataclass(slots=True)
 class Follower:
     """One replica that fetches: a voter or an observer."""
 
@@ -38,11 +31,11 @@ class Follower:
     """Everything below it is durable there; -1 until it fetched in this epoch."""
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
-    told_high_watermark: Offset = -1
+    sent_high_watermark: Offset = -1
     """The high watermark in the last answer."""
     acknowledged_round: int = 0
     """The newest read round in which it still followed this leader: a fetch returned the round of the answer before it."""
-    parked: ParkedFetch | None = None
+    delayed_fetch: Callable[[], None] | None = None
 
     def acknowledge_round(self, returned: int, newest: int) -> None:
         """A fetch returned the lower bits of a read round, or 0 without an answer before it; `newest` is the leader's.
@@ -151,9 +144,9 @@ class LeaderState:
         return ready
 
     def wake(self, node_ids: Iterable[NodeId] | None = None) -> None:
-        """Answer the parked fetches of these replicas, or of all."""
+        """Answer the delayed fetches of these replicas, or of all."""
         for node_id in list(self.followers) if node_ids is None else node_ids:
             follower = self.followers.get(node_id)
-            if follower is not None and follower.parked is not None:
-                parked, follower.parked = follower.parked, None
-                parked.answer()
+            if follower is not None and follower.delayed_fetch is not None:
+                answer, follower.delayed_fetch = follower.delayed_fetch, None
+                answer()

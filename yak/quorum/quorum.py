@@ -613,7 +613,7 @@ class Quorum:
                 leader.wake(
                     node_id
                     for node_id, follower in list(leader.followers.items())
-                    if follower.told_high_watermark < self.high_watermark
+                    if follower.sent_high_watermark < self.high_watermark
                 )
         self.serve_reads()
 

@@ -62,71 +62,71 @@ def record_json(record: TailedRecord) -> Json:
     }
 
 
-def _cluster(said: Cluster) -> Json:
-    return {"clusterId": said.cluster_id, "incarnation": said.incarnation, "internalUUID": said.incarnation_id}
+def _cluster(content: Cluster) -> Json:
+    return {"clusterId": content.cluster_id, "incarnation": content.incarnation, "internalUUID": content.incarnation_id}
 
 
-def _register(said: RegisterBroker) -> Json:
+def _register(content: RegisterBroker) -> Json:
     return {
-        "brokerId": said.node_id,
-        "brokerHost": said.host,
-        "brokerPort": said.port,
+        "brokerId": content.node_id,
+        "brokerHost": content.host,
+        "brokerPort": content.port,
         "securityProtocol": PLAINTEXT,
         "brokerStatus": STATUS[BrokerState.FENCED],
-        "rackId": said.rack,
-        "epoch": said.broker_epoch,
-        "internalUUID": said.boot_id,
+        "rackId": content.rack,
+        "epoch": content.broker_epoch,
+        "internalUUID": content.boot_id,
         "guest": False,
-        "role": said.role,
-        "httpPort": said.http_port,
+        "role": content.role,
+        "httpPort": content.http_port,
     }
 
 
-def _unregister(said: UnregisterBroker) -> Json:
-    return {"brokerId": said.node_id, "epoch": said.broker_epoch, "brokerStatus": STATUS[BrokerState.CLOSED]}
+def _unregister(content: UnregisterBroker) -> Json:
+    return {"brokerId": content.node_id, "epoch": content.broker_epoch, "brokerStatus": STATUS[BrokerState.CLOSED]}
 
 
-def _broker_change(said: BrokerChange) -> Json:
+def _broker_change(content: BrokerChange) -> Json:
     return {
-        "brokerId": said.node_id,
-        "epoch": said.broker_epoch,
-        "brokerStatus": STATUS[said.state],
-        "state": said.state.value,
+        "brokerId": content.node_id,
+        "epoch": content.broker_epoch,
+        "brokerStatus": STATUS[content.state],
+        "state": content.state.value,
         "guest": False,
     }
 
 
-def _topic(said: Topic) -> Json:
-    fields: Json = {"name": said.name, "topicUUID": str(said.topic_id), "numPartitions": said.partitions}
-    return fields if said.configs is None else {**fields, "configs": dict(said.configs)}
+def _topic(content: Topic) -> Json:
+    fields: Json = {"name": content.name, "topicUUID": str(content.topic_id), "numPartitions": content.partitions}
+    return fields if content.configs is None else {**fields, "configs": dict(content.configs)}
 
 
-def _state(said: NewPartition | ChangedPartition) -> Json:
+def _state(content: NewPartition | ChangedPartition) -> Json:
     return {
-        "ISR": [member.node_id for member in said.isr],
-        "leader": said.leader,
-        "leaderEpoch": said.leader_epoch,
-        "partitionEpoch": said.partition_epoch,
+        "ISR": [member.node_id for member in content.isr],
+        "leader": content.leader,
+        "leaderEpoch": content.leader_epoch,
+        "partitionEpoch": content.partition_epoch,
     }
 
 
-def _partitions(said: Partitions) -> Json:
+def _partitions(content: Partitions) -> Json:
     return {
         "partitions": [
             {
                 "partitionId": new.partition,
-                "topicUUID": str(said.topic_id),
+                "topicUUID": str(content.topic_id),
                 "replicas": list(new.replicas),
                 "addingReplicas": [],
                 "removingReplicas": [],
                 **_state(new),
             }
-            for new in said.partitions
+            for new in content.partitions
         ]
     }
 
 
-def _partition_change(said: PartitionChange) -> Json:
+def _partition_change(content: PartitionChange) -> Json:
     return {
         "partitions": [
             {
@@ -138,30 +138,30 @@ def _partition_change(said: PartitionChange) -> Json:
                 **_state(change),
                 "unclean": change.unclean,
             }
-            for change in said.changes
+            for change in content.changes
         ]
     }
 
 
-def _config(said: Config) -> Json:
-    configs = dict.fromkeys(said.configs, HIDDEN) if said.resource_type in _SECRET else dict(said.configs)
-    return {"resourceType": said.resource_type, "resourceName": said.resource_name, "configs": configs}
+def _config(content: Config) -> Json:
+    configs = dict.fromkeys(content.configs, HIDDEN) if content.resource_type in _SECRET else dict(content.configs)
+    return {"resourceType": content.resource_type, "resourceName": content.resource_name, "configs": configs}
 
 
-def _producer_ids(said: ProducerIds) -> Json:
+def _producer_ids(content: ProducerIds) -> Json:
     return {
-        "brokerId": said.node_id,
-        "brokerEpoch": said.broker_epoch,
-        "producerId": said.first,
-        "nextProducerId": said.next_producer_id,
+        "brokerId": content.node_id,
+        "brokerEpoch": content.broker_epoch,
+        "producerId": content.first,
+        "nextProducerId": content.next_producer_id,
     }
 
 
-def _controller(said: ControllerChange) -> Json:
+def _controller(content: ControllerChange) -> Json:
     return {
-        "controllerId": said.controller_id,
-        "controllerEpoch": said.controller_epoch,
-        "brokerEpoch": said.broker_epoch,
+        "controllerId": content.controller_id,
+        "controllerEpoch": content.controller_epoch,
+        "brokerEpoch": content.broker_epoch,
     }
 
 
@@ -170,13 +170,13 @@ _FIELDS: dict[type, Callable[[Any], Json]] = {
     RegisterBroker: _register,
     UnregisterBroker: _unregister,
     BrokerChange: _broker_change,
-    OldExternalBroker: lambda said: {"brokerId": said.node_id, "guest": True},
+    OldExternalBroker: lambda content: {"brokerId": content.node_id, "guest": True},
     Topic: _topic,
-    RemoveTopic: lambda said: {"name": said.name, "topicUUID": str(said.topic_id)},
+    RemoveTopic: lambda content: {"name": content.name, "topicUUID": str(content.topic_id)},
     Partitions: _partitions,
     PartitionChange: _partition_change,
     Config: _config,
     ProducerIds: _producer_ids,
     ControllerChange: _controller,
-    Snapshot: lambda said: {"clusterId": said.content.get("cluster_id")},
+    Snapshot: lambda content: {"clusterId": content.content.get("cluster_id")},
 }

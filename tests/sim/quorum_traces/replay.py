@@ -137,7 +137,7 @@ class Replay:
         self._settle()
         if not found and key[0] == "fetch":
             # nothing new: the specification answers at once, YAK when the fetch has waited
-            parked = [each for each in node.timers._armed if each[1:] == ("parked", key[1])]
+            parked = [each for each in node.timers._armed if each[1:] == ("delayed fetch", key[1])]
             for timer in parked:
                 self._run_timer(node, timer)
         if not found:

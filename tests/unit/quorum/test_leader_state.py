@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.quorum.conftest import directory_id, voter_set
 from yak.ports.metadata_store import StoreRequest
-from yak.quorum.leader_state import OBSERVER_SESSION_MS, ROUND_MASK, Follower, LeaderState, ParkedFetch, Read
+from yak.quorum.leader_state import OBSERVER_SESSION_MS, ROUND_MASK, Follower, LeaderState, Read
 
 THREE = voter_set(1, 2, 3)
 
@@ -110,7 +110,7 @@ def test_observer_is_described_for_five_minutes_after_its_last_fetch():
 def test_wake_answers_each_parked_fetch_once():
     leader, answered = state(n2=0, n3=0), []
     for node_id in (2, 3):
-        leader.followers[node_id].parked = ParkedFetch(lambda node_id=node_id: answered.append(node_id))
+        leader.followers[node_id].delayed_fetch = lambda node_id=node_id: answered.append(node_id)
     leader.wake([3, 9])
     leader.wake()
     assert answered == [3, 2]

@@ -54,20 +54,20 @@ _LOGGED_IN = "SaslAuthenticate request received after successful authentication"
 
 def sasl_authenticate(broker: Broker, call: Call) -> Outcome:
     """Answer a client's token; or the caller's hello, then its proof."""
-    connection, said = call.connection, bytes(call.request.auth_bytes)
+    connection, token = call.connection, bytes(call.request.auth_bytes)
     proving = connection.proving
     if proving is None:
         if connection.login is not None and connection.login.state is LoginState.AUTHENTICATE:
-            return broker.logins.authenticate(call, connection.login, said)
+            return broker.logins.authenticate(call, connection.login, token)
         is_logged_in = connection.login is not None and connection.login.state is LoginState.DONE
         words = _LOGGED_IN if is_logged_in else "SaslAuthenticate needs a SaslHandshake first"
         return _answer(ErrorCode.illegal_sasl_state, b"", words)
     try:
         if proving.exchange is None:
-            proving.exchange, proving.caller = _exchange(broker, said)
+            proving.exchange, proving.caller = _exchange(broker, token)
             return _answer(ErrorCode.none, proving.exchange.server)
         assert proving.caller is not None
-        return _answer(ErrorCode.none, _verify(broker, connection, proving.exchange, proving.caller, said))
+        return _answer(ErrorCode.none, _verify(broker, connection, proving.exchange, proving.caller, token))
     except ProtocolViolation as violation:
         fields: dict[str, object] = {"peer": connection.peer, "reason": str(violation)}
         broker.emit(events.Notice("warning", "peer-proof-refused", fields, is_provoked=True))
@@ -77,11 +77,11 @@ def sasl_authenticate(broker: Broker, call: Call) -> Outcome:
         return _answer(ErrorCode.sasl_authentication_failed, b"", "the broker's authentication failed")
 
 
-def _exchange(broker: Broker, said: bytes) -> tuple[Exchange, Incarnation]:
+def _exchange(broker: Broker, token: bytes) -> tuple[Exchange, Incarnation]:
     """Begin an exchange with this broker's hello and a nonce of this connection. Raises ProtocolViolation."""
-    caller = Hello.decode(said).broker
+    caller = Hello.decode(token).broker
     hello = Hello(broker.peers.incarnation(), broker.rng.secret_bytes(NONCE_BYTES))
-    return Exchange(broker.peers.cluster_id, said, hello.encode()), caller
+    return Exchange(broker.peers.cluster_id, token, hello.encode()), caller
 
 
 def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: Incarnation, proof: bytes) -> bytes:

@@ -73,7 +73,7 @@ def joined(member: Member) -> dict[str, Any]:
 def updated(member: Member, request: Join, subscription: Subscription) -> Member:
     """The member with the fields of its JoinGroup. It has topic names only: the classic protocol has no regular
     expressions that a broker resolves."""
-    said = replace(
+    changed = replace(
         member,
         instance_id=request.instance_id or member.instance_id,
         rack_id=subscription.rack_id or member.rack_id,
@@ -84,7 +84,7 @@ def updated(member: Member, request: Join, subscription: Subscription) -> Member
         client_host=request.client_host,
         classic=ClassicMetadata(request.session_timeout_ms, request.protocols),
     )
-    return member if said == member else said
+    return member if changed == member else changed
 
 
 def sync(
@@ -104,9 +104,9 @@ def sync(
     """
     classic = _classic_of(member, generation_id)
     chosen, subscription = classic.protocols[0]
-    for said, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
-        if said is not None and said != right:
-            raise _inconsistent(f"Member {member.member_id} names {said} where the group has {right}.")
+    for named, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
+        if named is not None and named != right:
+            raise _inconsistent(f"Member {member.member_id} names {named} where the group has {right}.")
     # A member that must revoke partitions has rejoined already; a Heartbeat response tells it when to rejoin again.
     if newest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         raise PeerError(

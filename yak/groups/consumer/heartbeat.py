@@ -178,7 +178,7 @@ def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, 
 
 def updated(member: Member, beat: Beat) -> Member:
     """The member with the fields of the heartbeat, now of the consumer protocol; the same object if nothing changed."""
-    said = {
+    fields = {
         "instance_id": beat.instance_id,
         "rack_id": beat.rack_id,
         "rebalance_timeout_ms": beat.rebalance_timeout_ms,
@@ -188,12 +188,12 @@ def updated(member: Member, beat: Beat) -> Member:
         "client_id": beat.client_id,
         "client_host": beat.client_host,
     }
-    news: dict[str, Any] = {
-        name: value for name, value in said.items() if value is not None and value != getattr(member, name)
+    changes: dict[str, Any] = {
+        name: value for name, value in fields.items() if value is not None and value != getattr(member, name)
     }
     if member.classic is not None:
-        news["classic"] = None
-    return replace(member, **news) if news else member
+        changes["classic"] = None
+    return replace(member, **changes) if changes else member
 
 
 def _joining(draft: Draft, beat: Beat, settings: ConsumerGroupSettings) -> Member:
