@@ -173,7 +173,7 @@ class Controller:
         self._waiting_since_offset = self._elected_offset = outcome.offset
         if epoch != session.controller_epoch:
             session.controller_epoch = epoch
-            self._counts.offices_taken += 1
+            self._counts.controller_elections += 1
             fields: dict[str, object] = {} if fenced is None else {"took_ms": now_ms - fenced.since_ms}
             session.say("info", "controller-elected", controller_epoch=epoch, **fields)
             if not self._is_unfenced() or self._may_be_first_after_power_loss(now_ms):

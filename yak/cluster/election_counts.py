@@ -13,7 +13,7 @@ class ElectionCounts:
     A round is all elections that one event, such as the loss of a broker, made necessary.
     """
 
-    __slots__ = ("by_cause", "offices_taken", "rounds_by_duration", "rounds_ms", "unclean", "without_leader")
+    __slots__ = ("by_cause", "controller_elections", "rounds_by_duration", "rounds_ms", "unclean", "without_leader")
 
     def __init__(self) -> None:
         self.by_cause: dict[str, int] = {}
@@ -22,7 +22,7 @@ class ElectionCounts:
         """Partitions that were left without a leader."""
         self.unclean = 0
         """Elected leaders that may lack committed records."""
-        self.offices_taken = 0
+        self.controller_elections = 0
         """Times this broker became the controller."""
         self.rounds_by_duration = [0] * (len(BOUNDS_MS) + 1)
         self.rounds_ms = 0

@@ -86,7 +86,7 @@ def _elections(broker: Broker, samples: Samples) -> None:
         samples.add(ELECTIONS, counts.by_cause.get(cause.value, 0), cause=cause.value)
     samples.add(UNCLEAN, counts.unclean)
     samples.add(LEADERLESS, counts.without_leader)
-    samples.add(OFFICES, counts.offices_taken)
+    samples.add(OFFICES, counts.controller_elections)
     *totals, count = accumulate(counts.rounds_by_duration)
     bounds = (bound / 1000 for bound in BOUNDS_MS)
     samples.add_buckets(ELECTION_SECONDS, bounds, totals, count, counts.rounds_ms / 1000, {})
