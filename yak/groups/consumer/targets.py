@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from yak.groups.consumer.assignors import ASSIGNORS
 from yak.groups.consumer.assignors.spec import AssignmentSpec, Subscriber, in_order
 from yak.groups.consumer.records import Kind, TargetEpochValue, TargetValue
@@ -29,15 +31,15 @@ def update_targets(draft: Draft, topics: TopicsView, default_assignor: str) -> b
 
 
 def specification(state: GroupState, topics: TopicsView) -> AssignmentSpec:
-    """The input of the assignor."""
-    subscribers = in_order(
-        Subscriber(
-            member_id=member.member_id,
-            topic_ids=ids_of(state.topic_names_of(member), topics),
-            instance_id=member.instance_id,
-            target=state.target_of(member.member_id),
-        )
-        for member in state.members.values()
-    )
-    topic_ids = sorted({topic_id for subscriber in subscribers for topic_id in subscriber.topic_ids})
-    return AssignmentSpec(subscribers, {topic_id: topics.num_partitions(topic_id) for topic_id in topic_ids})
+    """The input of the assignor. Members with the same subscription share one set of topic ids, looked up once."""
+    found: dict[tuple[frozenset[str], str], frozenset[uuid.UUID]] = {}
+    subscribers = []
+    for member in state.members.values():
+        subscription = member.topic_names, member.topic_regex
+        topic_ids = found.get(subscription)
+        if topic_ids is None:
+            topic_ids = found[subscription] = ids_of(state.topic_names_of(member), topics)
+        target = state.target_of(member.member_id)
+        subscribers.append(Subscriber(member.member_id, topic_ids, member.instance_id, target))
+    every = sorted(set[uuid.UUID]().union(*found.values()))
+    return AssignmentSpec(in_order(subscribers), {topic_id: topics.num_partitions(topic_id) for topic_id in every})

@@ -209,3 +209,28 @@ def test_range_gives_a_static_member_the_same_under_any_member_id() -> None:
 def test_more_members_than_partitions() -> None:
     for assign in ASSIGNORS.values():
         assert loads(assign(spec_of({key: {0} for key in "abcd"}, {0: 2}))) == [0, 0, 1, 1]
+
+
+class CountedId(uuid.UUID):
+    """A topic id that counts its hashes."""
+
+    hashes = 0
+
+    def __hash__(self) -> int:
+        CountedId.hashes += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
+def test_assignors_hash_each_topic_as_often_for_many_members_as_for_few(assign) -> None:
+    topic_ids = [CountedId(int=number) for number in range(1, 101)]
+    common = frozenset(topic_ids)
+    hashes = []
+    for members in (2, 50):
+        subscribers = in_order(Subscriber(f"m{number}", common) for number in range(members))
+        spec = AssignmentSpec(subscribers, dict.fromkeys(topic_ids, 1))
+        CountedId.hashes = 0
+        assert sum(loads(assign(spec))) == 100
+        hashes.append(CountedId.hashes)
+    few, many = hashes
+    assert many == few

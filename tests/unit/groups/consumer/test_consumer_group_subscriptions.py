@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.unit.groups.consumer.group_model import Coordinator, assigned, parts
+from tests.unit.groups.consumer.group_model import Coordinator, Topics, assigned, parts
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
 from yak.groups.consumer import subscriptions
@@ -268,3 +269,21 @@ def test_records_do_not_depend_on_the_order_of_sets() -> None:
     ]
     assert len(printed[0]) > 1_000
     assert printed[0] == printed[1] == printed[2]
+
+
+def test_join_looks_a_topic_up_as_often_with_many_members_as_with_few() -> None:
+    class CountedTopics(Topics):
+        lookups = 0
+
+        def topic_id(self, name: str) -> uuid.UUID | None:
+            self.lookups += 1
+            return super().topic_id(name)
+
+    topics = CountedTopics(**{f"t{number}": 1 for number in range(20)})
+    coordinator = Coordinator(topics)
+    lookups = []
+    for number in range(30):
+        topics.lookups = 0
+        coordinator.join(f"m{number}", *topics.ids)
+        lookups.append(topics.lookups)
+    assert lookups[29] == lookups[2]

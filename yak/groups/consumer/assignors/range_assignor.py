@@ -6,26 +6,24 @@ same member, as a join of two topics needs. The present assignment is ignored.
 
 from __future__ import annotations
 
-import uuid
-
-from yak.groups.consumer.assignors.spec import AssignmentSpec
+from yak.groups.consumer.assignors.spec import AssignmentSpec, subscribers_by_topic
 from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 
 def assign_ranges(spec: AssignmentSpec) -> dict[str, Partitions]:
     """Split each topic into one range per subscriber; with a remainder, the first ranges are longer by one."""
-    by_topic: dict[uuid.UUID, list[str]] = {topic_id: [] for topic_id in spec.num_partitions}
-    for subscriber in spec.subscribers:
-        for topic_id in subscriber.topic_ids:
-            by_topic[topic_id].append(subscriber.member_id)
-    assigned: dict[str, set[TopicIdPartition]] = {subscriber.member_id: set() for subscriber in spec.subscribers}
-    for topic_id, member_ids in by_topic.items():
-        if not member_ids:
+    assigned: list[set[TopicIdPartition]] = [set() for _ in spec.subscribers]
+    for topic_id, places in subscribers_by_topic(spec).items():
+        if not places:
             continue
-        quota, longer = divmod(spec.num_partitions[topic_id], len(member_ids))
+        quota, longer = divmod(spec.num_partitions[topic_id], len(places))
         start = 0
-        for place, member_id in enumerate(member_ids):
-            end = start + quota + (place < longer)
-            assigned[member_id].update((topic_id, partition) for partition in range(start, end))
+        # members behind the last partition get none
+        for rank, place in enumerate(places[: spec.num_partitions[topic_id]]):
+            end = start + quota + (rank < longer)
+            assigned[place].update((topic_id, partition) for partition in range(start, end))
             start = end
-    return {member_id: frozenset(partitions) for member_id, partitions in assigned.items()}
+    return {
+        subscriber.member_id: frozenset(partitions)
+        for subscriber, partitions in zip(spec.subscribers, assigned, strict=True)
+    }

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 
-from yak.groups.consumer.assignors.spec import AssignmentSpec
+from yak.groups.consumer.assignors.spec import AssignmentSpec, subscribers_by_topic
 from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 
@@ -44,30 +44,31 @@ class _Dealing:
         self.spec = spec
         self.topic_ids = sorted(spec.num_partitions)
         self.numbers = {topic_id: number for number, topic_id in enumerate(self.topic_ids)}
-        self.subscribers: list[list[int]] = [[] for _ in self.topic_ids]
+        by_topic = subscribers_by_topic(spec)
+        self.subscribers = [by_topic[topic_id] for topic_id in self.topic_ids]
         self.free = [bytearray(b"\x01" * spec.num_partitions[topic_id]) for topic_id in self.topic_ids]
         self.loads = [0] * len(spec.subscribers)
         self.piles: list[dict[int, list[int]]] = [{} for _ in spec.subscribers]
-        for place, subscriber in enumerate(spec.subscribers):
-            for topic_id in subscriber.topic_ids:
-                self.subscribers[self.numbers[topic_id]].append(place)
 
     def keep(self) -> None:
         """Step 1. If two targets share a partition, which is invalid, the first member keeps it."""
         for place, subscriber in enumerate(self.spec.subscribers):
-            meant = {topic_id: self.numbers[topic_id] for topic_id in subscriber.topic_ids}
-            held = ((meant.get(topic_id, -1), partition) for topic_id, partition in subscriber.target)
+            held = [
+                (self.numbers[topic_id], partition)
+                for topic_id, partition in subscriber.target
+                if topic_id in subscriber.topic_ids
+            ]
             for topic, partition in sorted(held):
-                if topic >= 0 and partition < len(self.free[topic]) and self.free[topic][partition]:
+                if partition < len(self.free[topic]) and self.free[topic][partition]:
                     self._give(place, topic, partition)
                     self.free[topic][partition] = 0
 
     def deal(self) -> None:
         """Step 2."""
         for topic in sorted(range(len(self.topic_ids)), key=lambda one: (len(self.subscribers[one]), one)):
-            least = [(self.loads[place], place) for place in self.subscribers[topic]]
-            if not least or not any(self.free[topic]):
+            if not self.subscribers[topic] or not any(self.free[topic]):
                 continue
+            least = [(self.loads[place], place) for place in self.subscribers[topic]]
             heapq.heapify(least)
             for partition, is_free in enumerate(self.free[topic]):
                 if is_free:
