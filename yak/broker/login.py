@@ -11,7 +11,7 @@ the answers, and a failed login gets none (SaslServerAuthenticator.handleSaslTok
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
