@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.test_coordinator import SETTINGS, replicated, topic_id
-from yak.groups.consumer.group import ConsumerGroup
+from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.rig import Pending, Rig
 
@@ -382,9 +382,9 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
     beat(rig, "a")
     assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=2) == [NONE] * 3
     searched: list[str] = []
-    search = ConsumerGroup.is_subscribed_to
+    search = GroupState.is_subscribed_to
     monkeypatch.setattr(
-        ConsumerGroup, "is_subscribed_to", lambda self, topic: searched.append(topic) or search(self, topic)
+        GroupState, "is_subscribed_to", lambda self, topic: searched.append(topic) or search(self, topic)
     )
     rig.run_for(1_100)
     assert searched == ["orders"]
