@@ -94,7 +94,8 @@ def make_rig(folder: str, steps: Steps) -> ClusterRig:
     simulated.SimDisk = BenchDisk
     cluster.SimNode = BenchNode
     rig = ClusterRig(size=2, settings=SETTINGS, hands_back=False)
-    rig.cluster.history.look = lambda *_: None
+    for node in rig.nodes:
+        node.after_step = lambda: None
     rig.cluster.history.store_changed = lambda *_: None
     return rig
 
