@@ -109,7 +109,8 @@ class DelayedMemberAnswer(DelayedAnswer):
 
     def reply(self, fields: Fields) -> None:
         """Answer with the group's fields, in the request's version."""
-        self.complete_with(lambda: Now(self.shape(fields)))
+        shape = self.shape  # an answer that referred to `self` would keep the request until a garbage collection
+        self.complete_with(lambda: Now(shape(fields)))
 
     def leave(self) -> None:
         """Notify the group if the request ended unanswered: disconnected, or timed out."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.broker import group_requests as ask
 from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig, build, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
@@ -86,6 +87,28 @@ def test_find_coordinator_answered_is_freed_without_a_garbage_collection(rig: Ri
     assert garbage_of(lambda: rig.ask(10, 2, key="group", key_type=0)) == []
 
 
+def test_requests_of_a_group_answered_are_freed_without_a_garbage_collection(rig: Rig) -> None:
+    """Each may have megabytes of metadata of a member."""
+    rig.create_topic("__consumer_offsets")
+
+    def live() -> None:
+        joined = ask.stable(rig)
+        assert ask.commit(rig, {0: 1}, topic="plain", member_id=joined.member_id, generation=1) == [0]
+        assert ask.leave(rig, joined.member_id).error_code == 0
+        assert rig.ask(42, 2, groups_names=["g"]).results[0].error_code == 0
+
+    assert garbage_of(live) == []
+
+
+def test_search_of_offsets_answered_is_freed_without_a_garbage_collection(rig: Rig) -> None:
+    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": 1}
+    topics = [{"name": "plain", "partitions": [partition]}]
+    assert (
+        rig.ask(PRODUCE, 9, **produce_fields("plain", batch(rig))).responses[0].partition_responses[0].error_code == 0
+    )
+    assert garbage_of(lambda: rig.ask(2, 6, replica_id=-1, isolation_level=0, topics=topics)) == []
+
+
 def garbage_of(act: Callable[[], object]) -> list[str]:
     """Requests that were left in cycles. What was there before is frozen: no collection visits it."""
     act()
@@ -100,6 +123,7 @@ def garbage_of(act: Callable[[], object]) -> list[str]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
 
 
 _CREATE: dict[str, Any] = {"timeout": dt.timedelta(seconds=1), "validate_only": False}
