@@ -4,10 +4,9 @@ Each worker of xdist collects by itself, for half a minute of processor time. He
 the last test of the one that it has. The process that collected runs no test: it forks another worker if one crashes.
 Linux only, as some libraries of macOS do not work after a fork.
 
-One worker of three takes files from the front, the others from the end, where real brokers and Spark are. They mostly wait,
-while unit tests mostly compute: both together use the processors better than one after the other, and what takes longest
-does not begin last. Unit tests go on as long as the others, with the processor time that the others leave.
-While the processors idle nevertheless, more workers are forked, which take from the end, up to `_IDLE_FACTOR` N.
+Every second worker takes files from the end, where real brokers and Spark are. They mostly wait, while unit tests mostly
+compute: both together use the processors better than one after the other, and what takes longest does not begin last.
+What is left then mostly waits: where the processors are idle, more workers are forked, up to `_IDLE_FACTOR` N.
 """
 
 import atexit
@@ -34,35 +33,21 @@ _ON_ONE_SESSION = ("tests/spark/jobs/", "tests/spark/source/")
 """Folders whose tests use the Spark session of their process: in a second worker they would start a second JVM. They come
 last, which is where the second worker begins."""
 _IDLE_FACTOR = 2
-_IDLE_PERCENT = 20.0
-"""Share of the processors' time that was idle since the last look, above which another worker is forked."""
-_LOOK_SECONDS = 10.0
-"""Between two looks: what the last forked worker does has to show."""
+_IDLE_PERCENT = 30.0
+"""Share of the last 10 s in which some process waited for a processor, below which another worker is forked."""
+_FORK_SECONDS = 10.0
+"""Between two of these forks: the pressure has to show the first one."""
 _NICE = 5
 """Of workers that take files from the front: brokers answer in time although unit tests compute beside them."""
-_FRONT_DIVISOR = 3
-"""One worker of so many, rounded up, takes files from the front. With two of three, one waiting worker was left for half of
-the run, and processors idled in the other half, when there was nothing to compute beside what waits."""
 
 
-class Processors:
-    """The machine's processors, by Linux's /proc/stat."""
-
-    def __init__(self) -> None:
-        self._idle, self._all = self._ticks()
-
-    def idle_percent(self) -> float:
-        """Share of their time that was idle since this was last asked."""
-        idle, total = self._ticks()
-        percent = 100.0 * (idle - self._idle) / max(total - self._all, 1)
-        self._idle, self._all = idle, total
-        return percent
-
-    @staticmethod
-    def _ticks() -> tuple[int, int]:
-        with open("/proc/stat") as file:
-            ticks = [int(each) for each in file.readline().split()[1:9]]
-        return ticks[3] + ticks[4], sum(ticks)  # idle, and idle while a disk works
+def cpu_pressure_percent() -> float:
+    """Share of the last 10 s in which some process waited for a processor (PSI); 100 where the kernel does not say."""
+    try:
+        with open("/proc/pressure/cpu") as file:
+            return float(file.readline().split("avg10=")[1].split()[0])
+    except (OSError, LookupError, ValueError):
+        return 100.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -116,8 +101,7 @@ class Sharing:
         self._files = deque(by_file([item.nodeid for item in session.items]))
         self._workers: list[Worker] = []
         self._forks = self._count_max = 0
-        self._processors = Processors()
-        self._looked_s = time.monotonic()
+        self._forked_s = 0.0
 
     def run(self, count: int) -> None:
         """Return when all tests have run, or when one has failed that ends the run."""
@@ -125,7 +109,7 @@ class Sharing:
             reporter.showfspath = False  # the files of several workers alternate
         self._count_max = count * _IDLE_FACTOR
         for number in range(min(count, len(self._files))):
-            self._fork(is_at_front=number % _FRONT_DIVISOR == 0)
+            self._fork(is_at_front=number % 2 == 0)
         try:
             while self._workers and not (self._session.shouldfail or self._session.shouldstop):
                 ready = wait([each for worker in self._workers for each in (worker.connection, worker.end)])
@@ -140,6 +124,7 @@ class Sharing:
         ours, theirs = Pipe()
         name = f"gw{self._forks}"
         self._forks += 1
+        self._forked_s = time.monotonic()
         folder = self._config._tmp_path_factory.getbasetemp() / name
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
@@ -155,11 +140,12 @@ class Sharing:
         self._workers.append(Worker(pid, ours, os.pidfd_open(pid), is_at_front))
 
     def _fork_if_idle(self) -> None:
-        if time.monotonic() - self._looked_s < _LOOK_SECONDS:
-            return
-        self._looked_s = time.monotonic()
-        is_idle = self._processors.idle_percent() > _IDLE_PERCENT
-        if is_idle and self._files and len(self._workers) < self._count_max:
+        if (
+            self._files
+            and len(self._workers) < self._count_max
+            and time.monotonic() - self._forked_s > _FORK_SECONDS
+            and cpu_pressure_percent() < _IDLE_PERCENT
+        ):
             self._fork(is_at_front=False)
 
     def _receive(self, worker: Worker) -> None:

@@ -1,6 +1,5 @@
 """`--workers N`: each test runs once, in workers forked after collection, and the run has the results of all."""
 
-import io
 import os
 import subprocess
 import sys
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers import Processors, by_file
+from tests.workers import by_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,15 +74,15 @@ def test_results_output_and_warnings_of_all_workers_are_shown_once(tmp_path):
     assert (len(ends), {*ends}) == (4, {"gw0", "gw1"}), "each file's fixture has ended once"
 
 
-def test_one_worker_of_three_takes_files_from_the_front_and_the_others_from_the_end(tmp_path):
-    for number in range(9):
+def test_every_second_worker_begins_at_the_end(tmp_path):
+    for number in range(4):
         (tmp_path / f"test_{number}.py").write_text(FILE)
-    run(tmp_path, "--workers", "3")
+    run(tmp_path)
     ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
-    front = {name for name, _, _, folder in ran if Path(folder).parent.name == "gw0"}
-    end = {name for name, _, _, folder in ran if Path(folder).parent.name in {"gw1", "gw2"}}
-    assert front
-    assert max(front) < min(end)
+    first_of = {}
+    for name, _, _, folder in ran:
+        first_of.setdefault(Path(folder).parent.name, name)
+    assert first_of == {"gw0": "test_0", "gw1": "test_3"}
 
 
 def test_run_ends_at_the_first_failure_when_asked(tmp_path):
@@ -120,12 +119,12 @@ def test_error_of_collection_is_reported_as_without_workers(tmp_path):
     assert "ModuleNotFoundError: No module named 'nonsense'" in ran.stdout
 
 
-@pytest.mark.parametrize(("idle_percent", "workers"), [(21.0, 4), (19.0, 2)])
-def test_idle_processors_get_more_workers(tmp_path, idle_percent, workers):
+@pytest.mark.parametrize(("pressure_percent", "workers"), [(0.0, 4), (100.0, 2)])
+def test_idle_processors_get_more_workers(tmp_path, pressure_percent, workers):
     (tmp_path / "conftest.py").write_text(
         "from tests import workers\n"
-        "workers._LOOK_SECONDS = 0.0\n"
-        f"workers.Processors.idle_percent = lambda _: {idle_percent}\n"
+        "workers._FORK_SECONDS = 0.0\n"
+        f"workers.cpu_pressure_percent = lambda: {pressure_percent}\n"
     )
     for number in range(12):
         (tmp_path / f"test_{number}.py").write_text(
@@ -137,10 +136,3 @@ def test_idle_processors_get_more_workers(tmp_path, idle_percent, workers):
         )
     assert "12 passed" in run(tmp_path).stdout
     assert len(set((tmp_path / "ran").read_text().split())) == workers
-
-
-def test_share_of_idle_time_is_that_since_the_last_look(monkeypatch):
-    lines = iter(["cpu 10 5 5 70 10 0 0 0 3 3\n", "cpu 15 10 5 80 20 0 0 0 9 9\n", "cpu 25 10 5 80 20 0 0 0 9 9\n"])
-    monkeypatch.setattr("builtins.open", lambda _path: io.StringIO(next(lines)))
-    processors = Processors()
-    assert (processors.idle_percent(), processors.idle_percent()) == (100 * 20 / 30, 0.0)
