@@ -66,7 +66,7 @@ class ControlledShutdown:
         if (self._broker.store_outage.present_ms(now_ms) or 0) >= QUORUM_LOST_MS_MAX:
             self._drain_timed_out()
         else:
-            self._context.timers.arm((self, "quorum"), now_ms + _QUORUM_CHECK_MS, self._check_quorum)
+            self._context.after((self, "quorum"), _QUORUM_CHECK_MS, self._check_quorum)
 
     def _drain_timed_out(self) -> None:
         self._context.notice(

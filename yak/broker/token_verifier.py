@@ -143,7 +143,7 @@ class TokenVerifier:
             pause_ms = min(settings.retry_backoff_max_ms, doubled_ms)
             self._failures_count += 1
             self._context.notice("warning", "key-set-unreadable", url=self._shown_url, reason=problem)
-        self._context.timers.arm(("key set", settings), now_ms + pause_ms, self._read)
+        self._context.after(("key set", settings), pause_ms, self._read)
         waiting, self._waiting = self._waiting, []
         for token, done in waiting:
             if self._document is None:

@@ -201,7 +201,7 @@ class LogMoves:
             return
         now_ms = self._context.clock.now_ms
         if self.throttle.is_full(now_ms):
-            self._context.timers.arm(self, now_ms + THROTTLED_GAP_MS, partial(self._go_on, move))
+            self._context.after(self, THROTTLED_GAP_MS, partial(self._go_on, move))
             return
         piece = move.next_piece()
         if piece is None:
@@ -218,7 +218,7 @@ class LogMoves:
             now_ms = self._context.clock.now_ms
             if error is None:
                 self.throttle.took(move.note(segment, result), now_ms)
-            self._context.timers.arm(self, now_ms + PIECE_GAP_MS, partial(self._go_on, move))
+            self._context.after(self, PIECE_GAP_MS, partial(self._go_on, move))
 
         self._context.jobs.run("move", plan, copied)
 

@@ -277,7 +277,7 @@ class Quorum:
             self._election.set(ElectionState(epoch))
 
     def _elect_in(self, delay_ms: int) -> None:
-        self._context.timers.arm((self, "election"), self.now_ms + delay_ms, self._begin_election)
+        self._context.after((self, "election"), delay_ms, self._begin_election)
 
     def _begin_election(self) -> None:
         """Ask the voters whether they would vote for this node (KIP-996)."""
@@ -394,7 +394,7 @@ class Quorum:
             fields = {**self._about(partition), "voter_id": voter.node_id, "leader_endpoints": [self._own_endpoint()]}
             self.send(_address(voter), BEGIN_QUORUM_EPOCH, fields, self._on_epoch_begun)
         if silent:
-            self._context.timers.arm((self, "begin"), self.now_ms + _BEGIN_AGAIN_MS, self._begin_epoch)
+            self._context.after((self, "begin"), _BEGIN_AGAIN_MS, self._begin_epoch)
 
     def _on_epoch_begun(self, response: Any | None) -> None:
         if response is not None and response.topics:
@@ -411,7 +411,7 @@ class Quorum:
         if leader.began_ms < since_ms and not leader.has_majority_since(self.voters, self.config.node_id, since_ms):
             self._become_unattached(self.epoch)
             return
-        self._context.timers.arm((self, "leader"), self.now_ms + longest_ms // 3, self._check_quorum)
+        self._context.after((self, "leader"), longest_ms // 3, self._check_quorum)
 
     def _learn(self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: Any) -> bool:
         """Follow a newer epoch, or the leader of this one; returns whether this node's role changed."""
@@ -446,11 +446,11 @@ class Quorum:
         if not self.log.is_flushed:
             # the fetch acknowledges the log to a leader, for which this node may be a voter already
             self.flush()
-            self._context.timers.arm((self, "election"), self.now_ms + _RETRY_MS, self._look_for_leader)
+            self._context.after((self, "election"), _RETRY_MS, self._look_for_leader)
             return
         voter = candidates[self._next_bootstrap % len(candidates)]
         self._next_bootstrap += 1
-        self._context.timers.arm((self, "election"), self.now_ms + self.config.fetch_timeout_ms, self._look_for_leader)
+        self._context.after((self, "election"), self.config.fetch_timeout_ms, self._look_for_leader)
         fields = self._fetch_fields() | {"max_wait": 0}
         self.send(_address(voter), FETCH, fields, partial(self._on_looked, voter))
 
@@ -467,15 +467,11 @@ class Quorum:
             leader = result.current_leader
             if self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
                 return
-        self._context.timers.arm(
-            (self, "election"), self.now_ms + _RETRY_MS + self._rng.below(5 * _RETRY_MS), self._look_for_leader
-        )
+        self._context.after((self, "election"), _RETRY_MS + self._rng.below(5 * _RETRY_MS), self._look_for_leader)
 
     def leader_answered(self) -> None:
         """The leader is alive: begin to wait again."""
-        self._context.timers.arm(
-            (self, "fetch"), self.now_ms + self.config.fetch_timeout_ms + self._rng.below(200), self._leader_is_gone
-        )
+        self._context.after((self, "fetch"), self.config.fetch_timeout_ms + self._rng.below(200), self._leader_is_gone)
 
     def _leader_is_gone(self) -> None:
         """The leader is silent, or its process is dead: elect another one."""
@@ -523,7 +519,7 @@ class Quorum:
         self.send(address, FETCH, self._fetch_fields(), done)
 
     def _fetch_again_in(self, pause_ms: int) -> None:
-        self._context.timers.arm((self, "retry"), self.now_ms + pause_ms, self._fetch)
+        self._context.after((self, "retry"), pause_ms, self._fetch)
 
     def _on_fetched(self, epoch: LeaderEpoch, address: Address, offset: Offset, response: Any | None) -> None:
         if self.role is not Role.FOLLOWER or self.epoch != epoch or self._leader_address is not address:
@@ -534,7 +530,7 @@ class Quorum:
             if self._fetch_losses >= _LOSSES_MAX:
                 # not at the same time as the other voters
                 delay_ms = self._rng.below(_ELECTION_JITTER_MS)
-                self._context.timers.arm_at_the_latest((self, "fetch"), self.now_ms + delay_ms, self._leader_is_gone)
+                self._context.within((self, "fetch"), delay_ms, self._leader_is_gone)
             self._fetch_again_in(_RETRY_MS // 2)
             return
         result = response.responses[0].partitions[0] if response.responses else None
@@ -646,7 +642,7 @@ class Quorum:
                 done(outcome)
         self._become_ready()
         if self.applied_offset < self.high_watermark:
-            self._context.timers.arm((self, "apply"), self.now_ms, self._apply)
+            self._context.after((self, "apply"), 0, self._apply)
         else:
             self.serve_reads()
         self._listener.on_applied()

@@ -48,7 +48,7 @@ class _Meters(Generic[M]):
             if len(self._meters) >= QUOTA_CLIENTS_MAX:
                 self._forget_oldest()
             meter = self._meters[name] = self._make(applied)
-            self._context.timers.arm_at_the_latest(self, now_ms + IDLE_MS_MAX, self._forget_idle)
+            self._context.within(self, IDLE_MS_MAX, self._forget_idle)
         else:
             self._meters.move_to_end(name)
         self._used_ms[name] = now_ms

@@ -323,7 +323,7 @@ class IsrChanges:
             del self._wanted[partition]
         if self._wanted:
             # the turn of a due timer calls this method at its end
-            self._context.timers.arm_at_the_latest((self, "rest"), now_ms + 1, lambda: None)
+            self._context.within((self, "rest"), 1, lambda: None)
         own_epoch = lifecycle.broker_epoch
         proposals = []
         for partition in wanted:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from yak.core.events import Notice
+from yak.view.formats import counted
 from yak.views.happenings import Happening
 
 GROUP_MOVED: Final = "group-state-changed"
@@ -16,7 +17,7 @@ GROUP_MOVED: Final = "group-state-changed"
 _SECRET: Final = ("directory", "from_directory", "to_directory", "failure")
 """Fields with paths stay in the log: not every reader of events may see them."""
 
-_Fields = Mapping[str, object]
+_Fields = Mapping[str, Any]
 _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "group-rebalancing": (
         "group-rebalancing",
@@ -103,18 +104,16 @@ _WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
         "broker-dead",
         lambda f: f"no process listens at broker {f['node_id']}, detected in {f['detected_ms']} ms",
     ),
-    "leaders-elected": ("leader-elected", lambda f: f"{_counted(f, 'leader')} elected in {f['took_ms']} ms"),
-    "leaders-moved": ("leader-elected", lambda f: f"{_counted(f, 'leader')} moved in {f['took_ms']} ms"),
-    "preferred-leaders-elected": ("leader-elected", lambda f: f"{_counted(f, 'preferred leader')} elected"),
-    "partitions-without-leader": ("leader-missing", lambda f: f"{_counted(f, 'partition')} without an eligible leader"),
+    "leaders-elected": ("leader-elected", lambda f: f"{counted(f['count'], 'leader')} elected in {f['took_ms']} ms"),
+    "leaders-moved": ("leader-elected", lambda f: f"{counted(f['count'], 'leader')} moved in {f['took_ms']} ms"),
+    "preferred-leaders-elected": ("leader-elected", lambda f: f"{counted(f['count'], 'preferred leader')} elected"),
+    "partitions-without-leader": (
+        "leader-missing",
+        lambda f: f"{counted(f['count'], 'partition')} without an eligible leader",
+    ),
 }
 _RENAMED: Final = {"node_id": "broker", "partition": "log"}
 """In an event `node_id` is the reporting broker, and `partition` is a number."""
-
-
-def _counted(fields: _Fields, noun: str) -> str:
-    """`1 leader`, `2 leaders`."""
-    return f"{fields['count']} {noun}{'' if fields['count'] == 1 else 's'}"
 
 
 def of_notice(notice: Notice) -> Happening | None:
