@@ -408,7 +408,7 @@ class Broker:
             self.isr_changes.brokers_changed()
             self.marker_sender.brokers_changed(delta.brokers_changed)
             self.verification.brokers_changed(delta.brokers_changed)
-        self.recently_fenced.image_changed(delta)
+        self.recently_fenced.image_changed()
         self.failure_watch.image_changed(delta)
         self.suspected_brokers.wake()
         self.shutdown.image_changed()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from yak.cluster.image import BrokerInfo, Delta, Image
+from collections.abc import Mapping
+
+from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.ids import NodeId
@@ -44,17 +46,17 @@ class RecentlyFenced:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._serving: dict[NodeId, None] = {}
+        self._brokers: Mapping[NodeId, BrokerInfo] = {}
+        """The brokers of the newest image that was looked at."""
         self._since_ms: dict[NodeId, int] = {}
 
-    def image_changed(self, delta: Delta) -> None:
-        """Note which brokers serve, and which ones stopped serving."""
-        if not delta.brokers_changed:
+    def image_changed(self) -> None:
+        """Note which brokers stopped serving."""
+        before, self._brokers = self._brokers, self._context.image.brokers
+        if self._brokers is before:
             return
-        before = self._serving
-        self._serving = {info.node_id: None for info in serving_brokers(self._context.image)}
-        for node_id in before:
-            if node_id not in self._serving:
+        for node_id, info in before.items():
+            if is_serving(info) and not is_serving(self._brokers.get(node_id)):
                 self._since_ms[node_id] = self._context.clock.now_ms
 
     def listed(self, client_software: str) -> list[BrokerInfo]:
@@ -62,6 +64,8 @@ class RecentlyFenced:
 
         `client_software` is the client's name and version from ApiVersions (KIP-511).
         """
+        # a request may come before `image_changed`: between the slices in which a large image is put in force
+        self.image_changed()
         image = self._context.image
         if not self._since_ms or not is_librdkafka(client_software):
             return serving_brokers(image)

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
-from yak.lifecycle.liveness import LISTED_MS
+from yak.lifecycle.liveness import LISTED_MS, serving_brokers
 from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
 from yak.ports.metadata_store import StoreRequest
 from yak.replication.isr import wanted_isr
@@ -325,6 +325,30 @@ def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only
     rig.nodes[leader - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert listed(NAMED) == listed(ALL) == [1, 2, 3]
+
+
+def test_metadata_lists_all_brokers_to_librdkafka_while_a_restored_image_is_put_in_force_in_slices(rig):
+    """In that image no broker serves. librdkafka would drop them all, and a producer was seen to wait for 60 s."""
+    rig.create_topic("many", partitions=20)
+    node = rig.nodes[0]
+    node.broker.metadata_loader.partitions_a_slice = 1
+    rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")
+    rig._connections[1, 3] = rig._connections[1, 18]
+    rig.cluster.store.flush_all()
+    rig.cluster.store.restart()
+    for each in rig.nodes:
+        each.store_goes_down()
+        each.store_comes_up()
+    rig.run_until(lambda: sorted(rig.cluster.store.state.offers) == [1, 2, 3])
+    rig.cluster.restore_store()
+    rig.run_until(lambda: not serving_brokers(node.broker.image))
+    answers = [rig.begin(1, 3, 12, **question(NAMED))]
+    while node.broker.metadata_loader._slices is not None:
+        rig.run_for(1)
+        answers.append(rig.begin(1, 3, 12, **question(NAMED)))
+    assert len(answers) > 10
+    rig.run_until(lambda: answers[-1].is_done)
+    assert {tuple(broker.node_id for broker in each.answer.brokers) for each in answers} == {(1, 2, 3)}
 
 
 def followers_of(leader: int) -> list[int]:
