@@ -59,18 +59,24 @@ class RecentlyFenced:
             if is_serving(info) and not is_serving(self._brokers.get(node_id)):
                 self._since_ms[node_id] = self._context.clock.now_ms
 
-    def listed(self, client_software: str) -> list[BrokerInfo]:
+    def listed(self, client_software: str, *, live_only: bool) -> list[BrokerInfo]:
         """All brokers that serve, by node id; for a client on librdkafka also the recently fenced ones.
 
-        `client_software` is the client's name and version from ApiVersions (KIP-511).
+        `client_software` is the client's name and version from ApiVersions (KIP-511). With `live_only` it gets the fenced
+        ones only while no broker serves, as for a moment after a restore of the metadata: a client on librdkafka 2.16 that
+        was told of no broker dropped all it knew, and never connected again.
         """
         # a request may come before `image_changed`: between the slices in which a large image is put in force
         self.image_changed()
         image = self._context.image
+        serving = serving_brokers(image)
         if not self._since_ms or not is_librdkafka(client_software):
-            return serving_brokers(image)
-        after_ms = self._context.clock.now_ms - LISTED_MS
-        self._since_ms = {node_id: at_ms for node_id, at_ms in self._since_ms.items() if at_ms > after_ms}
+            return serving
+        if serving:
+            after_ms = self._context.clock.now_ms - LISTED_MS
+            self._since_ms = {node_id: at_ms for node_id, at_ms in self._since_ms.items() if at_ms > after_ms}
+            if live_only:
+                return serving
         return [
             info for node_id, info in sorted(image.brokers.items()) if is_serving(info) or node_id in self._since_ms
         ]

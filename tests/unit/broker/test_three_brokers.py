@@ -327,11 +327,8 @@ def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only
     assert listed(NAMED) == listed(ALL) == [1, 2, 3]
 
 
-def test_metadata_lists_all_brokers_to_librdkafka_while_a_restored_image_is_put_in_force_in_slices(rig):
-    """In that image no broker serves. librdkafka would drop them all, and a producer was seen to wait for 60 s."""
-    rig.create_topic("many", partitions=20)
-    node = rig.nodes[0]
-    node.broker.metadata_loader.partitions_a_slice = 1
+def restored_image_of_node_1(rig) -> None:
+    """The store lost everything and was restored; in node 1's new image no broker serves yet. It asks as librdkafka."""
     rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")
     rig._connections[1, 3] = rig._connections[1, 18]
     rig.cluster.store.flush_all()
@@ -341,14 +338,33 @@ def test_metadata_lists_all_brokers_to_librdkafka_while_a_restored_image_is_put_
         each.store_comes_up()
     rig.run_until(lambda: sorted(rig.cluster.store.state.offers) == [1, 2, 3])
     rig.cluster.restore_store()
-    rig.run_until(lambda: not serving_brokers(node.broker.image))
-    answers = [rig.begin(1, 3, 12, **question(NAMED))]
-    while node.broker.metadata_loader._slices is not None:
+    rig.run_until(lambda: not serving_brokers(rig.nodes[0].broker.image))
+
+
+@pytest.mark.parametrize("topics", [NAMED, ALL, []])
+def test_metadata_lists_brokers_to_librdkafka_while_a_restored_image_is_put_in_force_in_slices(rig, topics):
+    rig.create_topic("many", partitions=20)
+    loader = rig.nodes[0].broker.metadata_loader
+    loader.partitions_a_slice = 1
+    restored_image_of_node_1(rig)
+    answers = [rig.begin(1, 3, 12, **question(topics))]
+    while loader._slices is not None:
         rig.run_for(1)
-        answers.append(rig.begin(1, 3, 12, **question(NAMED)))
+        answers.append(rig.begin(1, 3, 12, **question(topics)))
     assert len(answers) > 10
     rig.run_until(lambda: answers[-1].is_done)
     assert {tuple(broker.node_id for broker in each.answer.brokers) for each in answers} == {(1, 2, 3)}
+
+
+@pytest.mark.parametrize("topics", [NAMED, ALL, []])
+def test_metadata_lists_fenced_brokers_to_librdkafka_as_long_as_none_serves(rig, topics):
+    restored_image_of_node_1(rig)
+    rig.cluster.stop_store()
+    rig.run_for(2 * LISTED_MS)
+    assert not serving_brokers(rig.nodes[0].broker.image)
+    assert [each.node_id for each in rig.ask(1, 3, 12, **question(topics)).brokers] == [1, 2, 3]
+    rig.cluster.start_store()
+    rig.run_until(lambda: len(serving_brokers(rig.nodes[0].broker.image)) == 3)
 
 
 def followers_of(leader: int) -> list[int]:

@@ -23,7 +23,7 @@ from yak.protocol.topic_names import is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+    from yak.cluster.image import Image, PartitionInfo, TopicInfo
     from yak.ids import NodeId
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
@@ -123,10 +123,7 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
         if pace.is_over(1):
             yield
     # A request without topics asks for the cluster, so it gets live brokers only.
-    brokers = (
-        broker.recently_fenced.listed(call.connection.client_software) if topics else serving_brokers(broker.image)
-    )
-    return Now(_answer(broker, call, topics, brokers))
+    return Now(_answer(broker, call, topics, live_only=not topics))
 
 
 def _of_all(broker: Broker, call: Call) -> Outcome:
@@ -151,11 +148,12 @@ def _all(broker: Broker, call: Call) -> Slices:
             found.append(topic)
         if pace.is_over(1):
             yield
-    return Now(_answer(broker, call, found, serving_brokers(broker.image)))
+    return Now(_answer(broker, call, found, live_only=True))
 
 
-def _answer(broker: Broker, call: Call, topics: list[Fields], brokers: list[BrokerInfo]) -> Fields:
+def _answer(broker: Broker, call: Call, topics: list[Fields], *, live_only: bool) -> Fields:
     image, listener = broker.image, call.connection.listener.name
+    brokers = broker.recently_fenced.listed(call.connection.client_software, live_only=live_only)
     return {
         "brokers": [
             {"node_id": info.node_id, "host": endpoint.host, "port": endpoint.port, "rack": info.rack}
