@@ -41,7 +41,8 @@ from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 
 FIRST_RECHECK_MS = 200
 """First recheck of a store that just proved to lack this broker's history: then it offers its image. Every recheck of a
-store whose metadata are moved, which takes milliseconds."""
+store whose metadata are moved, which takes milliseconds, or that an operator restores: from when the first broker adopts
+the restored history until all have, records wait for their acknowledgement."""
 DEATH_REPORT_MS_MAX = 2_000
 """A report that a broker's process is dead counts this long: a later start of the broker has another epoch anyway."""
 FAST_FENCE_INTERVAL_MS = 30_000
@@ -615,7 +616,7 @@ class BrokerLifecycle:
             return
         self._drop_calls()
         is_new = self.state is not LifecycleState.FROZEN
-        is_soon = is_new or outcome.code == "MIGRATING"
+        is_soon = is_new or outcome.code in ("MIGRATING", "SEEDING")
         self._dues["recheck"] = now_ms + (FIRST_RECHECK_MS if is_soon else self._settings.recheck_ms)
         reason = refusals.frozen(outcome, self._session.image, is_serving=self.is_ready)
         if is_new:

@@ -101,6 +101,15 @@ def test_frozen_broker_offers_once(store, three):
     assert [driver.scripts.count("seed_offer") for driver in three] == [1, 1, 1]
 
 
+def test_all_brokers_adopt_a_restored_history_at_once(store, three):
+    """Those that have it wait for the others before they acknowledge a record."""
+    store.flush_all()
+    settle(three, 4_000)
+    restore_by_hand(store)
+    settle(three, 500)
+    assert [driver.image.incarnation_id for driver in three] == ["by-hand"] * 3
+
+
 def test_restore_without_a_broker_is_unsafe_until_it_answers(store, three):
     three[2].lose()
     store.flush_all()
