@@ -24,7 +24,9 @@ from typing import IO, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = ROOT / "tests/clients"
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from versus.kafka_jars import Missing, compared_jars  # noqa: E402
 
 from tests.clients.results import Kind, Known, Results, page, read_results  # noqa: E402
 from tests.clients.suites import SUITES, Suite  # noqa: E402
@@ -44,10 +46,6 @@ _AUTHORIZER: Final = {
     "super.users": "User:ANONYMOUS",
 }
 """The tests of ACLs make and delete them; no ACL binds the tests, which do not log in."""
-
-
-class Missing(Exception):
-    """A tool or the sources cannot be had."""
 
 
 class Run:
@@ -71,6 +69,8 @@ class Run:
         missing = [name for name in self.suite.needs if shutil.which(name) is None]
         if missing:
             raise Missing(f"not on PATH: {', '.join(missing)}")
+        if self.suite.calls_kafka:
+            self._words["jars"] = str(compared_jars(ROOT / "build/kafka"))
         if self._ready.exists():
             return
         shutil.rmtree(self._sources.parent, ignore_errors=True)

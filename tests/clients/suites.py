@@ -9,7 +9,7 @@ class Suite(NamedTuple):
 
     `build` and `test` are commands in its sources. Replaced in commands and environment: `{python}` (an environment of
     its own), `{host}`, `{port}`, `{bootstrap}`, `{ports}` (all ports of each broker), `{proxies}` (a proxy for each broker, in toxiproxy's JSON), `{report}` (the
-    file that the tests write), `{here}` (this folder), `{yak}`.
+    file that the tests write), `{here}` (this folder), `{yak}`, `{jars}` (of Kafka, where the suite calls it).
     """
 
     name: str
@@ -33,6 +33,8 @@ class Suite(NamedTuple):
     """Commands that run before the tests, on the running cluster."""
     starts_cluster: bool = True
     """False: the tests start their brokers themselves, through a stand-in for what they call."""
+    calls_kafka: bool = False
+    """The tests call Kafka's scripts (`stand_ins/kafka`), which run its jars."""
     files: Mapping[str, str] = {}
     """Files to write into the sources, with the same replacements."""
     serves: tuple[str, ...] = ()
@@ -135,14 +137,27 @@ SUITES: Final = (
         "librdkafka",
         "confluentinc/librdkafka",
         "v2.15.0",
-        needs=("git", "gcc", "g++", "make"),
+        needs=("git", "gcc", "g++", "make", "java"),
         build=("./configure", "make -j2 libs", "make -C tests -j2 build"),
         test="sh -c 'cd tests && ./test-runner -L -p2 -Q -V 4.1.0.0'",
         report="librdkafka",
-        environment={"TEST_REPORT": "{report}", "LD_LIBRARY_PATH": "../src:../src-cpp"},
-        configs={"num.partitions": "4", "group.min.session.timeout.ms": "1000"},
+        environment={
+            "TEST_REPORT": "{report}",
+            "LD_LIBRARY_PATH": "../src:../src-cpp",
+            "BROKERS": "{bootstrap}",
+            "KAFKA_PATH": "{here}/stand_ins/kafka",
+            "KAFKA_JARS": "{jars}",
+        },
+        configs={
+            "num.partitions": "4",
+            "group.min.session.timeout.ms": "1000",
+            "super.users": "User:admin",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+        calls_kafka=True,
         brokers=3,
-        files={"tests/test.conf": "metadata.broker.list={bootstrap}\n"},
+        # some tests start a JVM or four, and the runner kills all tests when one is late
+        files={"tests/test.conf": "metadata.broker.list={bootstrap}\ntest.timeout.multiplier=4\n"},
         left_out=f"{_SECURITY}; tests without a broker; it runs in its quick mode",
     ),
     Suite(
