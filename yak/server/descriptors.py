@@ -16,7 +16,9 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED
 from yak.ports.disk import Buffer, DiskFull
 from yak.private_files import FILE_MODE
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
@@ -24,6 +26,7 @@ from yak.server.file_slices import CacheStat, PooledSlice
 from yak.server.write_back import WriteBack, sync_data
 
 _POOL_MAX = 4096
+_OTHERS = 64
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -326,8 +329,30 @@ def _append_rest(fd: int, buffers: Sequence[Buffer], written: int, total: int) -
         raise
 
 
-def raise_descriptor_limit() -> tuple[int, int]:
-    """Raise the soft limit of open files to the hard limit. Returns (limit, size of the pool)."""
+class DescriptorShares(NamedTuple):
+    """How many open files each part of the broker may have."""
+
+    files: int
+    """Those of the pool."""
+    clients: int
+    """Connections of clients; at least 16, though a very low limit does not have so many."""
+    peers_proving: int
+    """Connections that are not yet proven to come from brokers (`yak.server.peer_reserve`)."""
+
+
+def share_out(limit: int) -> DescriptorShares:
+    """Share out the open files of this process: what the rest leaves is divided between files and clients.
+
+    The rest is the store, the listeners, Python, and other brokers.
+    """
+    peers_proving = min(PEERS_PROVING_MAX, max(4, limit // 16))
+    left = limit - _OTHERS - PEERS_RESERVED - peers_proving
+    files = max(16, min(left // 2, _POOL_MAX))
+    return DescriptorShares(files, max(16, left - files), peers_proving)
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files to the hard limit. Returns the limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -344,4 +369,4 @@ def raise_descriptor_limit() -> tuple[int, int]:
             soft = wanted
         except (ValueError, OSError):
             pass
-    return soft, max(16, min(soft // 2, _POOL_MAX))
+    return soft

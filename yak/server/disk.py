@@ -11,7 +11,7 @@ import weakref
 
 from yak import private_files
 from yak.ports.disk import File, Lock
-from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit, raise_full
+from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit, raise_full, share_out
 from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
 from yak.storage.names import META_PROPERTIES
 
@@ -24,7 +24,7 @@ class RealDisk:
 
     def __init__(self, *, max_open_files: int | None = None, write_back_every_bytes: int = EVERY_BYTES) -> None:
         if max_open_files is None:
-            _, max_open_files = raise_descriptor_limit()
+            max_open_files = share_out(raise_descriptor_limit()).files
         self.pool = DescriptorPool(max_open_files)
         self.write_back = WriteBack(self.pool, write_back_every_bytes)
         self._names_lock = threading.Lock()

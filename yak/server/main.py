@@ -26,14 +26,14 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, bracketed
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, UsageError, YakError
-from yak.limits import PEERS_PROVING_MAX, PEERS_RESERVED, request_memory_bytes_max
+from yak.limits import request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
 from yak.security.redis_url import without_password
 from yak.server import boot, listener, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
-from yak.server.descriptors import raise_descriptor_limit
+from yak.server.descriptors import DescriptorShares, raise_descriptor_limit, share_out
 from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
@@ -52,8 +52,6 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOP_SECONDS_MAX: Final = 60.0
 _AS_KAFKA: Final = ": Kafka Server started, Transitioning from RECOVERY to RUNNING (testcontainers waits for this)"
 _WAITING_SAID_EVERY_SECONDS: Final = 5.0
-_OTHER_HANDLES: Final = 64 + PEERS_RESERVED + PEERS_PROVING_MAX
-"""File handles that neither the pool nor clients use: the store, logs, the listeners, other brokers, Python."""
 
 
 def run_server(options: ServeOptions) -> None:
@@ -139,24 +137,23 @@ class Server:
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         options = self._options
-        limit, pool_size = raise_descriptor_limit()
-        disk = RealDisk(max_open_files=pool_size)
+        shares = share_out(raise_descriptor_limit())
+        disk = RealDisk(max_open_files=shares.files)
         if self._store is not None:
             nursery.start_soon(keep_store_running, self._store, self._post_early)
         self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
         boot.preload_hot()
-        handles = limit - pool_size - _OTHER_HANDLES
         if self._http_sockets:
             from yak.server.http.context import handles_of_http
 
-            self._http_handles = handles_of_http(handles)
+            self._http_handles = handles_of_http(shares.clients)
         self._broker = broker = boot.make_broker(opened, options, self._config, self._clock, self._http_port)
         self._shell = shell = Shell(
             broker,
             nursery,
             disk=disk,
             clock=self._clock,
-            limits=_limits(self._config, handles - self._http_handles),
+            limits=_limits(self._config, shares, self._http_handles),
             store=self._store,
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
@@ -432,7 +429,8 @@ def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
     return ListenerTls("HTTP", options.configs, uses_sasl=True)
 
 
-def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
+def _limits(config: BrokerConfig, shares: DescriptorShares, http_handles: int) -> ConnectionLimits:
+    handles = max(16, shares.clients - http_handles)
     memory = config.queued_max_request_bytes
     if memory < 0:
         memory = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -440,9 +438,10 @@ def _limits(config: BrokerConfig, handles: int) -> ConnectionLimits:
         request_bytes_max=config.socket_request_max_bytes,
         login_request_bytes_max=config.sasl_server_max_receive_size,
         idle_ms_max=config.connections_max_idle_ms,
-        connections_max=min(config.max_connections, max(16, handles)),
-        connections_possible=max(16, handles),
+        connections_max=min(config.max_connections, handles),
+        connections_possible=handles,
         connections_per_ip_max=config.max_connections_per_ip,
+        peers_proving_max=shares.peers_proving,
         memory_bytes_max=memory,
     )
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from yak.limits import PEERS_RESERVED
 from yak.ports.disk import Disk, DiskFull
 from yak.server import cached_reads, descriptors, write_back
-from yak.server.descriptors import DescriptorPool, PooledFile
+from yak.server.descriptors import DescriptorPool, PooledFile, share_out
 from yak.server.disk import RealDisk
 
 
@@ -505,3 +506,14 @@ def test_the_descriptor_pool_without_the_interpreter_lock_is_refused(monkeypatch
         DescriptorPool(10)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True)
     DescriptorPool(10)
+
+
+@pytest.mark.parametrize(
+    ("limit", "files", "clients"), [(256, 72, 72), (1024, 432, 432), (4096, 1936, 1936), (524_288, 4096, 519_968)]
+)
+def test_open_files_are_shared_out_between_logs_and_clients_whatever_their_limit(
+    limit: int, files: int, clients: int
+) -> None:
+    shares = share_out(limit)
+    assert (shares.files, shares.clients) == (files, clients)
+    assert shares.files + shares.clients + shares.peers_proving + PEERS_RESERVED < limit
