@@ -29,6 +29,7 @@ async def running_tls(
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
         nursery.start_soon(Acceptor(shell, {SSL_LISTENER.name: tls}).run, [Bound(SSL_LISTENER, sockets)])
+        nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
         nursery.start_soon(run_sweeper, shell, 0.02)
         yield Running(core, shell, bound_port(sockets)), tls
