@@ -92,7 +92,7 @@ def check_batch(records: Buffer | None, version: int, max_message_bytes: int) ->
     if count <= 0 or count != last_delta + 1:
         raise PeerError(ErrorCode.invalid_record, f"{count} records, but the last offset delta is {last_delta}")
     is_plain = not attributes & COMPRESSION_MASK
-    if is_plain and count * RECORD_BYTES_MIN > size - HEADER_BYTES:
+    if size - HEADER_BYTES < (count * RECORD_BYTES_MIN if is_plain else 1):
         raise PeerError(ErrorCode.invalid_record, f"{count} records cannot fit in {size - HEADER_BYTES} bytes")
     if producer_id >= 0:
         if sequence < 0 or epoch < 0:

@@ -251,6 +251,7 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: patched(batch, 35, ">q", 2**62), ErrorCode.invalid_timestamp),
         (lambda batch: patched(batch, 43, ">q", 3), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 61, ">b", 100), ErrorCode.invalid_record),
+        (lambda batch: patched(patched(batch[:61], 8, ">i", 49), 21, ">h", 3), ErrorCode.invalid_record),
     ],
 )  # fmt: skip
 def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
