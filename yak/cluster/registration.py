@@ -49,6 +49,8 @@ class Registration:
         known = session.image.brokers.get(identity.node_id)
         self._last_epoch: BrokerEpoch = 0 if known is None else known.broker_epoch
         """The newest of this broker's epochs that was on its disk at the last registration."""
+        self._persisted = session.image.offset
+        """The newest metadata record that was on its disk when this process started."""
         self._observed_heartbeat: int | None = None
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
@@ -65,6 +67,7 @@ class Registration:
             "endpoints": write_endpoints(identity.endpoints),
             "lossy": identity.lossy and not renew,
             "last_epoch": self._session.broker_epoch or self._last_epoch,
+            "persisted": self._persisted,
             "renew": renew,
             "min_isr": identity.min_isr,
         }

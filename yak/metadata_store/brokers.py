@@ -118,9 +118,13 @@ def _check_takeover(state: StoreState, a: Mapping[str, Any], old: dict[str, Any]
 
 
 def _lost_something(a: Mapping[str, Any], old: dict[str, Any]) -> bool:
-    """Whether a directory is missing, or the disk is older than the last incarnation that may have acknowledged."""
+    """Whether a directory is missing, or the disk is older than the last incarnation that may have acknowledged.
+
+    It is also older if it lacks metadata that an earlier incarnation had on it: the log of a new topic may be lost too.
+    """
     missing = set(_directories(old["directories"])) - set(_directories(a["directories"]))
-    return bool(missing) or a.get("last_epoch", 0) < old["acted_epoch"]
+    lacks_metadata = a["boot_id"] != old["boot_id"] and a.get("persisted", old["persisted"]) < old["persisted"]
+    return bool(missing) or lacks_metadata or a.get("last_epoch", 0) < old["acted_epoch"]
 
 
 def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:

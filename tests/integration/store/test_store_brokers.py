@@ -135,6 +135,18 @@ def test_an_older_disk_is_lossy_whatever_the_broker_says(backend):
     assert two.register("boot-2").value == restored.value
 
 
+def test_disk_that_lacks_the_newest_metadata_of_the_boot_before_is_lossy(backend):
+    _one, two = brokers(backend, 2)
+    had, epoch = backend.records()[-1].offset, two.who["broker_epoch"]
+    assert two("heartbeat", persisted=had).code == "OK"
+    kept = two.register("boot-2", last_epoch=epoch, persisted=had)
+    assert kept.value["lossy"] is False
+    assert two("heartbeat", persisted=had + 1).code == "OK"
+    assert two.register("boot-2", last_epoch=epoch, persisted=had, renew=True).value["lossy"] is False
+    two("heartbeat", persisted=had + 2)
+    assert two.register("boot-3", last_epoch=epoch, persisted=had + 1).value["lossy"] is True
+
+
 def test_a_missing_directory_is_lossy_and_another_one_more_is_not(backend):
     _one, two = brokers(backend, 2, directory="x,y")
     assert two.register("boot-2", "x,y,z").value["lossy"] is False

@@ -49,7 +49,7 @@ def register(rng, caller, other):
     boot = {"boot_id": f"{node}-{rng.randint(0, 30)}", "directories": f"dir-{node}", "host": "h", "port": 1}
     boot |= {"rack": rng.choice((None, "r")), "role": rng.choice(("leader", "follower"))}
     boot |= {"last_epoch": maybe(rng, caller.who["broker_epoch"]), "renew": rng.random() < 0.5}
-    boot |= {"lossy": rng.random() < 0.1}
+    boot |= {"lossy": rng.random() < 0.1, "persisted": maybe(rng, caller.image.offset)}
     if rng.random() < 0.2:
         boot["directories"] += f",other-{rng.randint(0, 1)}"
     return "register", boot

@@ -259,6 +259,20 @@ def test_restarted_broker_whose_registration_was_rolled_back_registers_again(sto
     assert store.state.brokers[1]["lossy"] is lossy
 
 
+@pytest.mark.parametrize("loses_metadata", [False, True])
+def test_broker_whose_copy_of_the_metadata_lost_its_end_is_lossy(store, make_driver, make_identity, loses_metadata):
+    """The folder of a topic in the lost records may be gone too, and an empty log must not count as in sync."""
+    first = make_driver(store, make_identity()).connect().run()
+    first.pass_time(12_000)
+    older = first.image
+    first.change(topic(first, "a", 1))
+    first.pass_time(12_000)
+    image = older if loses_metadata else first.image
+    make_driver(store, make_identity(boot="boot-2"), image).connect().run()
+    assert store.state.brokers[1]["boot_id"] == "boot-2"
+    assert store.state.brokers[1]["lossy"] is loses_metadata
+
+
 def test_a_second_broker_is_unfenced_by_the_controller_once_its_heartbeats_move(store, make_driver, make_identity):
     first = make_driver(store, make_identity(1)).connect().run()
     second = make_driver(store, make_identity(2)).connect().run()

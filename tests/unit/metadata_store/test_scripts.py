@@ -45,6 +45,7 @@ CALLS = {
         lossy=st.booleans(),
         observed_heartbeat=SMALL,
         last_epoch=EPOCHS,
+        persisted=EPOCHS,
     ),
     "heartbeat": arguments(persisted=EPOCHS, is_full=st.booleans()),
     "acquire_lease": arguments(claimed_epoch=SMALL, claimed_renewals=SMALL, fast=st.booleans()),

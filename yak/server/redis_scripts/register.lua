@@ -36,11 +36,13 @@ if old and old.state ~= 'CLOSED' then
   end
 end
 
--- A disk that lacks a directory, or is from before the newest boot that may have acknowledged records, lost something.
+-- A disk that lacks a directory, or is from before the newest boot that may have acknowledged records, lost something. So
+-- did one that lacks metadata that an earlier boot had on it: the log of a new topic may be lost too.
 local last_epoch = given(A.last_epoch) and A.last_epoch or 0
+local lacks_metadata = old and old.boot_id ~= A.boot_id and given(A.persisted) and A.persisted < old.persisted
 -- Who was unregistered left nothing: what he was a member of before must not count for him.
 local returns = redis.call('SREM', key('unregistered'), text(A.node_id)) == 1
-local lossy = A.lossy or returns or (old and (missing > 0 or last_epoch < old.acted_epoch)) or false
+local lossy = A.lossy or returns or (old and (missing > 0 or lacks_metadata or last_epoch < old.acted_epoch)) or false
 local epoch = offset + 1
 local lossy_epoch = lossy and epoch or (old and old.lossy_epoch or 0)
 local id = broker_key(A.node_id)
