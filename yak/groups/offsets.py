@@ -11,9 +11,9 @@ from collections.abc import Container, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from yak.groups.fields import BadGroupRecord, Reader, Writer
 from yak.groups.record import Record
 from yak.ids import LeaderEpoch, Offset, ProducerId
+from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The leader of a group's partition of this topic is the group's coordinator (`yak.core.placement`)."""
@@ -41,10 +41,10 @@ class Committed(NamedTuple):
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
     """The record of one committed offset; for None, its tombstone."""
-    key = Writer().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
+    key = FieldWriter().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
     if committed is None:
         return Record(key, None)
-    value = Writer()
+    value = FieldWriter()
     if committed.expire_ms == NO_EXPIRY:
         value.int16(_VALUE_VERSION).int64(committed.offset).int32(committed.leader_epoch)
         return Record(key, value.text(committed.metadata).int64(committed.commit_ms).done())
@@ -59,18 +59,18 @@ def is_offset_key(key: bytes) -> bool:
 
 
 def read_offset_key(key: bytes) -> tuple[str, str, int]:
-    """(group, topic, partition). Raises BadGroupRecord, also for a negative partition."""
-    reader = Reader(key)
+    """(group, topic, partition). Raises UnreadableRecord, also for a negative partition."""
+    reader = FieldReader(key)
     reader.int16()
     return reader.text(), reader.text(), reader.int32(least=0)
 
 
 def read_offset_value(value: bytes, record_offset: Offset = -1) -> Committed:
-    """The committed offset in the value of the record at `record_offset`. Raises BadGroupRecord, also for an unknown version."""
-    reader = Reader(value)
+    """The committed offset in the value of the record at `record_offset`. Raises UnreadableRecord, also for an unknown version."""
+    reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
-        raise BadGroupRecord(f"version {version} of a committed offset")
+        raise UnreadableRecord(f"version {version} of a committed offset")
     offset = reader.int64()
     leader_epoch = reader.int32() if version == _VALUE_VERSION else -1
     metadata, commit_ms = reader.text(), reader.int64()

@@ -14,12 +14,11 @@ from yak.groups.classic import records as classic_records
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.records import KINDS, decode
-from yak.groups.consumer.wire import UnreadableRecord
-from yak.groups.fields import BadGroupRecord, Reader
 from yak.groups.group import Group
 from yak.groups.offsets import Committed, is_offset_key, read_offset_key, read_offset_value
 from yak.groups.record import Record
 from yak.ids import Offset, ProducerId
+from yak.protocol.record_fields import FieldReader, UnreadableRecord
 
 _KEY_BYTES_SHOWN: Final = 80
 
@@ -135,7 +134,7 @@ class Shard:
         for key, (value, offset) in entries.items():
             try:
                 self._restore(key, value, offset, producer_id)
-            except (BadGroupRecord, UnreadableRecord) as error:
+            except UnreadableRecord as error:
                 self._refuse(f"{error} (key {key[:_KEY_BYTES_SHOWN]!r})")
             yield
 
@@ -144,7 +143,7 @@ class Shard:
         self.first_refusal = self.first_refusal or why
 
     def _restore(self, key: bytes, value: bytes, offset: Offset, producer_id: ProducerId | None) -> None:
-        version = Reader(key).int16()
+        version = FieldReader(key).int16()
         if is_offset_key(key):
             group_id, topic, partition = read_offset_key(key)
             committed = read_offset_value(value, offset)
@@ -154,7 +153,7 @@ class Shard:
             stored = classic_records.read_group_value(value)
             group = self.ensure(group_id)
             if group.consumer is not None:
-                raise BadGroupRecord("a classic group and a consumer group of one name")
+                raise UnreadableRecord("a classic group and a consumer group of one name")
             group.members.restore(stored)
         elif version in KINDS:
             change = decode(Record(key, value))
@@ -165,4 +164,4 @@ class Shard:
                 group.consumer = ConsumerGroup(change.group_id)
             group.consumer.replay(change)
         else:
-            raise BadGroupRecord(f"version {version} of a key")
+            raise UnreadableRecord(f"version {version} of a key")

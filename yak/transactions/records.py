@@ -7,13 +7,12 @@ before and after, and the client's protocol, as tagged fields. YAK writes v1 and
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
-from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
-from yak.protocol.varint import append_uvarint, read_uvarint
+from yak.protocol.record_fields import FieldReader, UnreadableRecord
+from yak.protocol.varint import append_uvarint
 from yak.transactions.transaction import EMPTY, NO_PRODUCER_ID, PROTOCOL_1, Transaction, TransactionState
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -27,11 +26,6 @@ _PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = range(3)
 """Tags."""
 _TAGGED_LONG, _TAGGED_SHORT = struct.Struct(">bbq"), struct.Struct(">bbh")
 """Tag, size, value."""
-T = TypeVar("T")
-
-
-class UnreadableTransactionError(ValueError):
-    """A record's bytes are no transaction: a newer format, or damage that no checksum caught."""
 
 
 def transaction_key(transactional_id: str) -> bytes:
@@ -88,38 +82,33 @@ def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
 
 
 def read_transaction(key: bytes, value: bytes) -> Transaction:
-    """The transaction in a record, v0 or v1. Raises UnreadableTransactionError."""
-    try:
-        return _read_value(_read_key(_Reader(key)), _Reader(value))
-    except (struct.error, UnicodeDecodeError, ProtocolViolation, IndexError) as error:
-        raise UnreadableTransactionError(str(error)) from None
-
-
-def _read_key(reader: _Reader) -> str:
-    version = reader.number(_SHORT)
+    """The transaction in a record, v0 or v1. Raises UnreadableRecord."""
+    reader = FieldReader(key)
+    version = reader.int16()
     if version != _KEY_VERSION:
-        raise UnreadableTransactionError(f"version {version} of a key")
-    return reader.take(reader.number(_SHORT)).decode()
+        raise UnreadableRecord(f"version {version} of a key")
+    transactional_id = reader.text()
+    return _read_value(transactional_id, FieldReader(value))
 
 
-def _read_value(transactional_id: str, reader: _Reader) -> Transaction:
-    version = reader.number(_SHORT)
+def _read_value(transactional_id: str, reader: FieldReader) -> Transaction:
+    version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
-        raise UnreadableTransactionError(f"version {version} of a value")
-    reader.is_flexible = version == _VALUE_VERSION
-    producer_id, epoch, timeout_ms, number = reader.numbers(_HEAD)
+        raise UnreadableRecord(f"version {version} of a value")
+    reader.is_compact = version == _VALUE_VERSION
+    producer_id, epoch, timeout_ms, number = reader.int64(), reader.int16(), reader.int32(), reader.int8()
     if not 0 <= number < len(TransactionState):
-        raise UnreadableTransactionError(f"state {number}")
-    partitions = [
-        TopicPartition(topic, index)
-        for topic, indexes in reader.array(lambda: _read_topic(reader))
-        for index in indexes
-    ]
-    updated_ms, started_ms = reader.numbers(_TIMES)
+        raise UnreadableRecord(f"state {number}")
+    topics = reader.nullable_array(lambda: _read_topic(reader)) or ()
+    partitions = [TopicPartition(topic, index) for topic, indexes in topics for index in indexes]
+    updated_ms, started_ms = reader.int64(), reader.int64()
     tags = reader.tags()
 
     def tagged(tag: int, layout: struct.Struct, default: int) -> int:
-        return int(layout.unpack(tags[tag])[0]) if tag in tags else default
+        try:
+            return int(layout.unpack(tags[tag])[0]) if tag in tags else default
+        except struct.error as error:
+            raise UnreadableRecord(str(error)) from None
 
     return Transaction(
         transactional_id,
@@ -136,54 +125,7 @@ def _read_value(transactional_id: str, reader: _Reader) -> Transaction:
     )
 
 
-def _read_topic(reader: _Reader) -> tuple[str, list[int]]:
-    topic = reader.text()
-    indexes = reader.array(lambda: reader.number(_INT))
+def _read_topic(reader: FieldReader) -> tuple[str, list[int]]:
+    topic, indexes = reader.text(), reader.nullable_array(reader.int32) or []
     reader.tags()
     return topic, indexes
-
-
-class _Reader:
-    """Reads fields in order, plain ones or compact ones (KIP-482)."""
-
-    __slots__ = ("_data", "_position", "is_flexible")
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._position, self.is_flexible = data, 0, False
-
-    def numbers(self, layout: struct.Struct) -> tuple[int, ...]:
-        found = layout.unpack_from(self._data, self._position)
-        self._position += layout.size
-        return found
-
-    def number(self, layout: struct.Struct) -> int:
-        return self.numbers(layout)[0]
-
-    def take(self, size: int) -> bytes:
-        start, self._position = self._position, self._position + size
-        if size < 0 or self._position > len(self._data):
-            raise UnreadableTransactionError(f"a field of {size} bytes, {len(self._data) - start} are left")
-        return self._data[start : self._position]
-
-    def _uvarint(self) -> int:
-        value, self._position = read_uvarint(self._data, self._position)
-        return value
-
-    def text(self) -> str:
-        return self.take(self._uvarint() - 1 if self.is_flexible else self.number(_SHORT)).decode()
-
-    def array(self, read: Callable[[], T]) -> list[T]:
-        """The elements; none for null."""
-        count = self._uvarint() - 1 if self.is_flexible else self.number(_INT)
-        if count > len(self._data) - self._position:
-            raise UnreadableTransactionError(f"an array of {count} elements")
-        return [read() for _ in range(count)]
-
-    def tags(self) -> dict[int, bytes]:
-        """The tagged fields, unknown ones included."""
-        found: dict[int, bytes] = {}
-        if self.is_flexible:
-            for _ in range(self._uvarint()):
-                tag = self._uvarint()
-                found[tag] = self.take(self._uvarint())
-        return found

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from yak.errors import ErrorCode
 from yak.ids import ConnectionId, Offset, ProducerId, TopicPartition
+from yak.protocol.record_fields import UnreadableRecord
 from yak.transactions.marker_sender import PendingMarkers
-from yak.transactions.records import UnreadableTransactionError, read_transaction
+from yak.transactions.records import read_transaction
 from yak.transactions.transaction import ProducerIdAndEpoch, Transaction
 
 
@@ -93,7 +94,7 @@ class TransactionShard:
         for key, value in gathered.items():
             try:
                 transaction = read_transaction(key, value)
-            except UnreadableTransactionError:
+            except UnreadableRecord:
                 self.unreadable += 1
             else:
                 self.ids[transaction.transactional_id] = TransactionalId(transaction)

@@ -23,10 +23,10 @@ from yak.groups.consumer.records import (
     TargetValue,
     encode,
 )
-from yak.groups.fields import INT32_MAX, INT32_MIN, Writer
 from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.ids import TopicPartition
+from yak.protocol.record_fields import INT32_MAX, INT32_MIN, FieldWriter
 from yak.sim.rig import Rig
 from yak.views.group_lag import coordinated_groups, topic_lag
 
@@ -55,7 +55,7 @@ def classic_record(
     timeouts_ms: tuple[int, int] = (20_000, 10_000),
     leader: str | None = "m",
 ) -> Record:
-    value = Writer().int16(3).text(protocol_type).int32(generation).text(protocol).text(leader).int64(0)
+    value = FieldWriter().int16(3).text(protocol_type).int32(generation).text(protocol).text(leader).int64(0)
     value.int32(len(members))
     for member_id, instance_id in members:
         value.text(member_id).text(instance_id).text("client").text("/127.0.0.1")

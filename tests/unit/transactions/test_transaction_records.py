@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.ids import TopicPartition
+from yak.protocol.record_fields import UnreadableRecord
 from yak.transactions.records import (
-    UnreadableTransactionError,
     _partitions,
     read_transaction,
     transaction_key,
@@ -91,7 +91,7 @@ def test_version_0_of_older_clusters_is_read():
     ],
 )
 def test_other_bytes_are_refused(key, value):
-    with pytest.raises(UnreadableTransactionError):
+    with pytest.raises(UnreadableRecord):
         read_transaction(key, value)
 
 
@@ -122,7 +122,7 @@ def test_no_bytes_raise_anything_else(data):
     for key, value in ((data, transaction_value(ONE)), (transaction_key("tx"), data)):
         try:
             read_transaction(key, value)
-        except UnreadableTransactionError:
+        except UnreadableRecord:
             continue
 
 

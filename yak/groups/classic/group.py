@@ -15,8 +15,8 @@ from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.members import Member, Protocols, Roster, Ticket, bytes_of, subscribed_topics
 from yak.groups.classic.records import StoredGroup
-from yak.groups.fields import INT32_MAX
 from yak.limits import GROUP_METADATA_BYTES_MAX
+from yak.protocol.record_fields import INT32_MAX
 
 CONSUMER_PROTOCOL = "consumer"
 NO_GENERATION = -1

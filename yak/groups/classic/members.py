@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from yak.groups.fields import BadGroupRecord, Reader
 from yak.ids import TopicPartition
 from yak.limits import GROUP_PENDING_MEMBERS_MAX
+from yak.protocol.record_fields import FieldReader, UnreadableRecord
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """A member's protocols (assignment strategies) in order of preference, each with its metadata (a subscription)."""
@@ -235,10 +235,10 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     topics: set[str] = set()
     try:
         for subscription in subscriptions:
-            reader = Reader(subscription)
+            reader = FieldReader(subscription)
             reader.int16()
-            topics.update(reader.text() for _ in range(reader.count()))
-    except BadGroupRecord:
+            topics.update(reader.array(reader.text))
+    except UnreadableRecord:
         return None
     return frozenset(topics)
 
@@ -248,12 +248,9 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...] | None:
     if not assignment:
         return ()
     try:
-        reader = Reader(assignment)
+        reader = FieldReader(assignment)
         reader.int16()
-        found: list[TopicPartition] = []
-        for _ in range(reader.count()):
-            topic = reader.text()
-            found += [TopicPartition(topic, reader.int32()) for _ in range(reader.count())]
-    except BadGroupRecord:
+        topics = reader.array(lambda: (reader.text(), reader.array(reader.int32)))
+    except UnreadableRecord:
         return None
-    return tuple(sorted(found))
+    return tuple(sorted(TopicPartition(topic, number) for topic, numbers in topics for number in numbers))

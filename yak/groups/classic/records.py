@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yak.groups.classic.members import Member
-from yak.groups.fields import BadGroupRecord, Reader, Writer
 from yak.groups.record import Record
+from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
 
 if TYPE_CHECKING:
     from yak.groups.classic.group import ClassicGroup
@@ -37,19 +37,19 @@ class StoredGroup:
 
 def group_key(group_id: str) -> bytes:
     """The key of a classic group's record."""
-    return Writer().int16(KEY_VERSION).text(group_id).done()
+    return FieldWriter().int16(KEY_VERSION).text(group_id).done()
 
 
 def read_group_key(key: bytes) -> str:
-    """The group id in a key. Raises BadGroupRecord."""
-    reader = Reader(key)
+    """The group id in a key. Raises UnreadableRecord."""
+    reader = FieldReader(key)
     reader.int16()
     return reader.text()
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None, now_ms: int) -> Record:
     """The record of the group, with the given assignments by member id in place of the present ones."""
-    value = Writer().int16(_VALUE_VERSION).text(group.protocol_type or "").int32(group.generation)
+    value = FieldWriter().int16(_VALUE_VERSION).text(group.protocol_type or "").int32(group.generation)
     value.text(group.protocol).text(group.leader_id).int64(now_ms).int32(len(group.members))
     for member in group.members.values():
         value.text(member.member_id).text(member.instance_id)
@@ -61,31 +61,31 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None, n
 
 
 def read_group_value(value: bytes) -> StoredGroup:
-    """Decode the value of a group record. Raises BadGroupRecord, also for an unknown version or impossible values."""
-    reader = Reader(value)
+    """Decode the value of a group record. Raises UnreadableRecord, also for an unknown version or impossible values."""
+    reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
-        raise BadGroupRecord(f"version {version} of a group")
+        raise UnreadableRecord(f"version {version} of a group")
     protocol_type, generation = reader.text(), reader.int32(least=0)
     protocol, leader = reader.nullable_text(), reader.nullable_text()
     state_ms = reader.int64() if version >= _STATE_TIME_VERSION else -1
-    members = tuple(_read_member(reader, version, protocol) for _ in range(reader.count()))
+    members = tuple(reader.array(lambda: _read_member(reader, version, protocol)))
     _check_members(protocol_type, protocol, members)
     return StoredGroup(protocol_type, generation, protocol, leader, state_ms, members)
 
 
 def _check_members(protocol_type: str, protocol: str | None, members: tuple[Member, ...]) -> None:
-    """Raise BadGroupRecord for members without a protocol, and for duplicate member ids or instance ids."""
+    """Raise UnreadableRecord for members without a protocol, and for duplicate member ids or instance ids."""
     if members and not (protocol_type and protocol):
-        raise BadGroupRecord("a group with members and without a protocol")
+        raise UnreadableRecord("a group with members and without a protocol")
     if len({member.member_id for member in members}) < len(members):
-        raise BadGroupRecord("a duplicate member id in one group")
+        raise UnreadableRecord("a duplicate member id in one group")
     instance_ids = [member.instance_id for member in members if member.instance_id is not None]
     if len(set(instance_ids)) < len(instance_ids):
-        raise BadGroupRecord("a duplicate instance id in one group")
+        raise UnreadableRecord("a duplicate instance id in one group")
 
 
-def _read_member(reader: Reader, version: int, protocol: str | None) -> Member:
+def _read_member(reader: FieldReader, version: int, protocol: str | None) -> Member:
     member_id = reader.text()
     instance_id = reader.nullable_text() if version >= _VALUE_VERSION else None
     client_id, client_host = reader.text(), reader.text()

@@ -5,7 +5,7 @@ return records. Only `ConsumerGroup.replay` changes the state, both after a deci
 `deadlines` are in no record; every new coordinator restarts them.
 
     group          the interface: decisions, replay, timers, description
-    records, wire  the seven kinds of record, in Kafka's bytes
+    records        the seven kinds of record, in Kafka's bytes
     state, member  the replayed state; a `Draft` of it shows the effect of a decision before it is written
     heartbeat      join, heartbeat, leave and fence; `checks` rejects invalid requests
     subscriptions  the topics that members subscribe to; `regexes` is the engine, `topics` the view of the cluster

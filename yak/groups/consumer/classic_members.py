@@ -29,7 +29,7 @@ from yak.groups.consumer.settings import MigrationPolicy
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World
 from yak.groups.consumer.topics import TopicsView
-from yak.groups.consumer.wire import UnreadableRecord
+from yak.protocol.record_fields import UnreadableRecord
 
 
 def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:

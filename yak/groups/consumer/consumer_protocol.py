@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from yak.groups.consumer.partitions import Partitions, by_topic
 from yak.groups.consumer.topics import TopicsView
-from yak.groups.consumer.wire import FieldReader, FieldWriter, UnreadableRecord
+from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
 
 PROTOCOL_TYPE = "consumer"
 VERSION_MAX = 3
@@ -41,12 +41,12 @@ def read_subscription(data: bytes) -> Subscription:
     """Decode a subscription. Raises UnreadableRecord."""
     reader = FieldReader(data)
     version = _version(reader)
-    topics = tuple(reader.plain_array(reader.key_string))
-    reader.plain_blob()
+    topics = tuple(reader.array(reader.text))
+    reader.nullable_blob()
     owned = _read_topics(reader) if version >= 1 else ()
     if version >= 2:
         reader.int32()
-    rack_id = reader.plain_string_or_none() if version >= 3 else None
+    rack_id = reader.nullable_text() if version >= 3 else None
     return Subscription(version, topics, owned, rack_id or None)
 
 
@@ -64,7 +64,7 @@ def read_assignment(data: bytes) -> Assignment:
         return Assignment(())
     reader = FieldReader(data)
     _version(reader)
-    return Assignment(_read_topics(reader), reader.plain_blob())
+    return Assignment(_read_topics(reader), reader.nullable_blob())
 
 
 def assignment_bytes(partitions: Partitions, version: int, topics: TopicsView) -> bytes:
@@ -73,9 +73,7 @@ def assignment_bytes(partitions: Partitions, version: int, topics: TopicsView) -
     known = [(name, numbers) for name, numbers in named if name is not None]
     out = FieldWriter().int16(min(version, VERSION_MAX)).int32(len(known))
     for name, numbers in known:
-        out.key_string(name).int32(len(numbers))
-        for number in numbers:
-            out.int32(number)
+        out.text(name).int32s(numbers)
     return out.int32(-1).done()
 
 
@@ -94,6 +92,6 @@ def _version(reader: FieldReader) -> int:
 
 def _read_topics(reader: FieldReader) -> NamedPartitions:
     def topic() -> tuple[str, tuple[int, ...]]:
-        return reader.key_string(), tuple(reader.plain_array(lambda: reader.int32(least=0)))
+        return reader.text(), tuple(reader.array(lambda: reader.int32(least=0)))
 
-    return tuple(reader.plain_array(topic))
+    return tuple(reader.array(topic))

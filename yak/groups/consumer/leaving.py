@@ -9,7 +9,7 @@ from yak.groups.consumer.records import GroupValue, Kind, TargetEpochValue
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import drop_unused_regexes
 from yak.groups.consumer.topics import TopicsView, metadata_hash
-from yak.groups.fields import INT32_MAX
+from yak.protocol.record_fields import INT32_MAX
 
 
 def fence(draft: Draft, member_ids: Sequence[str], topics: TopicsView) -> None:

@@ -8,17 +8,20 @@ writes tombstones.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
-from yak.groups.consumer.partitions import NO_PARTITIONS, AssignmentEpochs, Partitions
-from yak.groups.consumer.wire import FieldReader, FieldWriter, UnreadableRecord
+from yak.groups.consumer.partitions import NO_PARTITIONS, AssignmentEpochs, Partitions, TopicIdPartition, by_topic
 from yak.groups.record import Record
+from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
 
 VALUE_VERSION = 0
 _METADATA_HASH_TAG = 0
 _CLASSIC_MEMBER_TAG = 0
+_ASSIGNMENT_EPOCHS_TAG = 0
+_NULL = b"\x00"
 _MEMBER_EPOCH_MIN = -2
 """The epoch of a static member that left for a while (`member.STATIC_LEAVE_EPOCH`)."""
 
@@ -133,9 +136,9 @@ class Change:
 
 def encode(change: Change) -> Record:
     """The record as bytes."""
-    key = FieldWriter().int16(change.kind).key_string(change.group_id)
+    key = FieldWriter().int16(change.kind).text(change.group_id)
     if change.kind in _NAMED_KINDS:
-        key.key_string(change.name)
+        key.text(change.name)
     return Record(key.done(), None if change.value is None else _encode_value(change.value))
 
 
@@ -146,15 +149,15 @@ def decode(record: Record) -> Change:
     if number not in KINDS:
         raise UnreadableRecord(f"a key of kind {number} is not a consumer group's")
     kind = Kind(number)
-    group_id = reader.key_string()
-    name = reader.key_string() if kind in _NAMED_KINDS else ""
+    group_id = reader.text()
+    name = reader.text() if kind in _NAMED_KINDS else ""
     reader.end()
     value = None if record.value is None else _decode_value(kind, record.value)
     return Change(kind, group_id, name, value)
 
 
 def _encode_value(value: Value) -> bytes:
-    out = FieldWriter().int16(VALUE_VERSION)
+    out = FieldWriter(is_compact=True).int16(VALUE_VERSION)
     match value:
         case GroupValue():
             tag = {_METADATA_HASH_TAG: FieldWriter().int64(value.metadata_hash).done()} if value.metadata_hash else {}
@@ -166,19 +169,19 @@ def _encode_value(value: Value) -> bytes:
         case TargetEpochValue():
             out.int32(value.epoch).tags({})
         case TargetValue():
-            out.partitions(value.partitions).tags({})
+            _write_partitions(out, value.partitions).tags({})
         case CurrentValue():
             out.int32(value.epoch).int32(value.previous_epoch).int8(value.state)
             for partitions in (value.assigned, value.revoking):
-                out.partitions(partitions, value.assignment_epochs)
+                _write_partitions(out, partitions, value.assignment_epochs)
             out.tags({})
         case RegexValue():
-            out.strings(value.topics).int64(value.version).int64(value.timestamp_ms).tags({})
+            out.texts(value.topics).int64(value.version).int64(value.timestamp_ms).tags({})
     return out.done()
 
 
 def _decode_value(kind: Kind, data: bytes) -> Value:
-    reader = FieldReader(data)
+    reader = FieldReader(data, is_compact=True)
     version = reader.int16()
     if version != VALUE_VERSION:
         raise UnreadableRecord(f"a {kind.name} value of version {version}; version {VALUE_VERSION} is known here")
@@ -201,47 +204,74 @@ def _read_fields(kind: Kind, reader: FieldReader) -> Value:
         case Kind.TARGET_EPOCH:
             value = TargetEpochValue(reader.int32(least=0))
         case Kind.TARGET:
-            value = TargetValue(reader.partitions())
+            value = TargetValue(frozenset(_read_partitions(reader, 0)))
         case Kind.CURRENT:
             epoch, previous_epoch, state = (
                 reader.int32(_MEMBER_EPOCH_MIN),
                 reader.int32(_MEMBER_EPOCH_MIN),
                 reader.int8(),
             )
-            assigned, revoking = (reader.partitions_with_epochs(max(epoch, 0)) for _ in range(2))
+            assigned, revoking = (_read_partitions(reader, max(epoch, 0)) for _ in range(2))
             value = CurrentValue(
                 epoch, previous_epoch, state, frozenset(assigned), frozenset(revoking), revoking | assigned
             )
         case _:
             assert kind is Kind.REGEX
-            value = RegexValue(tuple(reader.array(reader.string)), reader.int64(), reader.int64())
+            value = RegexValue(tuple(reader.array(reader.text)), reader.int64(), reader.int64())
     reader.tags()
     return value
 
 
+def _write_partitions(out: FieldWriter, partitions: Partitions, epochs: AssignmentEpochs | None = None) -> FieldWriter:
+    """Write an array of topic ids with their partitions, in ascending order, and their assignment epochs."""
+    topics = by_topic(partitions)
+    out.count(len(topics))
+    for topic_id, numbers in topics:
+        listed = FieldWriter(is_compact=True).int32s([epochs[topic_id, number] for number in numbers] if epochs else ())
+        out.raw(topic_id.bytes).int32s(numbers).tags({_ASSIGNMENT_EPOCHS_TAG: listed.done()} if epochs else {})
+    return out
+
+
+def _read_partitions(reader: FieldReader, default_epoch: int) -> dict[TopicIdPartition, int]:
+    """Partitions with their assignment epochs; a topic without those, or with a wrong number, has the default."""
+    found: dict[TopicIdPartition, int] = {}
+
+    def topic() -> None:
+        topic_id = uuid.UUID(bytes=reader.take(16))
+        numbers = reader.array(lambda: reader.int32(least=0))
+        listed = FieldReader(reader.tags().get(_ASSIGNMENT_EPOCHS_TAG, _NULL), is_compact=True)
+        epochs = listed.nullable_array(listed.int32) or []
+        if len(epochs) != len(numbers):
+            epochs = [default_epoch] * len(numbers)
+        found.update(zip(((topic_id, number) for number in numbers), epochs, strict=True))
+
+    reader.array(topic)
+    return found
+
+
 def _write_member(out: FieldWriter, value: MemberValue) -> None:
-    out.string(value.instance_id).string(value.rack_id).string(value.client_id).string(value.client_host)
-    out.strings(value.topic_names).string(value.topic_regex)
-    out.int32(value.rebalance_timeout_ms).string(value.assignor)
+    out.text(value.instance_id).text(value.rack_id).text(value.client_id).text(value.client_host)
+    out.texts(value.topic_names).text(value.topic_regex)
+    out.int32(value.rebalance_timeout_ms).text(value.assignor)
     if value.classic is None:
         out.tags({})
         return
     # A 1 precedes a nullable tagged structure that is not null (MessageDataGenerator.java). The structure itself has no
     # tagged fields.
-    classic = FieldWriter().raw(b"\x01").int32(value.classic.session_timeout_ms)
+    classic = FieldWriter(is_compact=True).raw(b"\x01").int32(value.classic.session_timeout_ms)
     classic.count(len(value.classic.protocols))
     for name, subscription in value.classic.protocols:
-        classic.string(name).blob(subscription).tags({})
+        classic.text(name).blob(subscription).tags({})
     out.tags({_CLASSIC_MEMBER_TAG: classic.tags({}).done()})
 
 
 def _read_member(reader: FieldReader) -> MemberValue:
-    instance_id, rack_id = reader.string_or_none(), reader.string_or_none()
-    client_id, client_host = reader.string(), reader.string()
-    topic_names, topic_regex = tuple(reader.array(reader.string)), reader.string_or_none()
-    rebalance_timeout_ms, assignor = reader.int32(), reader.string_or_none()
+    instance_id, rack_id = reader.nullable_text(), reader.nullable_text()
+    client_id, client_host = reader.text(), reader.text()
+    topic_names, topic_regex = tuple(reader.array(reader.text)), reader.nullable_text()
+    rebalance_timeout_ms, assignor = reader.int32(), reader.nullable_text()
     tagged = reader.tags().get(_CLASSIC_MEMBER_TAG)
-    classic = None if tagged is None else _read_classic(FieldReader(tagged))
+    classic = None if tagged is None else _read_classic(FieldReader(tagged, is_compact=True))
     return MemberValue(
         instance_id, rack_id, client_id, client_host, topic_names, topic_regex, rebalance_timeout_ms, assignor, classic
     )
@@ -252,7 +282,7 @@ def _read_classic(reader: FieldReader) -> ClassicMetadata | None:
         return None
 
     def protocol() -> tuple[str, bytes]:
-        name, subscription = reader.string(), reader.blob()
+        name, subscription = reader.text(), reader.blob()
         reader.tags()
         return name, subscription
 

@@ -10,7 +10,7 @@ from yak.groups.consumer.regexes import STEPS_MAX, compiled
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
-from yak.groups.fields import INT32_MAX
+from yak.protocol.record_fields import INT32_MAX
 
 REGEX_REFRESH_MS_MIN = 10_000
 """The shortest interval between two resolutions against changed topics (GroupMetadataManager.java)."""

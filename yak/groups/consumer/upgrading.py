@@ -18,8 +18,8 @@ from yak.groups.consumer.records import ClassicMetadata, GroupValue, Kind, Targe
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.topics import TopicsView, metadata_hash
-from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
+from yak.protocol.record_fields import UnreadableRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from yak.groups.consumer.partitions import NO_PARTITIONS, by_topic
 from yak.groups.consumer.records import ClassicMetadata, decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.upgrading import ClassicGroup, upgraded
-from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
+from yak.protocol.record_fields import UnreadableRecord
 
 
 @pytest.fixture

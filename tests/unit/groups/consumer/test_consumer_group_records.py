@@ -23,8 +23,8 @@ from yak.groups.consumer.records import (
     decode,
     encode,
 )
-from yak.groups.consumer.wire import UnreadableRecord
 from yak.groups.record import Record
+from yak.protocol.record_fields import UnreadableRecord
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INDEX = st.integers(0, 2**31 - 1)
