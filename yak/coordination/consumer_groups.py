@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.config.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, group_config_value
-from yak.coordination.image_topics import ImageTopics
 from yak.coordination.runtime import Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
@@ -25,6 +24,7 @@ from yak.groups.consumer.member import JOIN_EPOCH
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.subscriptions import World
+from yak.groups.consumer.topics import TopicsView
 from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
 from yak.groups.consumer.upgrading import upgraded
 from yak.groups.group import Group
@@ -64,7 +64,7 @@ class ConsumerGroups:
     def _world(self, group_id: str, sees: Callable[[str], bool] | None = None) -> World:
         """The topics that a client `sees`, all without it, the configs in force of a group, and the time."""
         context = self._context
-        return World(ImageTopics(context.image, sees), self._settings_of(group_id), context.clock.now_ms)
+        return World(TopicsView(context.image, sees), self._settings_of(group_id), context.clock.now_ms)
 
     def _settings_of(self, group_id: str) -> ConsumerGroupSettings:
         config, overrides = self._context.config, self._context.image.group_configs.get(group_id)

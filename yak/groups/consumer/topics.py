@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+
+from yak.cluster.image import Image
 
 _HASH_BYTES = 8
 
 
-class TopicsView(Protocol):
-    """The topics of the cluster at one moment.
+class TopicsView:
+    """The topics of one image, by name and by id.
 
-    `version` grows at least whenever a topic is created, deleted or gets more partitions. It is the same on every
-    broker, since it is recorded and the next coordinator compares it. Other growth costs one comparison a group.
+    `version`, the image's offset in the metadata log, is the same on every broker, since it is recorded and the next
+    coordinator compares it. `sees` says which names a client may see: what its regular expressions match.
     """
 
-    @property
-    def version(self) -> int:
-        """The version of this view."""
+    __slots__ = ("_image", "_sees", "version")
+
+    def __init__(self, image: Image, sees: Callable[[str], bool] | None = None) -> None:
+        self._image, self._sees, self.version = image, sees, image.offset
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         """The id of the topic of this name."""
+        topic = self._image.topics.get(name)
+        return None if topic is None else topic.topic_id
 
     def name(self, topic_id: uuid.UUID) -> str | None:
         """The name of the topic of this id."""
+        return self._image.topic_names.get(topic_id)
 
     def num_partitions(self, topic_id: uuid.UUID) -> int:
         """The topic's number of partitions; 0 when it does not exist."""
+        topic = self._image.topic_by_id(topic_id)
+        return 0 if topic is None else len(topic.partitions)
 
     def names(self) -> Iterable[str]:
         """Every topic's name that is to be seen, internal ones too, in any order."""
+        return filter(self._sees, self._image.topics)
 
 
 def ids_of(names: Iterable[str], topics: TopicsView) -> frozenset[uuid.UUID]:

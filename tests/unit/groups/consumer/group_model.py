@@ -31,7 +31,7 @@ def topic_id(name: str) -> uuid.UUID:
 
 
 class Topics:
-    """A TopicsView that tests change."""
+    """What a TopicsView shows, which tests change."""
 
     def __init__(self, **sizes: int) -> None:
         self.version = 1
