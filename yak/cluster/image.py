@@ -7,9 +7,11 @@ raised. The maps are plain dicts for speed and are never changed once they are i
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from yak.cluster.records import BrokerState
+from yak.cluster.payload import IsrMember
+from yak.cluster.records import BrokerState, RegisterBroker
 from yak.config.broker_configs import dynamic_value
 from yak.config.definitions import Value
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
@@ -61,6 +63,12 @@ class BrokerInfo:
     """The advertised listeners; empty: PLAINTEXT at `host` and `port`."""
     changed_ms: int = field(default=0, compare=False)
     """Timestamp of the record that set this state, by the store's clock; also in the classes below."""
+
+    @classmethod
+    def of(cls, registered: RegisterBroker, **state: Any) -> "BrokerInfo":
+        """A broker as it registered, in this state."""
+        names = (each.name for each in fields(registered) if each.name != "lossy")
+        return cls(**{name: getattr(registered, name) for name in names}, **state)
 
     def endpoint(self, name: str) -> Listener | None:
         """The address for clients of the listener with this name, None without that listener (KIP-103)."""
@@ -134,14 +142,14 @@ class PartitionInfo:
     changed_ms: int = field(default=0, compare=False)
 
     @property
-    def isr_members(self) -> tuple[tuple[NodeId, BrokerEpoch], ...]:
+    def isr_members(self) -> tuple[IsrMember, ...]:
         """The ISR, each member with its broker epoch."""
-        return tuple(zip(self.isr, self.isr_epochs, strict=True))
+        return tuple(map(IsrMember, self.isr, self.isr_epochs))
 
     @property
-    def elr_members(self) -> tuple[tuple[NodeId, BrokerEpoch], ...]:
+    def elr_members(self) -> tuple[IsrMember, ...]:
         """The ELR, likewise."""
-        return tuple(zip(self.elr, self.elr_epochs, strict=True))
+        return tuple(map(IsrMember, self.elr, self.elr_epochs))
 
 
 @dataclass(slots=True, frozen=True)

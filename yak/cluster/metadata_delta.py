@@ -46,6 +46,15 @@ from yak.cluster.snapshot import read_snapshot
 from yak.ids import NodeId
 from yak.ports.metadata_store import TailedRecord
 
+_CONFIGS: Final = {
+    "group": "group_configs",
+    USER: "user_credentials",
+    TOKEN: "delegation_tokens",
+    QUOTA: "quotas",
+    ACL: "acls",
+}
+"""The maps of an image by the resource type of their records, which replace or remove all configs of a resource."""
+
 
 class MetadataDelta:
     """The changes of a run of records to an image, as Kafka's MetadataDelta: `replay` each record, then `apply`."""
@@ -248,20 +257,11 @@ class MetadataDelta:
         emptied_epoch = 0 if old is None else old.emptied_epoch
         if old is not None and set(old.directories) - set(record.directories):
             emptied_epoch = record.broker_epoch
-        self._map("brokers")[record.node_id] = BrokerInfo(
-            node_id=record.node_id,
-            broker_epoch=record.broker_epoch,
-            boot_id=record.boot_id,
-            directories=record.directories,
-            host=record.host,
-            port=record.port,
-            rack=record.rack,
-            role=record.role,
+        self._map("brokers")[record.node_id] = BrokerInfo.of(
+            record,
             state=BrokerState.FENCED,
             lossy_epoch=lossy_epoch,
             emptied_epoch=emptied_epoch,
-            http_port=record.http_port,
-            endpoints=record.endpoints,
             changed_ms=self._timestamp_ms,
         )
         self._brokers_changed[record.node_id] = None
@@ -299,16 +299,11 @@ class MetadataDelta:
     def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
             self._topic_config(record)
-        elif record.resource_type == "group":
-            self._replace_or_remove("group_configs", record)
-        elif record.resource_type == USER:
-            self._replace_or_remove("user_credentials", record)
-        elif record.resource_type == TOKEN:
-            self._replace_or_remove("delegation_tokens", record)
-        elif record.resource_type == QUOTA:
-            self._replace_or_remove("quotas", record)
-        elif record.resource_type == ACL:
-            self._replace_or_remove("acls", record)
+        elif record.resource_type in _CONFIGS:
+            configs = self._map(_CONFIGS[record.resource_type])
+            configs.pop(record.resource_name, None)
+            if record.configs:
+                configs[record.resource_name] = record.configs
         elif record.resource_name == "":
             self._set["default_broker_configs"] = record.configs
         else:
@@ -321,12 +316,6 @@ class MetadataDelta:
             old = topics[record.resource_name]
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
-
-    def _replace_or_remove(self, name: str, record: Config) -> None:
-        configs = self._map(name)
-        configs.pop(record.resource_name, None)
-        if record.configs:
-            configs[record.resource_name] = record.configs
 
     def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id

@@ -1,9 +1,9 @@
 """Reading a record's JSON payload field by field, and the text forms of node lists and ISRs."""
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from yak.ids import BrokerEpoch, NodeId
 
@@ -12,8 +12,7 @@ class BadRecord(Exception):
     """A metadata record this broker cannot read: damaged, or written by a newer version."""
 
 
-@dataclass(slots=True, frozen=True)
-class IsrMember:
+class IsrMember(NamedTuple):
     """A member of an ISR under one broker epoch: a restarted broker is another member (KIP-903)."""
 
     node_id: NodeId
@@ -40,9 +39,9 @@ def format_nodes(nodes: tuple[NodeId, ...]) -> str:
     return ",".join(map(str, nodes))
 
 
-def format_isr(isr: tuple[IsrMember, ...]) -> str:
+def format_isr(isr: Iterable[tuple[NodeId, BrokerEpoch]]) -> str:
     """The reverse of `parse_isr`."""
-    return ",".join(f"{member.node_id}@{member.broker_epoch}" for member in isr)
+    return ",".join(f"{node_id}@{broker_epoch}" for node_id, broker_epoch in isr)
 
 
 class Fields:

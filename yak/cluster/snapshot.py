@@ -14,7 +14,7 @@ from yak.cluster.image import (
     RemovedTopic,
     TopicInfo,
 )
-from yak.cluster.payload import Fields, IsrMember, format_isr, format_nodes
+from yak.cluster.payload import Fields, format_isr, format_nodes
 from yak.cluster.records import (
     NO_LEADER,
     Kind,
@@ -49,7 +49,7 @@ def write_snapshot(image: Image) -> TailedRecord:
         "pending": [_write_pending(p) for p in sorted(image.pending.values(), key=lambda p: p.topic_id.int)],
         "parents": ",".join(image.parents),
         "removed_topics": ",".join(map(str, image.removed_topics)),
-        "unregistered": format_isr(_members(tuple(image.unregistered), tuple(image.unregistered.values()))),
+        "unregistered": format_isr(image.unregistered.items()),
         "incarnation_ms": image.incarnation_ms,
         "removals": [
             {"topic_id": str(topic_id), "name": removed.name, "changed_ms": removed.changed_ms}
@@ -167,22 +167,12 @@ def _write_broker(broker: BrokerInfo) -> dict[str, object]:
 
 
 def _read_broker(f: Fields, at_ms: int) -> BrokerInfo:
-    registration = register_broker(f)
-    return BrokerInfo(
-        node_id=registration.node_id,
-        broker_epoch=registration.broker_epoch,
-        boot_id=registration.boot_id,
-        directories=registration.directories,
-        host=registration.host,
-        port=registration.port,
-        rack=registration.rack,
-        role=registration.role,
+    return BrokerInfo.of(
+        register_broker(f),
         state=broker_state(f),
         lossy_epoch=f.integer("lossy_epoch"),
         emptied_epoch=f.integer("emptied_epoch") if f.has("emptied_epoch") else 0,
         was_active=f.flag("was_active"),
-        http_port=registration.http_port,
-        endpoints=registration.endpoints,
         changed_ms=_time(f, at_ms),
     )
 
@@ -235,16 +225,12 @@ def _read_pending(f: Fields, at_ms: int) -> PendingTopic:
     return PendingTopic(f.text("name"), topic_id, f.integer("total"), partitions, f.texts("configs"))
 
 
-def _members(nodes: tuple[int, ...], epochs: tuple[int, ...]) -> tuple[IsrMember, ...]:
-    return tuple(IsrMember(node_id, epoch) for node_id, epoch in zip(nodes, epochs, strict=True))
-
-
 def _write_partition(partition: PartitionInfo) -> dict[str, object]:
     written: dict[str, object] = {
         "partition": partition.partition,
         "replicas": format_nodes(partition.replicas),
-        "isr": format_isr(_members(partition.isr, partition.isr_epochs)),
-        "elr": format_isr(_members(partition.elr, partition.elr_epochs)),
+        "isr": format_isr(partition.isr_members),
+        "elr": format_isr(partition.elr_members),
         "leader": partition.leader,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": partition.partition_epoch,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import BeginChange, OnChanged
-from yak.cluster.payload import IsrMember, format_isr
+from yak.cluster.payload import format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
@@ -424,7 +424,7 @@ def _arguments(partition: Partition, proposal: IsrProposal) -> dict[str, object]
         "partition": partition.topic_partition.partition,
         "leader_epoch": partition.leader_epoch,
         "partition_epoch": proposal.partition_epoch,
-        "isr": format_isr(tuple(IsrMember(*member) for member in proposal.members)),
+        "isr": format_isr(proposal.members),
         "min_isr": proposal.min_isr,
         "nonce": proposal.nonce,
     }
@@ -546,5 +546,5 @@ def _successor(partition: Partition) -> str:
     It fetches from this leader, so its log is online.
     """
     sessions = sorted(partition.replica_sessions or (), key=lambda each: each.node_id)
-    found = [IsrMember(each.node_id, each.broker_epoch) for each in sessions if each.node_id in partition.elr]
-    return format_isr(tuple(found[:1]))
+    found = [(each.node_id, each.broker_epoch) for each in sessions if each.node_id in partition.elr]
+    return format_isr(found[:1])
