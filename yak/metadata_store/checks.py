@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
@@ -108,13 +108,35 @@ def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrM
         for member in [*parse_isr(partition["elr"]), *parse_isr(partition["isr"])]
         if member.node_id in replicas and not has_node(isr, member.node_id) and kept_all(state, member)
     }
-    return format_isr(tuple(kept[node_id] for node_id in sorted(kept)))
+    return format_isr(kept[node_id] for node_id in sorted(kept))
 
 
 def change_of(topic_id: str, partition: Mapping[str, Any], *, unclean: bool = False) -> dict[str, Any]:
     """A partition's entry in a PartitionChange record."""
     names = ("partition", "replicas", "adding", "removing", "isr", "elr", "leader", "leader_epoch", "partition_epoch")
     return {"topic_id": topic_id, "unclean": unclean} | {name: partition[name] for name in names}
+
+
+def change_each(
+    state: StoreState,
+    a: Mapping[str, Any],
+    now_ms: int,
+    change: Callable[[dict[str, Any], dict[str, Any]], tuple[str, dict[str, Any] | None]],
+) -> Value:
+    """Change the partitions of a call one by one; `codes` has each result.
+
+    `change` gets an item of the call and its partition, and returns the code and the change to record, if any.
+    """
+    check_size(a)
+    codes, changes = [], []
+    for item in a["partitions"]:
+        partition = state.partitions.get((item["topic_id"], item["partition"]))
+        code, changed = ("NO_TOPIC", None) if partition is None else change(item, partition)
+        codes.append(code)
+        if changed is not None:
+            changes.append(changed)
+    append_changes(state, changes, now_ms)
+    return {"codes": codes}
 
 
 def append_changes(state: StoreState, changes: list[dict[str, Any]], now_ms: int) -> None:

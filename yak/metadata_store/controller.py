@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
     Refused,
     Value,
-    append_changes,
     change_broker,
+    change_each,
     change_of,
     check_broker,
     check_controller,
-    check_size,
     has_node,
     is_current,
     kept_all,
@@ -158,37 +158,24 @@ def may_fence_fast(state: StoreState, target_id: int, now_ms: int) -> bool:
 def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """Elect leaders, each by compare and set; `codes` has each result."""
     check_controller(state, a)
-    check_size(a)
-    codes, changes = [], []
-    for item in a["partitions"]:
-        partition = state.partitions.get((item["topic_id"], item["partition"]))
-        if partition is None:
-            codes.append("NO_TOPIC")
-            continue
-        code, unclean = _elect(state, item, partition)
-        codes.append(code)
-        if code == "OK":
-            changes.append(change_of(item["topic_id"], partition, unclean=unclean))
-    append_changes(state, changes, now_ms)
-    return {"codes": codes}
+    return change_each(state, a, now_ms, partial(_elect, state))
 
 
-def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
-    """The item's code, and whether the election was unclean."""
+def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
     if partition["partition_epoch"] != item["partition_epoch"]:
-        return "INVALID_UPDATE_VERSION", False
+        return "INVALID_UPDATE_VERSION", None
     leader = item["leader"]
     members = list(parse_isr(partition["isr"]))
     live = [member for member in members if is_current(state, member, "ACTIVE", "STOPPING")]
     isr, elr, unclean = members, partition["elr"], False
     if leader == -1:
         if has_node(live, partition["leader"]):
-            return "INELIGIBLE_REPLICA", False
+            return "INELIGIBLE_REPLICA", None
     else:
         broker = state.brokers.get(leader)
         replicas = parse_nodes(partition["replicas"])
         if broker is None or broker["state"] != "ACTIVE" or leader not in replicas:
-            return "INELIGIBLE_REPLICA", False
+            return "INELIGIBLE_REPLICA", None
         clean = _clean_candidates(state, partition)
         unclean = not live and not clean and bool(item["unclean"])
         if has_node(live, leader):
@@ -196,13 +183,13 @@ def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -
         elif unclean or (not live and leader in clean):
             isr = [IsrMember(leader, broker["broker_epoch"])]
         else:
-            return "INELIGIBLE_REPLICA", False
+            return "INELIGIBLE_REPLICA", None
         minimum = min_isr(state, item["topic_id"], leader, replicas)
         elr = "" if unclean else next_elr(state, partition, isr, minimum)
-    partition |= {"leader": leader, "isr": format_isr(tuple(isr)), "elr": elr, "nonce": ""}
+    partition |= {"leader": leader, "isr": format_isr(isr), "elr": elr, "nonce": ""}
     partition["leader_epoch"] += 1
     partition["partition_epoch"] += 1
-    return "OK", unclean
+    return "OK", change_of(item["topic_id"], partition, unclean=unclean)
 
 
 def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]:

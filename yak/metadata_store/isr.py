@@ -11,6 +11,7 @@ from yak.metadata_store.checks import (
     Refused,
     Value,
     append_changes,
+    change_each,
     change_of,
     check_broker,
     check_size,
@@ -102,19 +103,12 @@ def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     The last member of the ISR stays, unless an eligible follower that it names (`yields_to`) may lead in its place.
     """
     check_broker(state, a)
-    check_size(a)
-    codes, changes = [], []
-    for item in a["partitions"]:
-        partition = state.partitions.get((item["topic_id"], item["partition"]))
-        if partition is None:
-            codes.append("NO_TOPIC")
-            continue
+
+    def leave(item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
         code, has_changed = _leave(state, a["node_id"], item, partition)
-        codes.append(code)
-        if has_changed:
-            changes.append(change_of(item["topic_id"], partition))
-    append_changes(state, changes, now_ms)
-    return {"codes": codes}
+        return code, change_of(item["topic_id"], partition) if has_changed else None
+
+    return change_each(state, a, now_ms, leave)
 
 
 def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import IsrMember, format_isr, format_nodes, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
     Value,
-    append_changes,
+    change_each,
     change_of,
     check_broker,
-    check_size,
     has_node,
     is_current,
     min_isr,
@@ -41,7 +40,7 @@ def complete(state: StoreState, partition: dict[str, Any]) -> None:
         return
     _take_replicas(partition, target, leader)
     # this ISR is large enough for any minimum, so no other replica may be eligible
-    partition |= {"isr": format_isr(tuple(isr)), "elr": "", "adding": "", "removing": ""}
+    partition |= {"isr": format_isr(isr), "elr": "", "adding": "", "removing": ""}
 
 
 def _limited(partition: dict[str, Any], replicas: tuple[int, ...]) -> list[IsrMember]:
@@ -74,18 +73,12 @@ def _take_replicas(partition: dict[str, Any], replicas: tuple[int, ...], leader:
 def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """Begin, replace or cancel reassignments, each by compare and set; `codes` has each result."""
     check_broker(state, a)
-    check_size(a)
-    codes, changes = [], []
-    for item in a["partitions"]:
-        partition = state.partitions.get((item["topic_id"], item["partition"]))
-        code, changed = "NO_TOPIC", False
-        if partition is not None:
-            code, changed = _alter(state, item, partition)
-        codes.append(code)
-        if partition is not None and changed:
-            changes.append(change_of(item["topic_id"], partition))
-    append_changes(state, changes, now_ms)
-    return {"codes": codes}
+
+    def alter(item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+        code, has_changed = _alter(state, item, partition)
+        return code, change_of(item["topic_id"], partition) if has_changed else None
+
+    return change_each(state, a, now_ms, alter)
 
 
 def _alter(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
@@ -139,7 +132,7 @@ def _change_replicas(
     _take_replicas(partition, replicas, leader)
     partition |= new
     elr = next_elr(state, partition, isr, min_isr(state, topic_id, leader, replicas))
-    partition |= {"isr": format_isr(tuple(isr)), "elr": elr, "nonce": ""}
+    partition |= {"isr": format_isr(isr), "elr": elr, "nonce": ""}
     partition["partition_epoch"] += 1
     complete(state, partition)
     return "OK", True

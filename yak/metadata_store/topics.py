@@ -34,12 +34,11 @@ def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, A
         isr = [n for n in replicas if state.brokers[n]["state"] == "ACTIVE"]
         if not isr:
             raise Refused("INELIGIBLE_BROKER", message=f"no replica of partition {item['partition']} is active")
-        members = tuple(IsrMember(n, state.brokers[n]["broker_epoch"]) for n in isr)
         new.append(
             {
                 "partition": item["partition"],
                 "replicas": item["replicas"],
-                "isr": format_isr(members),
+                "isr": format_isr((n, state.brokers[n]["broker_epoch"]) for n in isr),
                 "leader": isr[0],
                 "leader_epoch": 0,
                 "partition_epoch": 0,
