@@ -129,13 +129,16 @@ Handler: TypeAlias = Callable[["Broker", Call], Outcome]
 
 
 class Api(NamedTuple):
-    """One of several related APIs in a file, with the names that a file of one API has."""
+    """One API. A file of one API has these names itself."""
 
     KEY: int
     NAME: str
     VERSIONS: range
-    ABSENT: tuple[str, ...]
     handle: Handler
+    ABSENT: tuple[str, ...] = ()
+    """Features left out on purpose."""
+    slices: Callable[[Broker, Call], Slices] | None = None
+    """The handler of a large request, which yields every few hundred elements (`yak.broker.large_requests`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,6 @@ class ApiTable:
 
     handlers: Mapping[tuple[int, int], Handler]
     sliced: Mapping[tuple[int, int], Callable[[Broker, Call], Slices]]
-    """Handlers that yield every few hundred elements of a large request."""
     names: Mapping[int, str]
     refuse_version: Handler
     """Answers an ApiVersions request of an unknown version (KIP-511)."""

@@ -1,15 +1,14 @@
 """The Kafka APIs that this broker serves: the one table that names them all, and a file for each.
 
-The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file (KEY, NAME,
-VERSIONS, ABSENT, handle; and `slices` if its requests may have many elements), and name it in APIS. Related
-APIs of a few lines share a file, whose APIS has an `Api` for each.
+The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file with the
+names of an `Api`, and name it in APIS. `slices` is for requests that may have many elements; a file with a `handle` beside it
+serves other requests at once. Related APIs of a few lines share a file, whose APIS has an `Api` for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from yak.broker.apis import (
     acls,
@@ -57,7 +56,10 @@ from yak.broker.apis import (
     user_scram_credentials,
     write_txn_markers,
 )
-from yak.broker.call import Api, ApiTable
+from yak.broker.call import Api, ApiTable, Call, Outcome
+
+if TYPE_CHECKING:
+    from yak.broker.broker import Broker
 
 APIS: tuple[ModuleType | Api, ...] = (
     produce,
@@ -105,18 +107,28 @@ APIS: tuple[ModuleType | Api, ...] = (
     list_config_resources,
     describe_topic_partitions,
 )
-TABLE: dict[int, ModuleType | Api] = {api.KEY: api for api in APIS}
+
+
+def _api_of(file: ModuleType | Api) -> Api:
+    """The API of a file; without `handle` every request of it is one whose answer may be large."""
+    if isinstance(file, Api):
+        return file
+    slices = getattr(file, "slices", None)
+
+    def answer(broker: Broker, call: Call) -> Outcome:
+        assert slices is not None
+        return broker.large_requests.answer(call, slices(broker, call))
+
+    handle = getattr(file, "handle", answer)
+    return Api(file.KEY, file.NAME, file.VERSIONS, handle, getattr(file, "ABSENT", ()), slices)
+
+
+TABLE: dict[int, Api] = {api.KEY: api for api in map(_api_of, APIS)}
 assert len(TABLE) == len(APIS), "two modules have the same API key"
 
-DISPATCH: dict[tuple[int, int], Callable[[Any, Any], Any]] = {
-    (api.KEY, version): api.handle for api in APIS for version in api.VERSIONS
+DISPATCH = {(api.KEY, version): api.handle for api in TABLE.values() for version in api.VERSIONS}
+SLICED = {
+    (api.KEY, version): api.slices for api in TABLE.values() if api.slices is not None for version in api.VERSIONS
 }
-SLICED: dict[tuple[int, int], Callable[[Any, Any], Generator[None, None, Any]]] = {
-    (api.KEY, version): api.slices
-    for api in APIS
-    if isinstance(api, ModuleType) and hasattr(api, "slices")
-    for version in api.VERSIONS
-}
-"""Handlers that yield every few hundred elements of a large request (`yak.broker.large_requests`)."""
-NAMES: dict[int, str] = {api.KEY: api.NAME for api in APIS}
+NAMES = {api.KEY: api.NAME for api in TABLE.values()}
 API_TABLE = ApiTable(DISPATCH, SLICED, NAMES, api_versions.refuse_version)

@@ -52,15 +52,15 @@ def _changed(resource: Resource, asked: Any) -> dict[str, str]:
 
 
 APIS = (
-    Api(33, "AlterConfigs", range(3), ("configs of client metrics: a value for one is refused",), alter_configs),
+    Api(33, "AlterConfigs", range(3), alter_configs, ("configs of client metrics: a value for one is refused",)),
     Api(
         44,
         "IncrementalAlterConfigs",
         range(2),
+        incremental_alter_configs,
         (
             "configs of client metrics and broker loggers: a value for one is refused",
             "dynamic broker configs of Kafka that have no effect in YAK, such as num.io.threads: they are read-only",
         ),
-        incremental_alter_configs,
     ),
 )

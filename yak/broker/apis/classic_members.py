@@ -245,8 +245,8 @@ def _leave_consumer_group(
 
 
 APIS = (
-    Api(11, "JoinGroup", range(10), (), join_group),
-    Api(12, "Heartbeat", range(5), (), heartbeat),
-    Api(13, "LeaveGroup", range(6), (), leave_group),
-    Api(14, "SyncGroup", range(6), (), sync_group),
+    Api(11, "JoinGroup", range(10), join_group),
+    Api(12, "Heartbeat", range(5), heartbeat),
+    Api(13, "LeaveGroup", range(6), leave_group),
+    Api(14, "SyncGroup", range(6), sync_group),
 )

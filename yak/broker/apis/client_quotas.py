@@ -179,6 +179,6 @@ def _checked_value(quota: QuotaType, value: float) -> str:
 
 
 APIS = (
-    Api(48, "DescribeClientQuotas", range(2), (), describe_client_quotas),
-    Api(49, "AlterClientQuotas", range(2), ("host names as ip: give the address",), alter_client_quotas),
+    Api(48, "DescribeClientQuotas", range(2), describe_client_quotas),
+    Api(49, "AlterClientQuotas", range(2), alter_client_quotas, ("host names as ip: give the address",)),
 )

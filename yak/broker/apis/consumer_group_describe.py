@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
-ABSENT: tuple[str, ...] = ()
 
 _NOT_ASKED = -(2**31)
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 37, "CreatePartitions", range(4)
-ABSENT: tuple[str, ...] = ()
 _STRICT_QUOTA_VERSION = 3
 
 

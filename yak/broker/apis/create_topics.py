@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
-ABSENT: tuple[str, ...] = ()
 _CONFIGS_VERSION = 5
 _STRICT_QUOTA_VERSION = 6
 _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]

@@ -297,8 +297,8 @@ def _described(token: DelegationToken, hmac: bytes) -> Fields:
 _OWN: Final = ("without an authorizer: tokens of other owners",)
 _LONG: Final = ("a duration of more than 2^63 µs closes the connection",)
 APIS = (
-    Api(38, "CreateDelegationToken", range(1, 4), _OWN + _LONG, create_delegation_token),
-    Api(39, "RenewDelegationToken", range(1, 3), _LONG, renew_delegation_token),
-    Api(40, "ExpireDelegationToken", range(1, 3), _LONG, expire_delegation_token),
-    Api(41, "DescribeDelegationToken", range(1, 4), _OWN, describe_delegation_token),
+    Api(38, "CreateDelegationToken", range(1, 4), create_delegation_token, _OWN + _LONG),
+    Api(39, "RenewDelegationToken", range(1, 3), renew_delegation_token, _LONG),
+    Api(40, "ExpireDelegationToken", range(1, 3), expire_delegation_token, _LONG),
+    Api(41, "DescribeDelegationToken", range(1, 4), describe_delegation_token, _OWN),
 )

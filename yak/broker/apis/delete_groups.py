@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Later, Now, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.pace import Pace
@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 42, "DeleteGroups", range(4)
-ABSENT: tuple[str, ...] = ()
 
 _ELEMENTS_OF_A_GROUP = 10
 """A deletion appends a batch, which takes as long as this many elements of other requests."""
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Delete each group, with its own error code."""
-    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

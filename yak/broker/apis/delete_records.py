@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 21, "DeleteRecords", range(3)
-ABSENT: tuple[str, ...] = ()
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from yak.cluster.image import TopicInfo
 
 KEY, NAME, VERSIONS = 20, "DeleteTopics", range(1, 7)
-ABSENT: tuple[str, ...] = ()
 
 _DISABLED_VERSION = 3
 _STRICT_QUOTA_VERSION = 5

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Now, Slices
 from yak.broker.config_resources import (
     BrokerResource,
     GroupResource,
@@ -73,11 +73,6 @@ _VIEWS = {
         "The brokers that were stopped in order, which DescribeCluster lists as fenced.",
     ),
 }
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe each resource."""
-    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

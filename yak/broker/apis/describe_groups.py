@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import ClassicState
 from yak.protocol.pace import Pace
@@ -19,15 +19,9 @@ if TYPE_CHECKING:
     from yak.groups.classic.group import ClassicGroup
 
 KEY, NAME, VERSIONS = 15, "DescribeGroups", range(7)
-ABSENT: tuple[str, ...] = ()
 
 _NOT_FOUND_VERSION = 6
 _NOT_ASKED = -(2**31)
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe each group, with its own error code."""
-    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

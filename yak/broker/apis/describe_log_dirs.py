@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from yak.storage.log_store import DirectoryUsage
 
 KEY, NAME, VERSIONS = 35, "DescribeLogDirs", range(1, 6)
-ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from yak.storage.producer_state import ProducerDescription
 
 KEY, NAME, VERSIONS = 61, "DescribeProducers", range(1)
-ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import describe_partitions
-from yak.broker.call import Call, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal, validate_topic_name
@@ -24,11 +24,6 @@ KEY, NAME, VERSIONS = 75, "DescribeTopicPartitions", range(1)
 ABSENT = ("last known ELR: empty, because an ISR keeps its last members even when they are offline",)
 
 PARTITIONS_MAX = 2_000
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Describe one page of topics, sorted by name."""
-    return broker.large_requests.answer(call, slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 43, "ElectLeaders", range(3)
-ABSENT: tuple[str, ...] = ()
 
 PREFERRED, UNCLEAN = 0, 1
 _WORDS: Final = {

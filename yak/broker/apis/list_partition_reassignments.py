@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 46, "ListPartitionReassignments", range(1)
-ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from yak.ids import NodeId
 
 KEY, NAME, VERSIONS = 3, "Metadata", range(14)
-ABSENT: tuple[str, ...] = ()
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4

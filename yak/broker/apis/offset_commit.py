@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
-ABSENT: tuple[str, ...] = ()
 
 _LAST_RETENTION_VERSION = 4
 _GROUP_UNKNOWN_VERSION = 9

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 47, "OffsetDelete", range(1)
-ABSENT: tuple[str, ...] = ()
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from yak.groups.group import Group
 
 KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
-ABSENT: tuple[str, ...] = ()
 
 _TOP_LEVEL_ERROR_VERSION = 2
 _STABLE_VERSION = 7

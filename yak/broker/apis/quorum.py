@@ -99,18 +99,18 @@ def _fields_of(call: Call) -> Fields:
 
 
 APIS: tuple[Api, ...] = (
-    Api(VOTE, "Vote", range(2, 3), ("versions before pre-votes",), between_nodes),
-    Api(BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
-    Api(END_QUORUM_EPOCH, "EndQuorumEpoch", range(1, 2), ("versions without directory ids",), between_nodes),
+    Api(VOTE, "Vote", range(2, 3), between_nodes, ("versions before pre-votes",)),
+    Api(BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(1, 2), between_nodes, ("versions without directory ids",)),
+    Api(END_QUORUM_EPOCH, "EndQuorumEpoch", range(1, 2), between_nodes, ("versions without directory ids",)),
     Api(
         ENVELOPE,
         "Envelope",
         range(1),
-        ("requests of clients: it carries calls of the metadata store, and commands about fault rules",),
         envelope,
+        ("requests of clients: it carries calls of the metadata store, and commands about fault rules",),
     ),
-    Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), ("versions without directory ids",), between_nodes),
-    Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), ("acknowledgement before the commit",), change_voters),
-    Api(REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), (), change_voters),
-    Api(UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), (), between_nodes),
+    Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), between_nodes, ("versions without directory ids",)),
+    Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), change_voters, ("acknowledgement before the commit",)),
+    Api(REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), change_voters),
+    Api(UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), between_nodes),
 )

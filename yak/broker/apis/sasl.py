@@ -113,6 +113,6 @@ def _answer(error_code: ErrorCode, auth_bytes: bytes, message: str | None = None
 
 
 APIS = (
-    Api(17, "SaslHandshake", range(2), ("GSSAPI",), sasl_handshake),
-    Api(36, "SaslAuthenticate", range(3), (), sasl_authenticate),
+    Api(17, "SaslHandshake", range(2), sasl_handshake, ("GSSAPI",)),
+    Api(36, "SaslAuthenticate", range(3), sasl_authenticate),
 )

@@ -340,9 +340,9 @@ def list_transactions(broker: Broker, call: Call) -> Outcome:
 
 
 APIS = (
-    Api(24, "AddPartitionsToTxn", range(6), (), add_partitions_to_txn),
-    Api(25, "AddOffsetsToTxn", range(5), (), add_offsets_to_txn),
-    Api(26, "EndTxn", range(6), (), end_txn),
-    Api(65, "DescribeTransactions", range(1), (), describe_transactions),
-    Api(66, "ListTransactions", range(3), (), list_transactions),
+    Api(24, "AddPartitionsToTxn", range(6), add_partitions_to_txn),
+    Api(25, "AddOffsetsToTxn", range(5), add_offsets_to_txn),
+    Api(26, "EndTxn", range(6), end_txn),
+    Api(65, "DescribeTransactions", range(1), describe_transactions),
+    Api(66, "ListTransactions", range(3), list_transactions),
 )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
 
 KEY, NAME, VERSIONS = 28, "TxnOffsetCommit", range(7)
-ABSENT: tuple[str, ...] = ()
 
 _LOADING_VERSION = 2
 _OLD_PRODUCE = 10

@@ -129,12 +129,6 @@ def _result(user: str, error: PeerError | None) -> Fields:
 
 
 APIS = (
-    Api(50, "DescribeUserScramCredentials", range(1), (), describe_user_scram_credentials),
-    Api(
-        51,
-        "AlterUserScramCredentials",
-        range(1),
-        (),
-        alter_user_scram_credentials,
-    ),
+    Api(50, "DescribeUserScramCredentials", range(1), describe_user_scram_credentials),
+    Api(51, "AlterUserScramCredentials", range(1), alter_user_scram_credentials),
 )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 27, "WriteTxnMarkers", range(1, 3)
-ABSENT: tuple[str, ...] = ()
 
 _TIMEOUT_MS = 30_000
 
