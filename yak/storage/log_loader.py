@@ -2,7 +2,7 @@
 
 import bisect
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 
 from yak.config.log_config import LogConfig
@@ -54,42 +54,30 @@ class LoadedLog:
     damage: list[str] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class LogLoader:
     """Loads one folder. The three offsets come from the checkpoints; None when they have no entry.
 
     `closed_bytes` is the log's size at the clean stop before this start; None when it is not known.
     """
 
-    def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        folder: str,
-        topic_partition: TopicPartition,
-        config: LogConfig,
-        *,
-        recovery_point: Offset | None,
-        log_start_offset: Offset | None,
-        cleaned_offset: Offset | None = None,
-        was_clean: bool,
-        closed_bytes: int | None = None,
-        keeps_written: bool = False,
-        is_replicated: bool = False,
-        now_ms: int,
-    ) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._path = f"{directory}/{folder}"
-        self._topic_partition = topic_partition
-        self._config = config
-        self._recovery_point = recovery_point
-        self._log_start_offset = log_start_offset
-        self._cleaned_offset = cleaned_offset
-        self._was_clean = was_clean
-        self._closed_bytes = closed_bytes
-        self._keeps_written = keeps_written
-        self._is_replicated = is_replicated
-        self._now_ms = now_ms
+    disk: Disk
+    directory: str
+    folder: str
+    topic_partition: TopicPartition
+    config: LogConfig
+    _: KW_ONLY
+    recovery_point: Offset | None
+    log_start_offset: Offset | None
+    cleaned_offset: Offset | None = None
+    was_clean: bool
+    closed_bytes: int | None = None
+    keeps_written: bool = False
+    is_replicated: bool = False
+    now_ms: int
+
+    def __post_init__(self) -> None:
+        self._path = f"{self.directory}/{self.folder}"
         self.topic_id = NO_TOPIC_ID
         self.high_watermark: Offset | None = None
         """That of a log that moved here; None when the checkpoint has it."""
@@ -111,10 +99,10 @@ class LogLoader:
             return self._load()
         except DamagedBatch as damaged:
             reason = f"producer state and leader epochs cannot be read back: {damaged}"
-            raise DamagedLog(self._path, damaged.position, self._log_start_offset or 0, reason) from damaged
+            raise DamagedLog(self._path, damaged.position, self.log_start_offset or 0, reason) from damaged
 
     def _load(self) -> LoadedLog:
-        self._sizes = dict(self._disk.file_sizes(self._path))
+        self._sizes = dict(self.disk.file_sizes(self._path))
         self._clear_leftovers()
         is_new = NEW_LOG_MARK in self._sizes
         if is_new:
@@ -139,7 +127,7 @@ class LogLoader:
             snapshots = trusted
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
             self._repair_indexes(segments, snapshots)
-            producers.restore(self._disk, self._path, segments, snapshots, end_offset, self._now_ms, looks_back=False)
+            producers.restore(self.disk, self._path, segments, snapshots, end_offset, self.now_ms, looks_back=False)
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_checkpoints = is_new
@@ -147,28 +135,28 @@ class LogLoader:
             log.damage_at_load = recovered.damage[0]
         elif (missing := self._hole or self._missing) is not None:
             log.damage_at_load = missing
-        if self._cleaned_offset is not None:
-            log.cleaned_offset = min(self._cleaned_offset, end_offset)
+        if self.cleaned_offset is not None:
+            log.cleaned_offset = min(self.cleaned_offset, end_offset)
         return LoadedLog(log, self._missing is not None, recovered, self._warnings, self._damage)
 
     def _take_mark(self) -> None:
         """The checkpoints may hold the offsets of an earlier log. Those of a log that moved here are in its mark."""
         path = f"{self._path}/{NEW_LOG_MARK}"
         try:
-            moved = parse_moved(self._disk.read_file(path))
+            moved = parse_moved(self.disk.read_file(path))
         except BadCheckpoint as error:
             raise DamagedLog(path, 0, 0, str(error)) from error
-        self._was_clean = False
+        self.was_clean = False
         if moved is None:
-            self._recovery_point = self._log_start_offset = None
-            if self._cleaned_offset is not None:
+            self.recovery_point = self.log_start_offset = None
+            if self.cleaned_offset is not None:
                 # nothing is clean, but a leader that compacts may have left gaps
-                self._cleaned_offset = 0
+                self.cleaned_offset = 0
             return
         # a truncation since the move may have lowered it
-        lowered = moved.recovery_point if self._recovery_point is None else self._recovery_point
-        self._recovery_point = min(moved.recovery_point, lowered)
-        self._log_start_offset, self._cleaned_offset = moved.log_start_offset, moved.cleaned_offset
+        lowered = moved.recovery_point if self.recovery_point is None else self.recovery_point
+        self.recovery_point = min(moved.recovery_point, lowered)
+        self.log_start_offset, self.cleaned_offset = moved.log_start_offset, moved.cleaned_offset
         self.high_watermark = moved.high_watermark
 
     # ------------------------------------------------------------------------------------------------- files
@@ -187,7 +175,7 @@ class LogLoader:
                     self._warnings.append(f"removed {name}: an index without a segment")
                     self._remove(name)
                     # a clean stop leaves none: the segment was lost since, and recovery finds where the log ends now
-                    self._was_clean = False
+                    self.was_clean = False
         if swaps:
             self._complete_swaps()
 
@@ -198,7 +186,7 @@ class LogLoader:
             if base is None:
                 continue
             next_offset = base
-            for _, header in scan_headers(self._disk.open(f"{self._path}/{name}"), 0, self._sizes[name]):
+            for _, header in scan_headers(self.disk.open(f"{self._path}/{name}"), 0, self._sizes[name]):
                 next_offset = header.next_offset
             for other in [
                 o for o in self._sizes if (b := parse_offset(o, LOG_SUFFIX)) is not None and base <= b < next_offset
@@ -211,7 +199,7 @@ class LogLoader:
         ):
             plain = name[: -len(SWAP_SUFFIX)]
             if plain.rpartition(".")[0] + LOG_SUFFIX + SWAP_SUFFIX in swap_logs:
-                self._disk.rename(f"{self._path}/{name}", f"{self._path}/{plain}")
+                self.disk.rename(f"{self._path}/{name}", f"{self._path}/{plain}")
                 self._sizes[plain] = self._sizes.pop(name)
             else:
                 self._remove(name)
@@ -223,20 +211,20 @@ class LogLoader:
         Such a log would be served with a hole, by a start that reads no record.
         """
         size = sum(size for name, size in self._sizes.items() if parse_offset(name, LOG_SUFFIX) is not None)
-        if self._closed_bytes is not None and size != self._closed_bytes:
-            self._warnings.append(f"its segments have {size} bytes, and had {self._closed_bytes} at the clean stop")
-            self._was_clean = False
-            self._shrank = size < self._closed_bytes
+        if self.closed_bytes is not None and size != self.closed_bytes:
+            self._warnings.append(f"its segments have {size} bytes, and had {self.closed_bytes} at the clean stop")
+            self.was_clean = False
+            self._shrank = size < self.closed_bytes
 
     def _remove(self, name: str) -> None:
-        self._disk.remove(f"{self._path}/{name}")
+        self.disk.remove(f"{self._path}/{name}")
         self._sizes.pop(name, None)
 
     def _read_topic_id(self) -> uuid.UUID:
         if PARTITION_METADATA not in self._sizes:
             return NO_TOPIC_ID
         try:
-            return parse_partition_metadata(self._disk.read_file(f"{self._path}/{PARTITION_METADATA}"))
+            return parse_partition_metadata(self.disk.read_file(f"{self._path}/{PARTITION_METADATA}"))
         except NewerVersion as newer:
             raise newer.refusal(f"{self._path}/{PARTITION_METADATA}") from newer
         except BadCheckpoint as error:
@@ -247,38 +235,38 @@ class LogLoader:
         if LEADER_EPOCH_CHECKPOINT not in self._sizes:
             return EpochCache()
         try:
-            return EpochCache(parse_epochs(self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
+            return EpochCache(parse_epochs(self.disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
         except NewerVersion as newer:
             raise newer.refusal(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}") from newer
         except BadCheckpoint as error:
             self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
             # recovery reads everything again and finds the epochs
-            self._was_clean, self._reads_all = False, True
+            self.was_clean, self._reads_all = False, True
             return EpochCache()
 
     def _segments(self) -> list[Segment]:
         bases = sorted(base for name in self._sizes if (base := parse_offset(name, LOG_SUFFIX)) is not None)
         if not bases:
-            return [Segment.create(self._disk, self._path, self._log_start_offset or 0, self._config, self._now_ms)]
+            return [Segment.create(self.disk, self._path, self.log_start_offset or 0, self.config, self.now_ms)]
         return [self._segment(base) for base in bases]
 
     def _drop_deleted(self, segments: list[Segment]) -> None:
         """Remove segments below the log start: a power loss may bring back files that retention removed."""
-        while len(segments) > 1 and segments[1].base_offset <= (self._log_start_offset or 0):
+        while len(segments) > 1 and segments[1].base_offset <= (self.log_start_offset or 0):
             base = segments.pop(0).base_offset
             for suffix in SEGMENT_SUFFIXES:
                 if (name := offset_name(base) + suffix) in self._sizes:
                     self._remove(name)
 
     def _segment(self, base: Offset) -> Segment:
-        segment = Segment(self._disk, self._path, base, self._now_ms)
+        segment = Segment(self.disk, self._path, base, self.now_ms)
         name = offset_name(base)
         segment.size = self._sizes[name + LOG_SUFFIX]
-        segment.index_due_position = segment.size + self._config.index_interval_bytes
+        segment.index_due_position = segment.size + self.config.index_interval_bytes
         index_bytes = self._sizes.get(name + OFFSET_INDEX_SUFFIX, -1)
         time_bytes = self._sizes.get(name + TIME_INDEX_SUFFIX, -1)
         if not segment.size:
-            segment.index_due_position = self._config.index_interval_bytes
+            segment.index_due_position = self.config.index_interval_bytes
             # files that are not empty still cover the bytes that were truncated before a crash
             if self._sizes.get(name + TRANSACTION_INDEX_SUFFIX):
                 segment.transaction_index = TransactionIndex(base)
@@ -298,7 +286,7 @@ class LogLoader:
             return segment
         segment.offset_index = OffsetIndex(base, index_bytes // OffsetIndex.ENTRY_BYTES)
         if time_bytes:
-            tail = self._disk.open(segment.path(TIME_INDEX_SUFFIX)).read(
+            tail = self.disk.open(segment.path(TIME_INDEX_SUFFIX)).read(
                 TimeIndex.ENTRY_BYTES, time_bytes - TimeIndex.ENTRY_BYTES
             )
             timestamp, relative_offset = last_time_entry(tail)
@@ -310,7 +298,7 @@ class LogLoader:
         """Load the aborted transactions; False when the file cannot be the segment's."""
         if not self._sizes.get(offset_name(segment.base_offset) + TRANSACTION_INDEX_SUFFIX):
             return True
-        data = self._disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX))
+        data = self.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX))
         segment.transaction_index = TransactionIndex.of_file(segment.base_offset, data)
         if segment.transaction_index is None:
             segment.transaction_index = TransactionIndex(segment.base_offset)
@@ -322,18 +310,18 @@ class LogLoader:
     def _known_end(self, segments: list[Segment]) -> Offset | None:
         """The log end offset, if it is known without reading batches: everything was flushed, or the log is empty."""
         active = segments[-1]
-        if not active.size and active.base_offset < (self._recovery_point or 0) < ALL_FLUSHED:
+        if not active.size and active.base_offset < (self.recovery_point or 0) < ALL_FLUSHED:
             # flushed records are missing: recovery reports it
             return None
         if len(segments) == 1 and not active.size:
             return active.base_offset
-        if not self._was_clean or self._recovery_point is None:
+        if not self.was_clean or self.recovery_point is None:
             return None
         if not active.size:
             return active.base_offset
-        if self._recovery_point == ALL_FLUSHED:
+        if self.recovery_point == ALL_FLUSHED:
             return None
-        return self._recovery_point if self._recovery_point > active.base_offset else None
+        return self.recovery_point if self.recovery_point > active.base_offset else None
 
     def _check_owner(self, segments: list[Segment]) -> None:
         """Refuse records of an unknown topic: they are never served, nor replaced by an empty log."""
@@ -347,9 +335,9 @@ class LogLoader:
         for index, segment in enumerate(segments):
             if segment.size and segment.offset_index.saved_count < 0:
                 producers, base = ProducerState(), segment.base_offset
-                producers.restore(self._disk, self._path, segments[:index] or segments, snapshots, base, self._now_ms)
-                allows_gaps = self._cleaned_offset is not None
-                trouble = rebuild_indexes(segment, self._config, producers, allows_gaps=allows_gaps)
+                producers.restore(self.disk, self._path, segments[:index] or segments, snapshots, base, self.now_ms)
+                allows_gaps = self.cleaned_offset is not None
+                trouble = rebuild_indexes(segment, self.config, producers, allows_gaps=allows_gaps)
                 self._warnings.append(f"rebuilt the indexes of segment {segment.base_offset}")
                 if trouble:
                     self._damage.append(trouble)
@@ -358,9 +346,9 @@ class LogLoader:
         self, segments: list[Segment], epochs: EpochCache, producers: ProducerState, snapshots: list[Offset]
     ) -> tuple[Recovered, Offset, list[Offset]]:
         recovery_point = segments[0].base_offset
-        if (self._recovery_point or 0) > (self._log_start_offset or 0):
+        if (self.recovery_point or 0) > (self.log_start_offset or 0):
             # otherwise no record above the log start was flushed: the recovery point only followed the log start
-            recovery_point = max(recovery_point, self._recovery_point or 0)
+            recovery_point = max(recovery_point, self.recovery_point or 0)
         # left: the indexes of a segment that rolled right after a flush may not be on the device
         first = max(0, bisect.bisect_left(segments, recovery_point, key=lambda segment: segment.base_offset) - 1)
         first = 0 if self._reads_all else first
@@ -368,18 +356,18 @@ class LogLoader:
         self._repair_indexes(segments[:first], snapshots)
         self._look_for_hole(segments[: first + 1])
         trusted = [offset for offset in snapshots if offset <= base]
-        producers.restore(self._disk, self._path, segments[: first + 1], trusted, base, self._now_ms)
+        producers.restore(self.disk, self._path, segments[: first + 1], trusted, base, self.now_ms)
         epochs.truncate_from_end(base)
         suspects = segments[first:]
-        allows_gaps = self._cleaned_offset is not None
+        allows_gaps = self.cleaned_offset is not None
         recovery = Recovery(
-            self._config,
+            self.config,
             epochs,
             producers,
             recovery_point,
-            self._now_ms,
+            self.now_ms,
             allows_gaps=allows_gaps,
-            keeps_written=self._keeps_written,
+            keeps_written=self.keeps_written,
             may_be_short=recovery_point < ALL_FLUSHED,
         )
         end_offset = recovery.run(suspects)
@@ -387,7 +375,7 @@ class LogLoader:
         result = recovery.result
         for segment in result.removed_segments:
             for suffix in SEGMENT_SUFFIXES:
-                self._disk.remove(segment.path(suffix))
+                self.disk.remove(segment.path(suffix))
         for segment in suspects[:-1]:
             segment.close_for_appends()
         self._drop_snapshots(snapshots, trusted)
@@ -395,10 +383,10 @@ class LogLoader:
         if end_offset < recovery_point < ALL_FLUSHED:
             reason = f"ends at offset {end_offset}, below its recovery point {recovery_point}"
             self._note_missing(segments[-1], segments[-1].size, reason, end_offset)
-        elif self._shrank and segments[0].base_offset > (self._log_start_offset or 0):
+        elif self._shrank and segments[0].base_offset > (self.log_start_offset or 0):
             # without a clean stop, retention may have removed them since the last checkpoint
             start = segments[0].base_offset
-            reason = f"begins at offset {start}, above its log start offset {self._log_start_offset or 0}"
+            reason = f"begins at offset {start}, above its log start offset {self.log_start_offset or 0}"
             self._note_missing(segments[0], 0, reason, start)
         return result, end_offset, trusted
 
@@ -408,7 +396,7 @@ class LogLoader:
         A consumer that reached such a hole would get nothing, without an error. Other replicas have the records, so a
         replica with others does a full resync. Raises OSError, DamagedLog.
         """
-        if self._cleaned_offset is not None or self._config.is_compacted:
+        if self.cleaned_offset is not None or self.config.is_compacted:
             return
         for segment, following in pairwise(segments):
             end = end_of_closed(segment, following.base_offset)
@@ -416,7 +404,7 @@ class LogLoader:
                 continue
             reason = f"offsets {end} to {following.base_offset - 1} are missing: a file was cut or removed"
             path = segment.path(LOG_SUFFIX)
-            if self._is_replicated:
+            if self.is_replicated:
                 raise DamagedLog(path, segment.size, end, reason)
             self._hole = self._hole or DamagedBatch(path, segment.size, reason, end)
             self._damage.append(f"{path}: {reason}")
@@ -429,7 +417,7 @@ class LogLoader:
     def _drop_snapshots(self, snapshots: list[Offset], kept: list[Offset]) -> None:
         for offset in snapshots:
             if offset not in kept:
-                self._disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
+                self.disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
 
     def _log(
         self,
@@ -440,14 +428,14 @@ class LogLoader:
         snapshots: list[Offset],
         end_offset: Offset,
     ) -> Log:
-        start = max(self._log_start_offset or 0, segments[0].base_offset)
+        start = max(self.log_start_offset or 0, segments[0].base_offset)
         if end_offset < start:
             # the missing batches were never flushed, and their records are deleted
             self._warnings.append(f"ended at offset {end_offset}, below its log start offset: restarts at {start}")
             for segment in segments:
                 for suffix in SEGMENT_SUFFIXES:
-                    self._disk.remove(segment.path(suffix))
-            segments = [Segment.create(self._disk, self._path, start, self._config, self._now_ms)]
+                    self.disk.remove(segment.path(suffix))
+            segments = [Segment.create(self.disk, self._path, start, self.config, self.now_ms)]
             self._drop_snapshots(snapshots, [])
             snapshots = []
             producers.clear()
@@ -456,14 +444,14 @@ class LogLoader:
         epochs.restore_front(segments, start)
         epochs.truncate_from_start(start)
         is_empty = len(segments) == 1 and not segments[0].size
-        recovery_point = end_offset if is_empty else self._recovery_point or 0
+        recovery_point = end_offset if is_empty else self.recovery_point or 0
         return Log(
-            self._disk,
-            self._directory,
+            self.disk,
+            self.directory,
             self._path,
-            self._topic_partition,
+            self.topic_partition,
             topic_id,
-            self._config,
+            self.config,
             segments,
             epochs=epochs,
             producers=producers,
@@ -471,5 +459,5 @@ class LogLoader:
             log_start_offset=start,
             log_end_offset=end_offset,
             recovery_point=max(segments[0].base_offset, min(recovery_point, end_offset)),
-            now_ms=self._now_ms,
+            now_ms=self.now_ms,
         )

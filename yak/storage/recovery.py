@@ -6,7 +6,7 @@ only the process ended and not the machine, because that leaves one incomplete l
 Without another replica such a log is truncated all the same.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
@@ -57,6 +57,7 @@ class Recovered:
     damage: list[DamagedBatch] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class Recovery:
     """Checks the batches of one log in order. `epochs` and `producers` must be as of the first segment's base offset.
 
@@ -66,28 +67,21 @@ class Recovery:
     `may_be_short`: a log that ends inside a batch below its recovery point is truncated there: nothing of it follows.
     """
 
-    def __init__(
-        self,
-        config: LogConfig,
-        epochs: EpochCache,
-        producers: ProducerState,
-        recovery_point: Offset,
-        now_ms: int,
-        *,
-        allows_gaps: bool = False,
-        keeps_written: bool = False,
-        may_be_short: bool = False,
-    ) -> None:
-        self._keeps_written = keeps_written
-        self._may_be_short = may_be_short
-        self._is_last = True
-        self._config = config
-        self._epochs = epochs
-        self._producers = producers
-        self._recovery_point = recovery_point
-        self._now_ms = now_ms
-        self._allows_gaps = allows_gaps or config.is_compacted
-        self.result = Recovered()
+    config: LogConfig
+    epochs: EpochCache
+    producers: ProducerState
+    recovery_point: Offset
+    now_ms: int
+    _: KW_ONLY
+    allows_gaps: bool = False
+    keeps_written: bool = False
+    may_be_short: bool = False
+    result: Recovered = field(default_factory=Recovered, init=False)
+    is_last: bool = field(default=True, init=False)
+    """Whether the segment that is checked is the log's last one."""
+
+    def __post_init__(self) -> None:
+        self.allows_gaps |= self.config.is_compacted
 
     def run(self, segments: list[Segment]) -> Offset:
         """Recover these last segments of a log; returns the log end offset. Raises OSError, DamagedLog.
@@ -101,7 +95,7 @@ class Recovery:
                 self._drop(segments, index, f"segment {segment.base_offset} does not follow offset {end_offset}")
                 break
             end_offset = segment.base_offset
-            self._is_last = index + 1 == len(segments)
+            self.is_last = index + 1 == len(segments)
             end_offset, was_truncated = self._segment(segment, end_offset)
             if was_truncated and index + 1 < len(segments):
                 self._drop(segments, index + 1, self.result.truncated_because)
@@ -116,12 +110,12 @@ class Recovery:
         """
         if base_offset == end_offset:
             return True
-        is_flushed = base_offset <= self._recovery_point
+        is_flushed = base_offset <= self.recovery_point
         is_wide = base_offset - end_offset > RELATIVE_OFFSET_MAX
-        return self._allows_gaps and base_offset > end_offset and (is_flushed or is_wide)
+        return self.allows_gaps and base_offset > end_offset and (is_flushed or is_wide)
 
     def _drop(self, segments: list[Segment], index: int, reason: str) -> None:
-        if segments[index].base_offset < self._recovery_point:
+        if segments[index].base_offset < self.recovery_point:
             raise DamagedLog(segments[index].path(".log"), 0, segments[index].base_offset, reason)
         self.result.removed_segments = segments[index:]
         self.result.truncated_bytes += sum(segment.size for segment in segments[index:])
@@ -132,7 +126,7 @@ class Recovery:
         """(offset after the last good batch, whether the rest was truncated)."""
         segment.reset_indexes()
         segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
-        segment.index_due_position = self._config.index_interval_bytes
+        segment.index_due_position = self.config.index_interval_bytes
         file, size = segment.open(), segment.size
         position = 0
         chunk, chunk_start = b"", 0
@@ -146,10 +140,10 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                is_flushed = expected < self._recovery_point
-                if is_flushed and not (self._may_be_short and self._is_last):
+                is_flushed = expected < self.recovery_point
+                if is_flushed and not (self.may_be_short and self.is_last):
                     raise DamagedLog(file.path, position, expected, reason)
-                if (is_flushed or self._keeps_written) and (
+                if (is_flushed or self.keeps_written) and (
                     follows_damage or not self._is_incomplete_write(file, position, size, expected)
                 ):
                     raise DamagedLog(file.path, position, expected, reason)
@@ -158,8 +152,8 @@ class Recovery:
             follows_damage = compute_crc(chunk, at, need) != header.crc
             if follows_damage:
                 reason = "the CRC-32C does not match"
-                if expected >= self._recovery_point:
-                    if self._keeps_written:
+                if expected >= self.recovery_point:
+                    if self.keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
                     return expected, self._truncate(segment, file, position, expected, reason)
                 self.result.damage.append(DamagedBatch(file.path, position, reason, header.base_offset))
@@ -190,15 +184,15 @@ class Recovery:
             return f"the batch has message format {header.magic}, and this YAK reads {MAGIC_V2}"
         if header.last_offset_delta < 0 or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
             return f"the last offset delta is {header.last_offset_delta}"
-        if header.base_offset < expected or (header.base_offset != expected and not self._allows_gaps):
+        if header.base_offset < expected or (header.base_offset != expected and not self.allows_gaps):
             return f"offset {header.base_offset}, expected {expected}"
-        if NO_EPOCH != header.partition_leader_epoch < self._epochs.latest:
-            return f"leader epoch {header.partition_leader_epoch} comes after {self._epochs.latest}"
+        if NO_EPOCH != header.partition_leader_epoch < self.epochs.latest:
+            return f"leader epoch {header.partition_leader_epoch} comes after {self.epochs.latest}"
         return ""
 
     def _is_incomplete_write(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:
         data = file.read(min(CHUNK_BYTES, size - position), position)
-        return is_incomplete_write(data, size - position, expected, allows_gaps=self._allows_gaps)
+        return is_incomplete_write(data, size - position, expected, allows_gaps=self.allows_gaps)
 
     def _truncate(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
         self.result.truncated_bytes += segment.size - position
@@ -217,13 +211,13 @@ class Recovery:
     ) -> None:
         last_offset = header.last_offset
         if position > segment.index_due_position:
-            segment.add_index_entry(last_offset, position, self._config.index_interval_bytes)
-        if header.partition_leader_epoch > self._epochs.latest:
-            self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+            segment.add_index_entry(last_offset, position, self.config.index_interval_bytes)
+        if header.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.producer_id != NO_PRODUCER_ID:
-            completed = self._producers.update(header, header.base_offset, last_offset, self._now_ms, marker)
+            completed = self.producers.update(header, header.base_offset, last_offset, self.now_ms, marker)
             if completed is not None and completed.is_aborted:
-                segment.add_aborted(self._producers.aborted(completed))
+                segment.add_aborted(self.producers.aborted(completed))
         self.result.batches += 1
 
 

@@ -65,11 +65,11 @@ def _check_no_sequence(swaps: Swaps) -> None:
 @mutant("producers-lost-in-recovery", "recovery learns the producers' sequences", seeds=40, brokers=1)
 @around(Recovery, "_take")
 def _recovery_learns_no_producers(real: Any, self: Recovery, *arguments: Any) -> None:
-    known, self._producers = self._producers, ProducerState()
+    known, self.producers = self.producers, ProducerState()
     try:
         real(self, *arguments)
     finally:
-        self._producers = known
+        self.producers = known
 
 
 @mutant(
