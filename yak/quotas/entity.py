@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
+from urllib.parse import unquote
 
 from yak.quotas.quota_types import ENTITY_TYPES
 
@@ -15,7 +16,7 @@ Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 """(type, name) pairs in the order of `ENTITY_TYPES`, each type once."""
 
 _DEFAULT: Final = "<default>"
-_ESCAPES: Final = (("%", "%25"), (",", "%2C"), ("=", "%3D"), ("<", "%3C"))
+_ESCAPES: Final = str.maketrans({"%": "%25", ",": "%2C", "=": "%3D", "<": "%3C"})
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
@@ -25,22 +26,10 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 def encode_entity(entity: Entity) -> str:
     """The name of an entity in the metadata."""
-    return ",".join(f"{kind}={_DEFAULT if name is None else _escaped(name)}" for kind, name in entity)
+    return ",".join(f"{kind}={_DEFAULT if name is None else name.translate(_ESCAPES)}" for kind, name in entity)
 
 
 def decode_entity(text: str) -> Entity:
     """The entity that `encode_entity` wrote."""
     parts = (part.split("=", 1) for part in text.split(","))
-    return tuple((kind, None if name == _DEFAULT else _unescaped(name)) for kind, name in parts)
-
-
-def _escaped(name: str) -> str:
-    for character, escape in _ESCAPES:
-        name = name.replace(character, escape)
-    return name
-
-
-def _unescaped(name: str) -> str:
-    for character, escape in reversed(_ESCAPES):
-        name = name.replace(escape, character)
-    return name
+    return tuple((kind, None if name == _DEFAULT else unquote(name)) for kind, name in parts)

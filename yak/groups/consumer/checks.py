@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
@@ -90,16 +90,11 @@ def read_beat(
             ErrorCode.unsupported_assignor,
             f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {supported}.",
         )
-    return beat if beat.member_id else _with_id(beat, new_member_id)
+    return beat if beat.member_id else replace(beat, member_id=new_member_id)
 
 
 def _id(topic_id: uuid.UUID | None) -> uuid.UUID:
     return topic_id or uuid.UUID(int=0)
-
-
-def _with_id(beat: Beat, member_id: str) -> Beat:
-    fields = {name: getattr(beat, name) for name in Beat.__slots__}
-    return Beat(**{**fields, "member_id": member_id})
 
 
 def _check_texts(group_id: str, beat: Beat) -> None:
