@@ -6,9 +6,10 @@ from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument, option
 from yak.commands.topics import key_values, require_configs
+from yak.errors import YakError
 
 if TYPE_CHECKING:
-    from yak.client.admin import ConfigValue
+    from yak.client.admin import Admin, ConfigValue
 
 brokers = CommandGroup(
     "brokers",
@@ -28,14 +29,25 @@ def list_brokers(g: Globals, unfold: Unfold = False) -> None:
 
     admin = g.admin()
     rows = broker_rows(admin, sizes=g.output != "table")
-    roles = roles_note({row["id"]: row["role"] for row in rows})
+    roles = {row["id"]: row["role"] for row in rows}
     if g.output in ("json", "yaml"):
         rows = with_machines(rows)
     elif g.out.for_people and not unfold:
         rows = fold(rows)
     g.out.table(rows, columns(g, rows), ("leaders_skew_percent", "size_bytes"))
-    if roles and g.out.for_people:
-        g.out.note(roles)
+    # only brokers of different roles, of which there is a note, need the voters
+    if g.out.for_people and roles_note(roles):
+        g.out.note(roles_note(roles, _voters(admin)))
+
+
+def _voters(admin: "Admin") -> list[int]:
+    """The voters of the metadata quorum; empty without a quorum, or while it has no leader that knows them."""
+    from yak.client.quorum import describe_quorum
+
+    try:
+        return describe_quorum(admin.answered, timeout_s=min(1.0, admin.timeout_s)).voter_ids
+    except YakError:
+        return []
 
 
 @brokers.command("describe", examples=("yak brokers describe 1", "yak brokers describe 1 --all-configs -o json"))

@@ -316,7 +316,8 @@ def show(g: Globals) -> int:
 def look(admin: "Admin") -> dict[str, Any]:
     """The cluster as a document; it has no `metadata` for a broker that is not yak."""
     from yak.client.members import ROLE, read_members
-    from yak.view.partition_state import Replication, StateCounts
+    from yak.commands.topics import replications
+    from yak.view.partition_state import StateCounts
 
     metadata = admin.metadata()
     members = read_members(metadata, answered=admin.answered, timeout_s=admin.timeout_s, names=(ROLE, *STORE_CONFIGS))
@@ -334,8 +335,9 @@ def look(admin: "Admin") -> dict[str, Any]:
         for member in members
     ]
     min_isrs = admin.min_isrs(metadata.topics)
+    silent = [member.node_id for member in members if member.state is SeenState.SILENT]
     states = StateCounts.of(
-        Replication.of(each, min_isrs[topic.name]) for topic in metadata.topics.values() for each in topic.partitions
+        each for topic in metadata.topics.values() for each in replications(topic, min_isrs[topic.name], silent)
     )
     has_quorum = any(broker.get("store") == QUORUM for broker in brokers)
     return {

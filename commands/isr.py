@@ -16,6 +16,7 @@ from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS
 from yak.plain_text import one_line
+from yak.view.broker_state import SeenState
 from yak.view.formats import counted
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 from yak.view.partition_state import out_of_sync
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 GOOD, WARN, BAD = "", "33", "1;31"
 """Colours of a row, as ANSI codes; the words beside them carry the same meaning."""
 COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
+_STOPPING = SeenState.STOPPING.lower()
+"""A broker in this state, which the metadata store names, still leads until its leaderships have moved."""
 FLAT_COLUMNS = (
     "topic",
     "partition",
@@ -87,8 +90,8 @@ def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> lis
     replication = partition.replication
     if replication.is_offline:
         found.append("offline: no leader, neither writes nor reads")
-    elif partition.leader is not None and partition.away.get(partition.leader) == NO_ANSWER:
-        found.append(f"the leader, {partition.leader}, does not answer")
+    elif (state := partition.away.get(partition.leader, _STOPPING)) != _STOPPING:
+        found.append(f"the leader, {partition.leader}, {'does not answer' if state == NO_ANSWER else f'is {state}'}")
     if replication.is_under_min_isr:
         found.append(f"under min ISR ({replication.isr} of {replication.needed}): acks=all is refused")
     if out:

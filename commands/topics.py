@@ -1,6 +1,6 @@
 """`yak topics`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ from yak.commands.settings import closest
 from yak.commands.units import parse_time_ms
 from yak.config.definitions import INT_MAX
 from yak.errors import UsageError, YakError
-from yak.ids import Offset, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.view.formats import group_digits
 from yak.view.partition_state import Conditions, PartitionState, Replication, worst
 
@@ -65,9 +65,13 @@ def require_configs(admin: "Admin", kind: str, name: str, wanted: Sequence[str])
 Sort: TypeAlias = Literal["name", "partitions", "records", "size"]
 
 
-def state_of(topic: "Topic", min_isr: int) -> PartitionState:
-    """A topic's state: the worst of its partitions."""
-    return worst(Replication.of(each, min_isr).state for each in topic.partitions)
+def replications(topic: "Topic", min_isr: int, silent: Collection[NodeId]) -> list[Replication]:
+    """What decides the states of a topic's partitions; one whose leader is `silent` is offline.
+
+    Metadata name a dead leader until the metadata store answers again: before, no other leader is elected.
+    """
+    found = ((each, Replication.of(each, min_isr)) for each in topic.partitions)
+    return [known._replace(is_offline=known.is_offline or each.leader in silent) for each, known in found]
 
 
 def list_rows(
@@ -79,13 +83,14 @@ def list_rows(
     sort: Sort,
 ) -> list[dict[str, Any]]:
     """One row per topic. Offsets and sizes are requested only if they are printed or sorted by."""
-    found = [topic for topic in admin.metadata().topics.values() if internal or not topic.is_internal]
+    from yak.client.reach import silent_brokers
+
+    metadata = admin.metadata()
+    found = [topic for topic in metadata.topics.values() if internal or not topic.is_internal]
     min_isrs = admin.min_isrs(topic.name for topic in found)
-    found = [
-        topic
-        for topic in found
-        if any(conditions.match(Replication.of(each, min_isrs[topic.name])) for each in topic.partitions)
-    ]
+    silent = silent_brokers(metadata.leaders_of(found))
+    known = {topic.name: replications(topic, min_isrs[topic.name], silent) for topic in found}
+    found = [topic for topic in found if any(map(conditions.match, known[topic.name]))]
     wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
     sizes = _sizes(admin, found) if wants_more else {}
@@ -94,7 +99,7 @@ def list_rows(
             "name": topic.name,
             "partitions": len(topic.partitions),
             "replication_factor": topic.replication_factor,
-            "state": state_of(topic, min_isrs[topic.name]).value,
+            "state": worst(each.state for each in known[topic.name]).value,
             "internal": topic.is_internal,
             **({"records": records.get(topic.name), "size_bytes": sizes.get(topic.name)} if wants_more else {}),
         }
@@ -103,6 +108,8 @@ def list_rows(
     column = {"size": "size_bytes"}.get(sort, sort)
     if column != "name":
         rows.sort(key=lambda row: int(row[column] or 0), reverse=True)
+    for node, reason in silent.items():
+        g.out.note(f"broker {node} at {metadata.brokers[node].address} did not answer: {reason}")
     return rows
 
 
@@ -140,8 +147,9 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
     configs = _visible_configs(admin, name)
     damaged = {} if configs is None else admin.damaged_offsets(name)
     min_isr = next((int(each.value or 1) for each in configs or () if each.name == "min.insync.replicas"), 1)
+    known = replications(topic, min_isr, {leader for each, leader in topic.led.items() if each not in marks})
     rows = []
-    for each in topic.partitions:
+    for each, replication in zip(topic.partitions, known, strict=True):
         key = TopicPartition(name, each.number)
         low, high = marks.get(key, (None, None))
         rows.append(
@@ -155,7 +163,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
                 "log_start_offset": low,
                 "high_watermark": high,
                 "damaged_replicas": dict(sorted(damaged.get(each.number, {}).items())),
-                "state": Replication.of(each, min_isr).state.value,
+                "state": replication.state.value,
             }
         )
     return {
@@ -164,7 +172,7 @@ def describe_topic(admin: "Admin", name: str) -> dict[str, Any]:
         "internal": topic.is_internal,
         "replication_factor": topic.replication_factor,
         "records": _records(topic, marks),
-        "state": state_of(topic, min_isr).value,
+        "state": worst(each.state for each in known).value,
         "partitions": rows,
         "configs": None
         if configs is None

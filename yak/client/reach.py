@@ -9,12 +9,16 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from yak.client.security import explain_tls, in_force, speaks_tls
 from yak.config.listeners import is_loopback
 from yak.errors import Unreachable
+from yak.ids import NodeId
 
+PROBES_AT_ONCE = 16
 BUDGET_S = 3.0
 PAUSE_S = 0.75
 """Pause between rounds, in which a starting broker may open its port."""
@@ -133,6 +137,13 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
         why=f"{'; '.join(details)}, {attempts} attempt{plural} in {took_s:.1f} s",
         try_=_remedies(addresses),
     )
+
+
+def silent_brokers(nodes: Mapping[NodeId, str], *, timeout_s: float = 1.0) -> dict[NodeId, str]:
+    """The brokers, of these addresses, that take no connection or do not answer, each with the reason."""
+    with ThreadPoolExecutor(max_workers=max(1, min(PROBES_AT_ONCE, len(nodes)))) as pool:
+        found = zip(nodes, pool.map(lambda address: probe(address, timeout_s), nodes.values()), strict=True)
+        return {node: each.detail for node, each in found if each.outcome in ("refused", "timeout")}
 
 
 def _remedies(addresses: list[str]) -> tuple[str, ...]:

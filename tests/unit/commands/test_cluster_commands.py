@@ -1,6 +1,7 @@
 """Tables, JSON and effects of `topics`, `brokers` and `cluster`, with a cluster that is only said to be there."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -329,3 +330,33 @@ def test_watched_brokers_have_one_csv_header(yak):
 def test_raw_description_of_a_topic_is_rows_for_programs(yak):
     lines = yak("topics", "describe", "orders", "-o", "raw").out.splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["orders", "0"], ["orders", "1"], ["orders", "2"]]
+
+
+def test_topics_of_a_leader_that_does_not_answer_are_offline_and_the_broker_is_named(yak, monkeypatch):
+    """Metadata name it until the metadata store can elect another one."""
+    silent = {1: "connection refused"}
+    monkeypatch.setattr("yak.client.reach.silent_brokers", lambda nodes: silent)
+    ran = yak("topics", "list", "--offline", "--no-headers")
+    assert [line.split()[::3] for line in ran.out.splitlines()] == [["orders", "offline"], ["yak", "offline"]]
+    assert ran.err == "broker 1 at a:9092 did not answer: connection refused\n"
+    silent.clear()
+    assert "yak" not in yak("topics", "list", "--offline").out
+
+
+def test_partitions_of_a_leader_that_does_not_answer_are_offline_in_a_description(yak, monkeypatch):
+    monkeypatch.setattr(FakeAdmin, "silent", {TopicPartition("orders", 0)})
+    rows = json.loads(yak("topics", "describe", "orders", "-o", "json").out)[0]["partitions"]
+    assert [row["state"] for row in rows] == ["offline", "under_min_isr", "offline"]
+
+
+def test_brokers_list_names_voters_without_which_no_follower_takes_over(yak, monkeypatch):
+    def roles(metadata, **_asked):
+        said = enumerate(("leader", "follower"), 1)
+        return tuple(Member(node, "a:1", None, SeenState.ACTIVE, {ROLE: role}) for node, role in said)
+
+    monkeypatch.setattr("yak.client.members.read_members", roles)
+    quorum = SimpleNamespace(voter_ids=[1])
+    monkeypatch.setattr("yak.client.quorum.describe_quorum", lambda address, timeout_s: quorum)
+    assert "no broker takes over when it dies" in yak("brokers", "list").err
+    quorum.voter_ids = []
+    assert "node 2 (role follower) takes over when it dies" in yak("brokers", "list").err

@@ -35,6 +35,7 @@ GONE = partition(
     3, isr=(3,), leader=-1, log_end_offsets=dict.fromkeys((1, 2, 3)), away=dict.fromkeys((1, 2, 3), "no answer")
 )
 DYING = partition(4, leader=2, log_end_offsets={1: None, 2: 5, 3: 5}, high_watermark=5, away={1: "no answer"})
+STATES = ("fenced", "stopping")
 CLUSTER = ClusterReplicas(
     "c",
     1,
@@ -119,6 +120,14 @@ def test_check_returns_4_while_a_leader_does_not_answer_although_the_isr_is_full
     assert yak("isr", "--check", "-q").code == 0, (
         "a follower without an answer is in sync until the leader says otherwise"
     )
+
+
+def test_check_returns_4_while_the_metadata_store_says_that_a_leader_is_fenced(yak, monkeypatch):
+    found = [replace(CLUSTER, partitions=(WELL, partition(5, away={1: state})), silent={}) for state in STATES]
+    monkeypatch.setattr("yak.local.replicas_in_redis.read_cluster", lambda url, **_options: found.pop(0))
+    ran = yak("isr", "--from-redis", "--check", "-q")
+    assert (ran.code, ran.err) == (4, "warning: orders-5: the leader, 1, is fenced\n")
+    assert yak("isr", "--from-redis", "--check", "-q").code == 0, "a stopping broker leads until others are elected"
 
 
 def test_quiet_check_prints_only_the_partitions_that_fail_it(yak, cluster):
