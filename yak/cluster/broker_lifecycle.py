@@ -584,8 +584,7 @@ class BrokerLifecycle:
                 self._drop_calls()
                 self.verify()
         else:
-            words = outcome.value.get("message", "")
-            self._session.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
+            self._session.say_refused(outcome, now_ms)
             if self.state is LifecycleState.REGISTERING:
                 self._dues["register"] = now_ms + self._settings.recheck_ms
 

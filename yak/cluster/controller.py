@@ -437,8 +437,7 @@ class Controller:
         elif outcome.code in FREEZING_CODES or outcome.code == "STALE_BROKER_EPOCH":
             self._on_refused(outcome, now_ms)
         else:
-            words = outcome.value.get("message", "")
-            self._session.say("warning", "metadata-call-refused", code=outcome.code, reason=words)
+            self._session.say_refused(outcome, now_ms)
 
 
 def _with_broker(image: Image, broker: BrokerInfo) -> Image:

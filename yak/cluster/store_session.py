@@ -19,6 +19,9 @@ FREEZING_CODES = frozenset(
 )
 """Refusals that say that the store does not hold this broker's history, or that the metadata move to another store."""
 
+REFUSAL_REPEAT_MS = 60_000
+"""A store without memory refuses each heartbeat: the same refusal is logged once in this time."""
+
 
 class StoreSession:
     """The session; the parts of the broker lifecycle share it."""
@@ -39,6 +42,8 @@ class StoreSession:
         self._next_nonce = next_nonce
         self._in_flight: dict[Nonce, OnReply] = {}
         self._outputs: list[Output] = []
+        self._refused_ms: dict[tuple[str, str], int] = {}
+        """When each refusal was logged last."""
 
     def send(self, script: str, arguments: dict[str, object], on_reply: OnReply) -> None:
         """Call a script as this broker; the request names the newest record on its disk."""
@@ -69,6 +74,14 @@ class StoreSession:
     def say(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: Any) -> None:
         """Add a line for the log."""
         self._outputs.append(Say(level, event, fields))
+
+    def say_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Log a refused call, unless the same refusal was logged less than `REFUSAL_REPEAT_MS` ago."""
+        refusal = outcome.code, outcome.value.get("message", "")
+        self._refused_ms = {each: ms for each, ms in self._refused_ms.items() if now_ms - ms < REFUSAL_REPEAT_MS}
+        if refusal not in self._refused_ms:
+            self._refused_ms[refusal] = now_ms
+            self.say("warning", "metadata-call-refused", code=outcome.code, reason=refusal[1])
 
     def take_outputs(self) -> list[Output]:
         """The outputs since the last call, in order."""

@@ -361,3 +361,17 @@ def test_message_for_a_trimmed_offset_says_what_to_do():
     words = frozen(StoreOutcome("TRIMMED", 9, ""), Image(), is_serving=False)
     assert "`snapshot` and `*.log` in its __yak_metadata aside" in words, "a quorum's voter has its votes there too"
     assert "before that history is back" not in words
+
+
+def test_store_that_refuses_each_heartbeat_is_logged_once_a_minute(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    call, full = store.call, StoreOutcome("STORE_ERROR", value={"message": "OOM command not allowed"})
+    store.call = lambda request, now_ms: full
+    driver.pass_time(59_000)
+    refused = [each.fields for each in driver.said if each.event == "metadata-call-refused"]
+    assert refused == [{"code": "STORE_ERROR", "reason": "OOM command not allowed"}]
+    driver.pass_time(10_000)
+    assert [each.event for each in driver.said].count("metadata-call-refused") == 2
+    store.call = call
+    driver.pass_time(5_000)
+    assert driver.lifecycle.state is LifecycleState.ACTIVE
