@@ -77,7 +77,7 @@ class StoreSession:
 
     def say_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
         """Log a refused call, unless the same refusal was logged less than `REFUSAL_REPEAT_MS` ago."""
-        refusal = outcome.code, outcome.value.get("message", "")
+        refusal = outcome.code, str(outcome.value.get("message", ""))
         self._refused_ms = {each: ms for each, ms in self._refused_ms.items() if now_ms - ms < REFUSAL_REPEAT_MS}
         if refusal not in self._refused_ms:
             self._refused_ms[refusal] = now_ms
