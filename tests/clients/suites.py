@@ -156,7 +156,7 @@ SUITES: Final = (
         },
         calls_kafka=True,
         brokers=3,
-        # some tests start a JVM or four, and the runner kills all tests when one is late
+        # a test may start four JVMs, and test-runner ends all tests when one is late
         files={"tests/test.conf": "metadata.broker.list={bootstrap}\ntest.timeout.multiplier=4\n"},
         left_out=f"{_SECURITY}; tests without a broker; it runs in its quick mode",
     ),
