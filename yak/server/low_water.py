@@ -14,8 +14,9 @@ FROM_BYTES: Final = 16 * 1024
 """Fewer bytes are not worth two system calls."""
 UP_TO_BYTES: Final = 512 * 1024
 """The kernel reserves twice as much for such a connection; its default bound is 6 MB."""
-_KERNEL_MIN: Final = (4, 18)
-"""Older kernels did not grow the buffer with the mark, so a reader could wait for bytes without room (796f82eafcd9)."""
+_KERNEL_MIN: Final = (5, 12)
+"""In older kernels a reader could wait for bytes that the kernel had no room for: behind many small packets before 5.7
+(24adbc1676af), and while TCP was short of memory before 5.12 (f969dc5a8857)."""
 
 
 def heeds_mark(platform: str, release: str) -> bool:

@@ -83,7 +83,9 @@ def test_little_is_not_waited_for(missing: int) -> None:
     ("platform", "release", "heeds"),
     [
         ("linux", "6.18.44-fc", True),
-        ("linux", "4.18.0-553.el8", True),
+        ("linux", "5.12.0", True),
+        ("linux", "5.11.22", False),
+        ("linux", "4.18.0-553.el8", False),
         ("linux", "4.4.0", False),
         ("linux", "3.10.0-1160.el7", False),
         ("linux", "strange", False),
