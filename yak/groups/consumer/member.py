@@ -13,6 +13,10 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 
 
+_METADATA = tuple(MemberValue.__dataclass_fields__)
+"""The fields that a member and the value of its metadata record have in common."""
+
+
 class MemberState(IntEnum):
     """How far a member has reconciled with its target (MemberState.java); the records have these numbers."""
 
@@ -63,32 +67,14 @@ class Member:
 
     def metadata(self) -> MemberValue:
         """The value of its member metadata record."""
-        return MemberValue(
-            instance_id=self.instance_id,
-            rack_id=self.rack_id,
-            client_id=self.client_id,
-            client_host=self.client_host,
-            topic_names=tuple(sorted(self.topic_names)),
-            topic_regex=self.topic_regex,
-            rebalance_timeout_ms=self.rebalance_timeout_ms,
-            assignor=self.assignor,
-            classic=self.classic,
-        )
+        value = {name: getattr(self, name) for name in _METADATA}
+        return MemberValue(**value | {"topic_names": tuple(sorted(self.topic_names))})
 
     def with_metadata(self, value: MemberValue) -> Member:
         """The member with this metadata."""
-        return replace(
-            self,
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            topic_names=frozenset(value.topic_names),
-            topic_regex=value.topic_regex or "",
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            assignor=value.assignor,
-            classic=value.classic,
-        )
+        named = {name: getattr(value, name) for name in _METADATA}
+        named |= {"topic_names": frozenset(value.topic_names), "topic_regex": value.topic_regex or ""}
+        return replace(self, **named)
 
     def current(self) -> CurrentValue:
         """The value of its current assignment record."""
