@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 from yak.cluster.image import BrokerInfo, Image, PendingTopic, TopicInfo
 from yak.cluster.payload import format_nodes
@@ -170,23 +171,34 @@ def plan_alter_configs(
     store changes nothing, and answers INVALID_UPDATE_VERSION, if they were replaced. Raises PeerError when the topic does
     not exist.
     """
-    _check_resource(image, resource_type, resource_name)
-    changes = [
-        [name, value, expected[name]] if name in expected else [name, value] for name, value in sorted(configs.items())
-    ]
-    return (_alter(resource_type, resource_name, changes, replace=replace),)
+    if resource_type == "topic" and resource_name not in image.topics:
+        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource_name}' does not exist.")
+    return plan_alter(resource_type, resource_name, configs, expected, replace=replace)
 
 
 def plan_alter(
-    resource_type: str, resource_name: str, configs: Mapping[str, str | None], *, replace: bool = False
+    resource_type: str,
+    resource_name: str,
+    configs: Mapping[str, str | None],
+    expected: Mapping[str, str | None] = MappingProxyType({}),
+    *,
+    replace: bool = False,
 ) -> tuple[StoreRequest, ...]:
     """Plan to set configs of a resource that needs no check, and to remove those that are None, as one change.
 
     That is a user, a delegation token, an entity with quotas, or a resource pattern with ACLs (`yak.cluster.records.USER`,
     TOKEN, QUOTA and ACL). `replace` also removes all others: without `configs` the resource is removed.
     """
-    changes: list[list[str | None]] = [[name, value] for name, value in sorted(configs.items())]
-    return (_alter(resource_type, resource_name, changes, replace=replace),)
+    changes = [
+        [name, value, expected[name]] if name in expected else [name, value] for name, value in sorted(configs.items())
+    ]
+    arguments: dict[str, object] = {
+        "resource_type": resource_type,
+        "resource_name": resource_name,
+        "changes": changes,
+        "replace": replace,
+    }
+    return (StoreRequest("alter_configs", arguments),)
 
 
 def plan_producer_ids() -> StoreRequest:
@@ -349,18 +361,3 @@ def _slices(
         StoreRequest(script, head | {"partitions": slices[0]}),
         *(StoreRequest("create_partitions", tail | {"partitions": part}) for part in slices[1:]),
     )
-
-
-def _check_resource(image: Image, resource_type: str, resource_name: str) -> None:
-    if resource_type == "topic" and resource_name not in image.topics:
-        raise PeerError(ErrorCode.unknown_topic_or_partition, f"The topic '{resource_name}' does not exist.")
-
-
-def _alter(resource_type: str, resource_name: str, changes: list[list[str | None]], *, replace: bool) -> StoreRequest:
-    arguments: dict[str, object] = {
-        "resource_type": resource_type,
-        "resource_name": resource_name,
-        "changes": changes,
-        "replace": replace,
-    }
-    return StoreRequest("alter_configs", arguments)
