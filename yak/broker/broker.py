@@ -9,7 +9,7 @@ file dispatches events and keeps each connection's requests in order. `yak.broke
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -548,6 +548,12 @@ class Broker:
     def image(self) -> Image:
         """The cluster's metadata that this broker has on its disk."""
         return self.context.image
+
+    @property
+    def config_levels(self) -> tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
+        """The broker configs below a topic's or group's: this broker's, those of all brokers, and the static ones."""
+        image = self.context.image
+        return image.broker_configs.get(self.node_id, {}), image.default_broker_configs, self.config.static
 
     def emit(self, effect: events.Effect) -> None:
         """Add an effect to those that this step returns."""

@@ -54,16 +54,12 @@ class TopicResource:
 
     def check(self, settings: Mapping[str, str]) -> None:
         """Raise PeerError if the topic may not have these values together."""
-        check_topic_configs(settings, *self._broker_levels())
+        check_topic_configs(settings, *self._broker.config_levels)
 
     def inherited(self, name: str) -> str | None:
         """The value that applies when the topic sets none."""
-        own, default, static = self._broker_levels()
+        own, default, static = self._broker.config_levels
         return topic_config_value(TOPIC_CONFIGS[name], {**static, **default, **own})
-
-    def _broker_levels(self) -> tuple[Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
-        image, broker = self._broker.image, self._broker
-        return image.broker_configs.get(broker.node_id, {}), image.default_broker_configs, broker.config.static
 
 
 class BrokerResource:

@@ -71,9 +71,7 @@ class TopicCreation:
             )
         except PeerError as error:
             raise self._broker.expected_followers.explain(error) from None
-        image = self._context.image
-        own = image.broker_configs.get(config.node_id, {})
-        check_topic_configs(plan.configs, own, image.default_broker_configs, config.static)
+        check_topic_configs(plan.configs, *self._broker.config_levels)
         self._broker.replica_bound.check(plan.requests)
         return plan
 

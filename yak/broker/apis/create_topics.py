@@ -157,8 +157,6 @@ def _configs(broker: Broker, call: Call, plan: TopicPlan, alike: _Alike) -> Enco
     """A topic's encoded config rows, shared by the topics of the request with the same overrides."""
     key = tuple(sorted(plan.configs.items()))
     if key not in alike:
-        image = broker.image
-        own = image.broker_configs.get(broker.node_id, {})
         rows = [
             {
                 "name": row.name,
@@ -167,7 +165,7 @@ def _configs(broker: Broker, call: Call, plan: TopicPlan, alike: _Alike) -> Enco
                 "config_source": row.source,
                 "is_sensitive": row.is_sensitive,
             }
-            for row in describe_topic(plan.configs, own, image.default_broker_configs, broker.config.static)
+            for row in describe_topic(plan.configs, *broker.config_levels)
         ]
         alike[key] = encode_items(KEY, call.version, ("topics", "configs"), rows)
     return alike[key]

@@ -123,9 +123,7 @@ def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alik
     """
     key = (tuple(sorted(topic.overrides.items())), names)
     if key not in alike:
-        image = broker.image
-        own = image.broker_configs.get(broker.node_id, {})
-        rows = describe_topic(topic.overrides, own, image.default_broker_configs, broker.config.static, names)
+        rows = describe_topic(topic.overrides, *broker.config_levels, names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
     views: list[Fields] = []
     if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
@@ -140,11 +138,9 @@ def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alik
 
 
 def _of_broker(broker: Broker, call: Call, resource: BrokerResource, names: Any) -> list[Fields]:
-    image = broker.image
     if resource.is_default:
-        return _as_fields(call, describe_default_broker(image.default_broker_configs, names))
-    own = image.broker_configs.get(broker.node_id, {})
-    rows = describe_broker(own, image.default_broker_configs, broker.config.static, names)
+        return _as_fields(call, describe_default_broker(broker.image.default_broker_configs, names))
+    rows = describe_broker(*broker.config_levels, names)
     return _as_fields(call, rows) + _views(broker, names, documented=_is_documented(call))
 
 
@@ -153,9 +149,7 @@ def _of_other(broker: Broker, call: Call, resource: Resource, names: Any, alike:
     key = (resource.kind, tuple(sorted(resource.overrides.items())), names)
     if key not in alike:
         if isinstance(resource, GroupResource):
-            image = broker.image
-            own = image.broker_configs.get(broker.node_id, {})
-            rows = describe_group(resource.overrides, own, image.default_broker_configs, broker.config.static, names)
+            rows = describe_group(resource.overrides, *broker.config_levels, names)
         else:
             rows = describe_inherited(resource.table, broker.config.static, names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
