@@ -30,7 +30,12 @@ _WRITE_TRANSACTION = Rule(_O.WRITE, _R.TRANSACTIONAL_ID)
 _DESCRIBE_CLUSTER, _ALTER_CLUSTER = Rule(_O.DESCRIBE, _R.CLUSTER), Rule(_O.ALTER, _R.CLUSTER)
 _CLUSTER_ACTION = Rule(_O.CLUSTER_ACTION, _R.CLUSTER)
 _BETWEEN_BROKERS = (Rule(_O.CLUSTER_ACTION, _R.CLUSTER, "brokers only"),)
-_CONFIGS = "of brokers, loggers, client metrics"
+
+
+def _of_configs(operation: Operation) -> tuple[Rule, ...]:
+    of_cluster = Rule(operation, _R.CLUSTER, "of brokers, loggers, client metrics")
+    return Rule(operation, _R.TOPIC), Rule(operation, _R.GROUP), of_cluster
+
 
 RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     0: (Rule(_O.WRITE, _R.TOPIC), Rule(_O.WRITE, _R.TRANSACTIONAL_ID, "with a transactional batch")),
@@ -85,16 +90,8 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     29: (_DESCRIBE_CLUSTER,),
     30: (_ALTER_CLUSTER,),
     31: (_ALTER_CLUSTER,),
-    32: (
-        Rule(_O.DESCRIBE_CONFIGS, _R.TOPIC),
-        Rule(_O.DESCRIBE_CONFIGS, _R.GROUP),
-        Rule(_O.DESCRIBE_CONFIGS, _R.CLUSTER, _CONFIGS),
-    ),
-    33: (
-        Rule(_O.ALTER_CONFIGS, _R.TOPIC),
-        Rule(_O.ALTER_CONFIGS, _R.GROUP),
-        Rule(_O.ALTER_CONFIGS, _R.CLUSTER, _CONFIGS),
-    ),
+    32: _of_configs(_O.DESCRIBE_CONFIGS),
+    33: _of_configs(_O.ALTER_CONFIGS),
     34: (_ALTER_CLUSTER,),
     35: (_DESCRIBE_CLUSTER,),
     36: (),
@@ -108,11 +105,7 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     ),
     42: (Rule(_O.DELETE, _R.GROUP),),
     43: (_ALTER_CLUSTER,),
-    44: (
-        Rule(_O.ALTER_CONFIGS, _R.TOPIC),
-        Rule(_O.ALTER_CONFIGS, _R.GROUP),
-        Rule(_O.ALTER_CONFIGS, _R.CLUSTER, _CONFIGS),
-    ),
+    44: _of_configs(_O.ALTER_CONFIGS),
     45: (_ALTER_CLUSTER,),
     46: (_DESCRIBE_CLUSTER,),
     47: (Rule(_O.DELETE, _R.GROUP), _READ_TOPIC),
