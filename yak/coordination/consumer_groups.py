@@ -211,7 +211,7 @@ class ConsumerGroups:
             if classic is not None:
                 self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
                 return
-            if consumer.is_deleted:
+            if consumer.state.is_deleted:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
                 return
             consumer.accepted(decision, world)
@@ -237,7 +237,7 @@ class ConsumerGroups:
         decision = consumer.on_time(world)
         failed = [ErrorCode.none]
         if decision.records:
-            self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.epoch)
+            self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.state.epoch)
 
             def then(error_code: ErrorCode) -> None:
                 failed[0] = error_code
@@ -253,7 +253,7 @@ class ConsumerGroups:
         consumer = group.consumer
         if consumer is None:
             return
-        if consumer.is_deleted:
+        if consumer.state.is_deleted:
             group.consumer = None
             return
         consumer.loaded(self._world(consumer.group_id))
@@ -297,7 +297,7 @@ class ConsumerGroups:
         """Turn an empty consumer group into a classic one, which a classic member joins. Raises PeerError."""
         consumer = group.consumer
         assert consumer is not None
-        assert consumer.is_empty
+        assert not consumer.state.members
         self._write_now(
             coordinated,
             group,

@@ -47,13 +47,13 @@ class Group:
     @property
     def state_name(self) -> str:
         """The state name that clients see."""
-        return self.members.state.value if self.consumer is None else self.consumer.state_name
+        return self.members.state.value if self.consumer is None else self.consumer.state.state_name
 
     @property
     def has_members(self) -> bool:
         """Whether the group has members or a rebalance is under way."""
         if self.consumer is not None:
-            return not self.consumer.is_empty
+            return bool(self.consumer.state.members)
         return self.members.state is not ClassicState.EMPTY
 
     @property

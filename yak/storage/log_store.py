@@ -216,7 +216,7 @@ class LogStore:
         claim_all(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
-            store._load_all(config_for, progress, now_ms, kernel_boot_id, is_replicated)
+            store._load_all(config_for, progress, kernel_boot_id, is_replicated)
         except StartRefused:
             store.leave()
             raise
@@ -231,7 +231,6 @@ class LogStore:
         self,
         config_for: Callable[[str], LogConfig],
         progress: Callable[[int, int], None] | None,
-        now_ms: int,
         kernel_boot_id: str | None,
         is_replicated: Callable[[TopicPartition], bool],
     ) -> None:
@@ -256,7 +255,7 @@ class LogStore:
         for directory, checkpoints, folders in work:
             for folder in folders:
                 try:
-                    self._load_one(directory, checkpoints, folder, config_for, is_replicated, now_ms)
+                    self._load_one(directory, checkpoints, folder, config_for, is_replicated)
                 except OSError as error:
                     self._fail(directory, error, folders)
                     break
@@ -323,7 +322,6 @@ class LogStore:
         folder: str,
         config_for: Callable[[str], LogConfig],
         is_replicated: Callable[[TopicPartition], bool],
-        now_ms: int,
     ) -> None:
         topic_partition = parse_partition_folder(folder)
         assert topic_partition is not None
@@ -342,7 +340,7 @@ class LogStore:
             closed_bytes=checkpoints.sizes.get(topic_partition),
             keeps_written=directory.machine_kept_running and is_replicated(topic_partition),
             is_replicated=is_replicated(topic_partition),
-            now_ms=now_ms,
+            now_ms=self._opened_ms,
         )
         try:
             loaded = loader.load()

@@ -45,7 +45,7 @@ def join_group(broker: Broker, call: Call) -> Outcome:
             if asked.member_id:
                 raise PeerError(ErrorCode.unknown_member_id)
             group = coordinated.shard.ensure(request.group_id)
-        if group.consumer is not None and group.consumer.is_empty:
+        if group.consumer is not None and not group.consumer.state.members:
             broker.group_coordinator.consumers.make_room(coordinated, group)
         if group.consumer is not None:
             return _join_consumer_group(broker, call, coordinated, group, asked)

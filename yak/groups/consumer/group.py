@@ -43,26 +43,6 @@ class ConsumerGroup:
         """The group id."""
         return self.state.group_id
 
-    @property
-    def epoch(self) -> int:
-        """The group epoch, which grows with every change of members, subscriptions or topics."""
-        return self.state.epoch
-
-    @property
-    def state_name(self) -> str:
-        """Empty, Assigning, Reconciling, Stable or Dead."""
-        return self.state.state_name
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether its tombstones are replayed, so that the coordinator removes it."""
-        return self.state.is_deleted
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no members."""
-        return not self.state.members
-
     def heartbeat(self, beat: Beat, world: World) -> Decision:
         """Handle a ConsumerGroupHeartbeat, which also joins and leaves.
 
@@ -86,7 +66,7 @@ class ConsumerGroup:
             return self._decision(draft, answer, answer["member_id"], seen)
         # A static member returned with the classic protocol, and was the last consumer protocol member.
         plan = downgraded(draft.state, (), world.topics)
-        must_rebalance = draft.state.epoch != self.epoch or draft.state.state_name != "Stable"
+        must_rebalance = draft.state.epoch != self.state.epoch or draft.state.state_name != "Stable"
         take_back_all(draft)
         return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=must_rebalance)
 

@@ -184,7 +184,7 @@ def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_ru
     def joins_at_once(member_id):
         beat(rig, member_id)
         group = rig.node.broker.group_coordinator.of("g").shard.groups["g"].consumer
-        return group.state.target_epoch == group.epoch
+        return group.state.target_epoch == group.state.epoch
 
     assert synonyms() == [("1000", 4), ("0", 5)]
     assert [joins_at_once("a"), joins_at_once("b")] == [True, False]

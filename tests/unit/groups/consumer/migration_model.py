@@ -82,7 +82,7 @@ class Migrating(Coordinator):
     def take(self, decision: Decision) -> None:
         super().take(decision)
         if decision.downgrade is not None:
-            assert self.group.is_deleted
+            assert self.group.state.is_deleted
             self.classic = decision
 
     def join_classic(

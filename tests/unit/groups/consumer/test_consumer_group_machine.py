@@ -171,7 +171,7 @@ class Group(RuleBasedStateMachine):
         written, epoch = len(self.one.log), state.epoch
         for client in self.living():
             self.heartbeat(client)
-        assert (len(self.one.log), self.one.group.epoch) == (written, epoch)
+        assert (len(self.one.log), self.one.group.state.epoch) == (written, epoch)
 
     @invariant()
     def nobody_uses_what_another_uses(self) -> None:

@@ -21,8 +21,8 @@ def test_the_first_member_gets_all(one: Coordinator) -> None:
     assert (answer.error_code, answer.member_id, answer.member_epoch) == (ErrorCode.none, "a", 2)
     assert answer.heartbeat_interval.total_seconds() == 5
     assert assigned(answer) == parts("t", 0, 1, 2, 3)
-    assert one.group.state_name == "Stable"
-    assert one.group.epoch == 2
+    assert one.group.state.state_name == "Stable"
+    assert one.group.state.epoch == 2
 
 
 def test_a_heartbeat_without_news_writes_nothing_and_says_nothing(one: Coordinator) -> None:
@@ -47,7 +47,7 @@ def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> No
     one.join("a", "t")
     answer = one.join("b", "t")
     assert (answer.member_epoch, assigned(answer)) == (3, NO_PARTITIONS)
-    assert one.group.state_name == "Reconciling"
+    assert one.group.state.state_name == "Reconciling"
     answer = one.beat("a", 2)
     assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1))
     assert one.member("a").state is MemberState.UNREVOKED_PARTITIONS
@@ -57,7 +57,7 @@ def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> No
     assert (answer.member_epoch, answer.assignment) == (3, None)
     answer = one.beat("b", 3)
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 2, 3))
-    assert one.group.state_name == "Stable"
+    assert one.group.state.state_name == "Stable"
 
 
 def test_who_keeps_all_it_has_never_stops(one: Coordinator) -> None:
@@ -93,9 +93,9 @@ def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
     one.join("a", "t", "u")
     one.join("b", "t", "u")
     one.beat("a", 2, assignor="uniform")
-    assert one.group.epoch == 3, "the group uses it already"
+    assert one.group.state.epoch == 3, "the group uses it already"
     one.beat("a", 2, assignor="range")
-    assert one.group.epoch == 4
+    assert one.group.state.epoch == 4
     assert one.group.state.target_of("a") == parts("t", 0) | parts("u", 0)
 
 
@@ -108,7 +108,7 @@ def test_who_leaves_frees_its_partitions(one: Coordinator) -> None:
     answer = one.beat("a", -1)
     assert (answer.member_id, answer.member_epoch, answer.assignment) == ("a", -1, None)
     assert "a" not in one.group.state.members
-    assert one.group.state_name == "Assigning"
+    assert one.group.state.state_name == "Assigning"
     answer = one.beat("b", 3)
     assert (answer.member_epoch, assigned(answer)) == (4, parts("t", 0, 1, 2, 3))
 
@@ -116,7 +116,7 @@ def test_who_leaves_frees_its_partitions(one: Coordinator) -> None:
 def test_a_group_that_all_left_is_empty_and_can_be_taken_back(one: Coordinator) -> None:
     one.join("a", regex="t.*")
     one.beat("a", -1)
-    assert one.group.state_name == "Empty"
+    assert one.group.state.state_name == "Empty"
     state = one.group.state
     assert (state.epoch, state.target_epoch) == (3, 3), "a group without members has nothing to assign"
     assert not (state.targets)
@@ -134,9 +134,9 @@ def test_tombstones_of_a_group_make_it_dead(one: Coordinator) -> None:
     one.join("a", "t")
     for record in one.group.tombstones():
         one.group.replay(decode(record))
-    assert one.group.state_name == "Dead"
-    assert one.group.is_deleted
-    assert one.group.is_empty
+    assert one.group.state.state_name == "Dead"
+    assert one.group.state.is_deleted
+    assert not one.group.state.members
 
 
 # ----------------------------------------------------------------------------------------------- static members
@@ -153,7 +153,7 @@ def test_a_static_member_that_goes_for_a_while_keeps_all(one: Coordinator) -> No
     assert assigned(one.beat("b", 3, topics=["t"], owned=parts("t", 2, 3), rebalance_timeout_ms=1)) == parts("t", 2, 3)
     answer = one.join("a2", "t", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1))
-    assert one.group.epoch == 3, "no other member notices"
+    assert one.group.state.epoch == 3, "no other member notices"
     assert sorted(one.group.state.members) == ["a2", "b"]
 
 
@@ -181,7 +181,7 @@ def test_who_was_replaced_is_fenced(one: Coordinator) -> None:
 def test_a_static_member_that_leaves_for_good(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     assert one.beat("a", -1, instance_id="i").member_epoch == -1
-    assert one.group.is_empty
+    assert not one.group.state.members
 
 
 def test_who_goes_for_a_while_has_given_back_what_it_was_asked_for(one: Coordinator) -> None:
@@ -245,9 +245,9 @@ def test_a_silent_member_is_fenced_when_its_session_ends(one: Coordinator) -> No
 def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
     for name in "abc":
         one.join(name, "t")
-    epoch = one.group.epoch
+    epoch = one.group.state.epoch
     assert one.pass_time(45_000) == ["a", "b", "c"]
-    assert one.group.epoch == epoch + 1
+    assert one.group.state.epoch == epoch + 1
     assert one.group.next_due() is None
 
 

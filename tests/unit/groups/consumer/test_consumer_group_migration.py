@@ -95,7 +95,7 @@ def test_assignments_are_written_as_kio_reads_them() -> None:
 
 def test_a_classic_group_goes_on_as_it_was(one: Migrating) -> None:
     upgraded_pair(one)
-    assert (one.group.epoch, one.group.state_name) == (7, "Stable")
+    assert (one.group.state.epoch, one.group.state.state_name) == (7, "Stable")
     member = one.member("a")
     assert (member.epoch, member.assigned, member.topic_names) == (7, parts("t", 0, 1), {"t"})
     assert one.beat_classic("a", 7) is ErrorCode.none
@@ -127,7 +127,7 @@ def test_members_change_over_one_by_one(one: Migrating) -> None:
         assert one.sync_classic(name, 8) == {"t": [number for _, number in sorted(one.member(name).assigned)]}
         assert one.beat_classic(name, 8) is ErrorCode.none
     assert assigned(one.beat("c", 8)) == one.group.state.target_of("c")
-    assert one.group.state_name == "Stable"
+    assert one.group.state.state_name == "Stable"
     # a is restarted with the new protocol.
     one.leave_classic(("a", None))
     assert one.classic is None
@@ -190,7 +190,7 @@ def test_the_policy_can_forbid_either_way(one: Migrating) -> None:
     one.join("c", "t")
     one.beat("c", -1)
     assert one.classic is None
-    assert one.group.state_name == "Assigning"
+    assert one.group.state.state_name == "Assigning"
 
 
 def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one: Migrating) -> None:
@@ -248,7 +248,7 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     )
     one.beat("a", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=60_000, instance_id="i")
     assert one.member("a").classic is None
-    assert one.group.epoch == 7
+    assert one.group.state.epoch == 7
     answer = one.join_classic("", "t", instance_id="i")
     assert (answer["member_id"], answer["generation_id"]) == ("made", 7)
     assert one.classic is not None
@@ -267,7 +267,7 @@ def test_nobody_is_left_nothing_is_downgraded(one: Migrating) -> None:
     upgraded_pair(one)
     assert [answer["error_code"] for answer in one.leave_classic(("a", None), ("b", None))] == [ErrorCode.none] * 2
     assert one.classic is None
-    assert one.group.is_empty
+    assert not one.group.state.members
 
 
 def test_the_protocol_is_one_that_all_have() -> None:

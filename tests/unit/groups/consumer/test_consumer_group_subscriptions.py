@@ -25,7 +25,7 @@ def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator)
     answer = one.join("a")
     assert (answer.member_epoch, assigned(answer)) == (1, NO_PARTITIONS), "the epoch of a new group (ModernGroup.java)"
     one.fail_over()
-    assert (one.group.state_name, one.group.epoch) == ("Stable", 1)
+    assert (one.group.state.state_name, one.group.state.epoch) == ("Stable", 1)
     assert one.beat("a", 1, topics=["t"]).member_epoch == 2
 
 
@@ -83,7 +83,7 @@ def test_a_change_of_other_topics_does_not_move_the_epoch(one: Coordinator) -> N
     one.join("a", "t")
     one.topics.put("u", 3)
     assert one.beat("a", 2).member_epoch == 2
-    assert one.group.epoch == 2
+    assert one.group.state.epoch == 2
 
 
 def test_a_member_can_change_its_mind(one: Coordinator) -> None:
@@ -122,7 +122,7 @@ def test_an_expression_without_topics_raises_no_epoch(one: Coordinator) -> None:
     one.topics.put("x1", 1)
     one.pass_time(10_000)
     assert assigned(one.beat("a", 1)) == parts("x1", 0)
-    assert one.group.epoch == 3
+    assert one.group.state.epoch == 3
 
 
 def test_topics_made_later_are_found_within_ten_seconds(one: Coordinator) -> None:

@@ -311,7 +311,7 @@ class Gathering:
             return
         if group is None or group.consumer is None:
             return
-        state = (group.consumer.state_name, group.consumer.epoch)
+        state = (group.consumer.state.state_name, group.consumer.state.epoch)
         if self._group_states.get(group_id) == state:
             return
         if len(self._group_states) >= _GROUPS_MAX:
