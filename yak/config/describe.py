@@ -16,6 +16,13 @@ _DEFAULTS: Final[Mapping[str, str | None]] = {
     name: definition.default for name, definition in BROKER_CONFIGS.items() if name not in RATES
 }
 
+_SOURCES: Final = (
+    ConfigSource.DYNAMIC_BROKER,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER,
+    ConfigSource.STATIC_BROKER,
+    ConfigSource.DEFAULT,
+)
+
 
 @dataclass(slots=True, frozen=True)
 class SynonymRow:
@@ -60,14 +67,13 @@ class ConfigRow:
 
 
 def describe_topic(
-    topic_overrides: Mapping[str, str],
-    dynamic_broker: Mapping[str, str],
-    dynamic_default_broker: Mapping[str, str],
-    static_broker: Mapping[str, str],
-    names: Collection[str] | None = None,
+    topic_overrides: Mapping[str, str], *broker_levels: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigRow]:
-    """All topic configs, or the named ones (unknown names are ignored, as in Kafka), in alphabetical order."""
-    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    """All topic configs, or the named ones (unknown names are ignored, as in Kafka), in alphabetical order.
+
+    The levels of the broker's configs are those set on it, on all brokers, and static ones.
+    """
+    levels = _levels(*broker_levels)
     rows = []
     for definition in _chosen(TOPIC_CONFIGS, names):
         found = _behind(definition.synonyms, levels)
@@ -81,17 +87,12 @@ def describe_topic(
     return rows
 
 
-def describe_broker(
-    dynamic_broker: Mapping[str, str],
-    dynamic_default_broker: Mapping[str, str],
-    static_broker: Mapping[str, str],
-    names: Collection[str] | None = None,
-) -> list[ConfigRow]:
+def describe_broker(*broker_levels: Mapping[str, str], names: Collection[str] | None = None) -> list[ConfigRow]:
     """All broker configs of one broker, or the named ones, in alphabetical order; those of one listener come last.
 
     A rate that is not set is left out.
     """
-    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    levels, (dynamic_broker, _default, static_broker) = _levels(*broker_levels), broker_levels
     prefixed = {
         name: replace(
             definition, name=name, update=Update.PER_BROKER if is_reconfigurable(definition) else Update.READ_ONLY
@@ -137,15 +138,11 @@ def describe_default_broker(
 
 
 def describe_group(
-    overrides: Mapping[str, str],
-    dynamic_broker: Mapping[str, str],
-    dynamic_default_broker: Mapping[str, str],
-    static_broker: Mapping[str, str],
-    names: Collection[str] | None = None,
+    overrides: Mapping[str, str], *broker_levels: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigRow]:
     """All group configs, or the named ones, in alphabetical order: the group's own, the broker's, the defaults."""
     own: list[tuple[ConfigSource, Mapping[str, str | None]]] = [(ConfigSource.DYNAMIC_GROUP, dict(overrides))]
-    levels = _levels(dynamic_broker, dynamic_default_broker, static_broker)
+    levels = _levels(*broker_levels)
     rows = []
     for definition in _chosen(GROUP_CONFIGS, names):
         own_name = (Synonym(definition.name),)
@@ -166,15 +163,8 @@ def describe_inherited(
     ]
 
 
-def _levels(
-    dynamic_broker: Mapping[str, str], dynamic_default: Mapping[str, str], static: Mapping[str, str]
-) -> list[tuple[ConfigSource, Mapping[str, str | None]]]:
-    return [
-        (ConfigSource.DYNAMIC_BROKER, dynamic_broker),
-        (ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default),
-        (ConfigSource.STATIC_BROKER, static),
-        (ConfigSource.DEFAULT, _DEFAULTS),
-    ]
+def _levels(*broker_levels: Mapping[str, str]) -> list[tuple[ConfigSource, Mapping[str, str | None]]]:
+    return list(zip(_SOURCES, (*broker_levels, _DEFAULTS), strict=True))
 
 
 def _behind(

@@ -17,20 +17,20 @@ def one(rows):
 def test_all_configs_come_in_alphabetical_order_unless_some_are_named():
     rows = describe_topic({}, {}, {}, {})
     assert [row.name for row in rows] == sorted(TOPIC_CONFIGS)
-    rows = describe_topic({}, {}, {}, {}, ["segment.ms", "nonsense", "cleanup.policy"])
+    rows = describe_topic({}, {}, {}, {}, names=["segment.ms", "nonsense", "cleanup.policy"])
     assert [row.name for row in rows] == ["cleanup.policy", "segment.ms"]
     assert len(describe_broker({}, {}, {})) == len(BROKER_CONFIGS) - len(RATES)
 
 
 def test_a_default_says_so_and_names_the_broker_config_behind_it():
-    row = one(describe_topic({}, {}, {}, {}, ["retention.bytes"]))
+    row = one(describe_topic({}, {}, {}, {}, names=["retention.bytes"]))
     assert (row.value, row.source, row.is_default, row.read_only) == ("-1", ConfigSource.DEFAULT, True, False)
     assert row.synonyms == (SynonymRow("log.retention.bytes", "-1", ConfigSource.DEFAULT),)
     assert row.type is ConfigType.LONG
 
 
 def test_a_default_in_another_unit_is_not_named_as_in_kafka():
-    row = one(describe_topic({}, {}, {}, {}, ["retention.ms"]))
+    row = one(describe_topic({}, {}, {}, {}, names=["retention.ms"]))
     assert (row.value, row.source, row.synonyms) == ("604800000", ConfigSource.DEFAULT, ())
 
 
@@ -41,7 +41,7 @@ def test_the_value_in_force_comes_first_among_its_synonyms():
             {"log.retention.ms": "2"},
             {"log.retention.ms": "3"},
             {"log.retention.minutes": "4"},
-            ["retention.ms"],
+            names=["retention.ms"],
         )
     )
     assert (row.value, row.source, row.is_default) == ("1", ConfigSource.DYNAMIC_TOPIC, False)
@@ -55,25 +55,25 @@ def test_the_value_in_force_comes_first_among_its_synonyms():
 
 
 def test_a_value_from_the_file_is_shown_in_the_topics_unit():
-    row = one(describe_topic({}, {}, {}, {"log.retention.minutes": "4"}, ["retention.ms"]))
+    row = one(describe_topic({}, {}, {}, {"log.retention.minutes": "4"}, names=["retention.ms"]))
     assert (row.value, row.source) == ("240000", ConfigSource.STATIC_BROKER)
 
 
 def test_a_broker_shows_what_is_read_only_and_where_it_comes_from():
-    row = one(describe_broker({}, {}, {"num.partitions": "4"}, ["num.partitions"]))
+    row = one(describe_broker({}, {}, {"num.partitions": "4"}, names=["num.partitions"]))
     assert (row.value, row.source, row.read_only) == ("4", ConfigSource.STATIC_BROKER, True)
-    row = one(describe_broker({"log.retention.ms": "9"}, {}, {}, ["log.retention.ms"]))
+    row = one(describe_broker({"log.retention.ms": "9"}, {}, {}, names=["log.retention.ms"]))
     assert (row.value, row.source, row.read_only) == ("9", ConfigSource.DYNAMIC_BROKER, False)
-    row = one(describe_broker({}, {}, {}, ["log.retention.ms"]))
+    row = one(describe_broker({}, {}, {}, names=["log.retention.ms"]))
     assert (row.value, row.source) == (None, ConfigSource.DEFAULT)
 
 
 def test_a_rate_is_described_only_where_it_is_set_and_has_no_default():
     """As Kafka's ConfigHelper: its KafkaConfig does not have these configs."""
     name = "leader.replication.throttled.rate"
-    assert describe_broker({}, {}, {}, [name]) == []
+    assert describe_broker({}, {}, {}, names=[name]) == []
     for settings in ({}, {name: "1"}, {}), ({name: "1"}, {}, {}):
-        row = one(describe_broker(*settings, [name]))
+        row = one(describe_broker(*settings, names=[name]))
         assert (row.value, row.type, row.synonyms) == ("1", ConfigType.LONG, (SynonymRow(name, "1", row.source),))
 
 
@@ -96,14 +96,14 @@ def test_rows_fit_every_version_of_the_answer():
 
 
 def test_a_list_is_described_as_it_counts():
-    [row] = describe_topic({"cleanup.policy": " delete , delete"}, {}, {}, {}, ["cleanup.policy"])
+    [row] = describe_topic({"cleanup.policy": " delete , delete"}, {}, {}, {}, names=["cleanup.policy"])
     assert (row.value, row.source) == ("delete", ConfigSource.DYNAMIC_TOPIC)
 
 
 def test_a_broker_config_lists_its_fallbacks_behind_its_own_value():
     settings = {"log.retention.ms": "9", "log.roll.ms": "8"}, {}, {"log.retention.hours": "24"}
     names = ["log.retention.minutes", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"]
-    rows = {row.name: row for row in describe_broker(*settings, names)}
+    rows = {row.name: row for row in describe_broker(*settings, names=names)}
     retention = rows["log.retention.ms"]
     assert (retention.value, retention.source) == ("9", ConfigSource.DYNAMIC_BROKER)
     assert retention.synonyms == (

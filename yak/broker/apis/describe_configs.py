@@ -123,7 +123,7 @@ def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alik
     """
     key = (tuple(sorted(topic.overrides.items())), names)
     if key not in alike:
-        rows = describe_topic(topic.overrides, *broker.config_levels, names)
+        rows = describe_topic(topic.overrides, *broker.config_levels, names=names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
     views: list[Fields] = []
     if names is not None and _PARTITION_EPOCHS in names and call.version >= _LONG_STRINGS_VERSION:
@@ -140,7 +140,7 @@ def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alik
 def _of_broker(broker: Broker, call: Call, resource: BrokerResource, names: Any) -> list[Fields]:
     if resource.is_default:
         return _as_fields(call, describe_default_broker(broker.image.default_broker_configs, names))
-    rows = describe_broker(*broker.config_levels, names)
+    rows = describe_broker(*broker.config_levels, names=names)
     return _as_fields(call, rows) + _views(broker, names, documented=_is_documented(call))
 
 
@@ -149,7 +149,7 @@ def _of_other(broker: Broker, call: Call, resource: Resource, names: Any, alike:
     key = (resource.kind, tuple(sorted(resource.overrides.items())), names)
     if key not in alike:
         if isinstance(resource, GroupResource):
-            rows = describe_group(resource.overrides, *broker.config_levels, names)
+            rows = describe_group(resource.overrides, *broker.config_levels, names=names)
         else:
             rows = describe_inherited(resource.table, broker.config.static, names)
         alike[key] = encode_items(KEY, call.version, _ROWS, _as_fields(call, rows))
