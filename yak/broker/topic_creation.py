@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.placement import count_machines
-from yak.cluster.topic_changes import NewTopic, TopicDefaults, TopicPlan, plan_create_partitions, plan_create_topic
+from yak.cluster.topic_changes import NewTopic, TopicPlan, plan_create_partitions, plan_create_topic
 from yak.config.topic_configs import check_topic_configs, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -65,7 +65,8 @@ class TopicCreation:
                 self._context.image,
                 new,
                 self._rng.uuid4(),
-                defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+                num_partitions=config.num_partitions,
+                default_replication_factor=config.default_replication_factor,
                 validate_config=validate_topic_config,
                 full=full,
             )

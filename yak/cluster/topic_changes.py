@@ -41,14 +41,6 @@ class NewTopic:
 
 
 @dataclass(slots=True, frozen=True)
-class TopicDefaults:
-    """The brokers' `num.partitions` and `default.replication.factor`."""
-
-    num_partitions: int = 1
-    replication_factor: int = 1
-
-
-@dataclass(slots=True, frozen=True)
 class TopicPlan:
     """The topic to be created and the store requests for it, to run or only to show (`validate_only`)."""
 
@@ -68,12 +60,15 @@ def plan_create_topic(
     new: NewTopic,
     topic_id: uuid.UUID,
     *,
-    defaults: TopicDefaults | None = None,
+    num_partitions: int = 1,
+    default_replication_factor: int = 1,
     validate_config: ValidateConfig | None = None,
     full: Collection[NodeId] = (),
 ) -> TopicPlan:
-    """Plan a new topic without replicas on `full` brokers. Raises PeerError with Kafka's code for the first problem."""
-    defaults = defaults or TopicDefaults()
+    """Plan a new topic without replicas on `full` brokers. Raises PeerError with Kafka's code for the first problem.
+
+    `num_partitions` and `default_replication_factor` are the brokers' configs of these names.
+    """
     validate_topic_name(new.name)
     if new.name in image.topics:
         raise PeerError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
@@ -83,7 +78,9 @@ def plan_create_topic(
         assignments = _manual_assignments(image, new)
         refuse_full(assignments, full)
     else:
-        assignments = _placed(image, new, defaults, full)
+        count = num_partitions if new.num_partitions == -1 else new.num_partitions
+        factor = default_replication_factor if new.replication_factor == -1 else new.replication_factor
+        assignments = _placed(image, count, factor, full)
     head: dict[str, object] = {
         "name": new.name,
         "topic_id": str(topic_id),
@@ -286,9 +283,7 @@ def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId
         raise PeerError(ErrorCode.kafka_storage_error, words)
 
 
-def _placed(image: Image, new: NewTopic, defaults: TopicDefaults, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
-    count = defaults.num_partitions if new.num_partitions == -1 else new.num_partitions
-    replication_factor = defaults.replication_factor if new.replication_factor == -1 else new.replication_factor
+def _placed(image: Image, count: int, replication_factor: int, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
     _check_replication_factor(replication_factor)
     _check_partition_count(count)
     brokers = _usable_brokers(image, replication_factor, full)

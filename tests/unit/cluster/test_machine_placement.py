@@ -12,7 +12,7 @@ from yak.cluster.image import BrokerInfo, Image
 from yak.cluster.placement import count_machines, machine_of, place
 from yak.cluster.reassignment import plan_reassignment
 from yak.cluster.records import BrokerState
-from yak.cluster.topic_changes import NewTopic, TopicDefaults, plan_create_topic
+from yak.cluster.topic_changes import NewTopic, plan_create_topic
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 
@@ -29,8 +29,7 @@ def machines_of_two(machines):
 
 
 def plan(image, **new):
-    defaults = TopicDefaults(num_partitions=1, replication_factor=1)
-    return plan_create_topic(image, NewTopic("t", **new), uuid.UUID(int=7), defaults=defaults)
+    return plan_create_topic(image, NewTopic("t", **new), uuid.UUID(int=7))
 
 
 def image_of(brokers):

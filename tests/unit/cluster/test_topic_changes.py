@@ -10,7 +10,6 @@ from yak.cluster.placement import place
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import (
     NewTopic,
-    TopicDefaults,
     plan_alter_configs,
     plan_create_partitions,
     plan_create_topic,
@@ -52,7 +51,7 @@ def code_of(call):
 
 
 def test_a_topic_takes_the_defaults_and_its_own_configs():
-    plan = plan_create_topic(ONE, NewTopic("new", configs={"b": "2", "a": "1"}), ID, defaults=TopicDefaults(3, 1))
+    plan = plan_create_topic(ONE, NewTopic("new", configs={"b": "2", "a": "1"}), ID, num_partitions=3)
     assert plan.assignments == ((1,), (1,), (1,))
     assert plan.replication_factor == 1
     [request] = plan.requests
