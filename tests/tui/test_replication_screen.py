@@ -62,6 +62,20 @@ def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went
     run(scenario, start="replication")
 
 
+def test_steps_of_a_slow_failover_go_on_below_in_a_narrow_window():
+    async def scenario(app, pilot):
+        failover = app.picture.elections.failovers[-1]
+        failover.elected_ms += 70_000
+        failover.first_write_ms += 100_000
+        app.screen.paint(app.now_ms())
+        await pilot.pause()
+        lines = app.screen.query_one("#failovers", Lines)
+        drawn = [lines.render_line(y).text for y in range(lines.size.height)]
+        assert any("= 1 min 41 s" in line for line in drawn), drawn
+
+    run(scenario, start="replication", size=(80, 24))
+
+
 def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
     source = recorded_source()
     source.answers["POST /api/failover"] = {"moved": [{}], "failed": [], "stayed": [], "took_ms": 41.0}

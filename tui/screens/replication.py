@@ -50,7 +50,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     def body(self) -> ComposeResult:
         with Container(id="replication-halves"):
             yield Panel("Replication", Grid(id="replication"), id="replication-table")
-            yield Panel("Failovers", Lines(id="failovers"), id="replication-failovers")
+            yield Panel("Failovers", Lines(id="failovers", wraps=True), id="replication-failovers")
 
     def paint(self, now_ms: int) -> None:
         picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
@@ -83,6 +83,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 else "F elects another leader."
             )
             shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
+        shown = lines.fitted(shown)[:room]
         lines.show(shown)
         self.query_one("#replication-failovers").styles.height = len(shown) + 2
 
