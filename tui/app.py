@@ -21,7 +21,7 @@ from textual.filter import LineFilter
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widgets import Input, Tabs, TextArea
-from textual.worker import NoActiveWorker, WorkerFailed, get_current_worker
+from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
 from yak.plain_text import one_line
@@ -34,7 +34,7 @@ from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
-from yak.tui.widgets.dialogs import JumpDialog, Prompt, TextDialog
+from yak.tui.widgets.dialogs import FieldsDialog, JumpDialog, Prompt, TextDialog
 from yak.tui.widgets.frame import KeyBar
 
 
@@ -90,7 +90,9 @@ _KEY_IDS = (
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
 KEY_WAITS_S = 1.0
-"""A key waits at most so long for what the one before does, in case that ends with its widget."""
+"""A key waits at most so long for what the one before does, in case that ends with its widget, or opens nothing."""
+_OPENING: Final = ("change", "ask")
+"""Groups of workers that open a form, some after they have read what it shows."""
 
 
 class _Harmless(LineFilter):
@@ -142,6 +144,7 @@ class YakApp(App[int]):
         self._last_mode = ""
         self._ended_prompt: Prompt | None = None
         self._key_under_way: events.Key | None = None
+        self._workers_before: set[Worker[Any]] = set()
         """The last key, until the screen has dealt with it."""
         self._held_keys: list[events.Key] = []
         """The keys behind that one, or behind the one that closes that prompt, until its answer was taken."""
@@ -472,9 +475,9 @@ class YakApp(App[int]):
         """Take the keys one by one: the next one is for what the one before leads to, such as a field or a screen."""
         if not isinstance(event, events.Key) or event.is_forwarded:
             await super().on_event(event)
-        elif self._ended_prompt is not None or self._key_under_way is not None:
+        elif self._ended_prompt is not None or self._key_under_way is not None or self._is_opening_fields:
             if not self._held_keys and self._key_under_way is not None:
-                self.set_timer(KEY_WAITS_S, partial(self._take_keys_behind_key, self._key_under_way))
+                self.set_timer(KEY_WAITS_S, partial(self._take_keys_behind_key, self._key_under_way, is_late=True))
             self._held_keys.append(event)
         else:
             prompt = self.screen
@@ -483,7 +486,7 @@ class YakApp(App[int]):
             if isinstance(prompt, Prompt) and event.key in ("enter", "escape"):
                 self._ended_prompt = prompt
             elif event.is_forwarded:
-                self._key_under_way = event
+                self._key_under_way, self._workers_before = event, set(self.workers)
                 self._follow(event, way)
 
     def _follow(self, key: events.Key, way: Sequence[MessagePump]) -> None:
@@ -493,10 +496,22 @@ class YakApp(App[int]):
                 return
         self.call_later(self._take_keys_behind_key, key)  # what its binding did may be in the queue: `focus` is
 
-    async def _take_keys_behind_key(self, key: events.Key) -> None:
-        if self._key_under_way is key:
+    async def _take_keys_behind_key(self, key: events.Key, *, is_late: bool = False) -> None:
+        new = (each for each in self.workers if each not in self._workers_before and each.group in _OPENING)
+        if self._key_under_way is key and (is_late or all(each.is_finished for each in new)):
             self._key_under_way = None
             await self._take_held_keys()
+
+    @property
+    def _is_opening_fields(self) -> bool:
+        return isinstance(self.screen, FieldsDialog) and not self.screen.is_open
+
+    async def take_keys_behind_opening(self, dialog: FieldsDialog[Any]) -> None:
+        """Take the keys that were held while this dialog opened; a key typed before a question is no answer to it."""
+        if not dialog.takes_text:
+            self._held_keys.clear()
+        dialog.is_open, self._key_under_way = True, None
+        await self._take_held_keys()
 
     async def take_keys_behind(self, prompt: Prompt) -> None:
         """Take the keys that were held while this prompt closed."""

@@ -164,6 +164,23 @@ def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
     run(scenario())
 
 
+def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
+    """The form took none until it was drawn: the first letters of a name were lost."""
+
+    async def scenario():
+        app = recorded_app(start="topics")
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, "aorders-2")
+            await until(pilot, lambda: app.screen.query("#field-name"), "the form")
+            await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == "orders-2", "the name")
+            paste(app, "\x1bafirst\x1ba:/Ka")
+            await until(pilot, lambda: app.screen.query("#field-name"), "the form again")
+            await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == ":/Ka", "the next name")
+
+    run(scenario())
+
+
 def test_a_pasted_filter_with_capitals_opens_no_question():
     async def scenario():
         app = recorded_app(start="failover")

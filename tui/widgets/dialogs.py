@@ -9,7 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, ScreenResultType
 from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import Button, Checkbox, Input, Label, OptionList, Select, Static
@@ -34,7 +34,20 @@ class Check(Checkbox):
         super().watch_value()
 
 
-class ConfirmDialog(ModalScreen[bool]):
+class FieldsDialog(ModalScreen[ScreenResultType]):
+    """A dialog with fields. The app holds the keys that are typed while it opens, until its first field has the focus."""
+
+    app: "YakApp"
+    is_open = False
+    takes_text = True
+
+    def open_at(self, field: Widget) -> None:
+        """Focus this field; then take the keys that were typed."""
+        field.focus()  # which goes through the app's queue
+        self.app.call_later(self.app.take_keys_behind_opening, self)
+
+
+class ConfirmDialog(FieldsDialog[bool]):
     """Yes or no. `typed`: the text to type as confirmation. `command`: the equivalent command line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,11 +55,11 @@ class ConfirmDialog(ModalScreen[bool]):
         Binding("y", "dismiss(True)", "yes"),
     ]
     AUTO_FOCUS = ""
-    app: "YakApp"
 
     def __init__(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
         super().__init__()
         self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
+        self.takes_text = bool(typed)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
@@ -69,7 +82,7 @@ class ConfirmDialog(ModalScreen[bool]):
                 yield Button("No (esc)", id="no", action="screen.dismiss(False)")
 
     def on_mount(self) -> None:
-        self.query_one("#typed" if self._typed else "#no").focus()
+        self.open_at(self.query_one("#typed" if self._typed else "#no"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable `y` if a text must be typed: then only enter and the button confirm."""
@@ -109,7 +122,7 @@ class Field:
         return f"field-{self.name.replace('.', '-')}"
 
 
-class FormDialog(ModalScreen[dict[str, str] | None]):
+class FormDialog(FieldsDialog[dict[str, str] | None]):
     """A form, and the command line that it produces as the user types. Returns the values, or None.
 
     `command(values)` writes that line. If it raises YakError, the error is shown and the form cannot be sent.
@@ -119,7 +132,6 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
         Binding("escape", "dismiss", "no"),
         Binding("ctrl+s", "send", "send"),
     ]
-    app: "YakApp"
 
     def __init__(
         self,
@@ -161,8 +173,7 @@ class FormDialog(ModalScreen[dict[str, str] | None]):
     def on_mount(self) -> None:
         """Show the first command line; focus the first field."""
         self._judge()
-        if self._fields:
-            self.query_one(f"#{self._fields[0].widget_id}").focus()
+        self.open_at(self.query_one(f"#{self._fields[0].widget_id}" if self._fields else "#yes"))
 
     def values(self) -> dict[str, str]:
         found: dict[str, str] = {}
