@@ -32,7 +32,7 @@ GOOD, WARN, BAD = "", "33", "1;31"
 """Colours of a row, as ANSI codes; the words beside them carry the same meaning."""
 COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
 _STOPPING = SeenState.STOPPING.lower()
-"""A broker in this state, which the metadata store names, still leads until its leaderships have moved."""
+"""A broker in this state, which the metadata store names, still leads until others lead its partitions."""
 FLAT_COLUMNS = (
     "topic",
     "partition",
