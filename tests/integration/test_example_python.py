@@ -1,8 +1,16 @@
 """The example suite that needs nothing but this environment, against one `yak up`; `make examples` runs them all."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from yak.local.processes import end_processes_of, processes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,3 +26,41 @@ def test_python_example_passes_against_one_cluster():
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.startswith("python  passed")
+
+
+@pytest.mark.parametrize("moment", ["the cluster starts", "a suite runs"])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(
+    moment: str, signal_number: signal.Signals, tmp_path: Path
+) -> None:
+    folder, tools, begun = tmp_path / "folder", tmp_path / "tools", tmp_path / "begun"
+    suite = str(ROOT / "build/examples/go")
+    folder.mkdir()
+    tools.mkdir()
+    go = tools / "go"
+    go.write_text(f"""#!/bin/sh\n[ "$1" = mod ] && exit\nsleep 600 &\necho $! > {begun}\nwait\n""")
+    go.chmod(0o755)
+    environment = {**os.environ, "TMPDIR": str(folder), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "docs/examples/run.py", "go"]
+    run = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: begun.exists() if moment == "a suite runs" else any(folder.glob("*/cluster/*")), 60)
+        run.send_signal(signal_number)
+        _, printed = run.communicate(timeout=60)
+        wait_until(lambda: processes_of(str(folder)) + processes_of(suite) == [], 10)
+        assert list(folder.iterdir()) == []
+        assert run.returncode == 128 + signal_number
+        assert "Traceback" not in printed
+    finally:
+        run.kill()
+        end_processes_of(str(folder))
+        end_processes_of(suite)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
