@@ -144,12 +144,12 @@ class PartitionInfo:
     @property
     def isr_members(self) -> tuple[IsrMember, ...]:
         """The ISR, each member with its broker epoch."""
-        return tuple(map(IsrMember, self.isr, self.isr_epochs))
+        return tuple(map(IsrMember._make, zip(self.isr, self.isr_epochs, strict=True)))
 
     @property
     def elr_members(self) -> tuple[IsrMember, ...]:
         """The ELR, likewise."""
-        return tuple(map(IsrMember, self.elr, self.elr_epochs))
+        return tuple(map(IsrMember._make, zip(self.elr, self.elr_epochs, strict=True)))
 
 
 @dataclass(slots=True, frozen=True)

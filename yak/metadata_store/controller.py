@@ -162,6 +162,7 @@ def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """The item's code, and the change to record."""
     if partition["partition_epoch"] != item["partition_epoch"]:
         return "INVALID_UPDATE_VERSION", None
     leader = item["leader"]

@@ -143,7 +143,12 @@ def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(m
     fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
     described = []
     real = describe_configs.describe_topic
-    monkeypatch.setattr(describe_configs, "describe_topic", lambda *args: described.append(None) or real(*args))
+
+    def counted(*arguments, **named):
+        described.append(None)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(describe_configs, "describe_topic", counted)
     pending = rig.begin(CONFIGS, 4, **fields)
     seen = 0
     while not pending.is_done:

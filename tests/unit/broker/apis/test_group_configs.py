@@ -133,7 +133,9 @@ def test_validate_only_sets_nothing(rig):
 def test_groups_with_the_same_configs_are_described_once(rig, monkeypatch):
     rows = []
     one_group = describe.describe_group
-    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_group", lambda *a: rows.append(a) or one_group(*a))
+    monkeypatch.setattr(
+        "yak.broker.apis.describe_configs.describe_group", lambda *a, **k: rows.append(a) or one_group(*a, **k)
+    )
     altered(rig, SESSION, "50000", group="c")
     resources = [{"resource_type": GROUP, "resource_name": name, "configuration_keys": None} for name in "abc"]
     first, second, third = rig.ask(32, 4, resources=resources, include_synonyms=True).results

@@ -107,9 +107,9 @@ def test_topic_configs_are_described_with_source_synonyms_type_and_words(rig):
 def test_describe_configs_of_topics_with_the_same_overrides_describes_them_once(rig, monkeypatch):
     described = []
 
-    def counted(overrides, *arguments):
+    def counted(overrides, *arguments, **named):
         described.append(dict(overrides))
-        return describe_topic(overrides, *arguments)
+        return describe_topic(overrides, *arguments, **named)
 
     monkeypatch.setattr("yak.broker.apis.describe_configs.describe_topic", counted)
     names = ["a", "b", "c"]
