@@ -144,8 +144,9 @@ class YakApp(App[int]):
         self._last_mode = ""
         self._ended_prompt: Prompt | None = None
         self._key_under_way: events.Key | None = None
-        self._workers_before: set[Worker[Any]] = set()
         """The last key, until the screen has dealt with it."""
+        self._workers_before: set[Worker[Any]] = set()
+        """The workers when that key was pressed: a new one may open a form for the keys behind it."""
         self._held_keys: list[events.Key] = []
         """The keys behind that one, or behind the one that closes that prompt, until its answer was taken."""
         self._painted_version = -1

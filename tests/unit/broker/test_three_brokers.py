@@ -331,13 +331,7 @@ def restored_image_of_node_1(rig) -> None:
     """The store lost everything and was restored; in node 1's new image no broker serves yet. It asks as librdkafka."""
     rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")
     rig._connections[1, 3] = rig._connections[1, 18]
-    rig.cluster.store.flush_all()
-    rig.cluster.store.restart()
-    for each in rig.nodes:
-        each.store_goes_down()
-        each.store_comes_up()
-    rig.run_until(lambda: sorted(rig.cluster.store.state.offers) == [1, 2, 3])
-    rig.cluster.restore_store()
+    rig.restore_lost_store()
     rig.run_until(lambda: not serving_brokers(rig.nodes[0].broker.image))
 
 

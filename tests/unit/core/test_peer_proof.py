@@ -312,13 +312,7 @@ def test_secret_is_in_no_log_line_record_or_image(rig):
 
 def test_store_that_lost_everything_gets_the_same_secret_back(rig):
     before = secret_of(rig)
-    rig.cluster.store.flush_all()
-    rig.cluster.store.restart()
-    for node in rig.nodes:
-        node.store_goes_down()
-        node.store_comes_up()
-    rig.run_until(lambda: sorted(rig.cluster.store.state.offers) == [1, 2, 3])
-    rig.cluster.restore_store()
+    rig.restore_lost_store()
     rig.run_until(lambda: bool(rig.cluster.store.state.secret))
     assert secret_of(rig) == before
     rig.run_until(lambda: rig.is_in_sync("orders"))
