@@ -4,8 +4,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.placement import MACHINE
+from yak.commands.live_table import looks, show_look
 from yak.commands.settings import closest
-from yak.commands.watching import looks, show_look
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.view.broker_state import SeenState

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from yak.client.numbers import parse_long
 from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, command, flag
-from yak.commands.completing import complete_group, complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
 from yak.commands.produce import DEFAULT_TOPIC, ensure_topic, parse_separator
+from yak.commands.shell_completion import complete_group, complete_topic
 from yak.commands.units import parse_duration_ms, parse_time_ms
 from yak.errors import NothingInTime, UsageError
 from yak.ids import TopicPartition
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from yak.client.consume import PartitionReader, Window
     from yak.client.consumer import Received
     from yak.client.filters import Filter
-    from yak.client.groups.reading import CommitEvery, GroupReader, Started
+    from yak.client.groups.group_reader import CommitEvery, GroupReader, Started
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Position, Range
     from yak.commands.record_output import Decoder, RecordPrinter
@@ -457,7 +457,7 @@ _SIGNALS = {130: "interrupted", 143: "terminated"}
 
 def parse_commit_every(text: str) -> "CommitEvery":
     """`1000`, `5s`, or both as `1000,5s`. Raises UsageError (`usage`)."""
-    from yak.client.groups.reading import CommitEvery
+    from yak.client.groups.group_reader import CommitEvery
 
     records: int | None = None
     interval_ms: int | None = None
@@ -495,8 +495,8 @@ class Member:
 
 def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]", decoder: "Decoder | None") -> int:
     """Join, read, commit, leave; return the exit code. Raises YakError."""
-    from yak.client.groups.asking import GroupBrokers
-    from yak.client.groups.reading import GroupReader
+    from yak.client.groups.group_brokers import GroupBrokers
+    from yak.client.groups.group_reader import GroupReader
 
     g, request = member.g, member.request
     assert request.group is not None

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from yak.commands.app import WHAT, CommandGroup, flag
-from yak.commands.completing import complete_context
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
 from yak.commands.settings import BY_NAME, parsed, unknown_setting, without_secrets
+from yak.commands.shell_completion import complete_context
 from yak.errors import UsageError
 
 context = CommandGroup(

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.numbers import parse_long
 from yak.commands.app import CONNECTION, WHAT, command, flag
-from yak.commands.completing import complete_topic
 from yak.commands.local_cluster import data_dir_flag
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument
+from yak.commands.shell_completion import complete_topic
 from yak.errors import UsageError, YakError
 from yak.view.formats import counted
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.commands import groups
-from yak.commands.watching import looks, show_look
+from yak.commands.live_table import looks, show_look
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals
@@ -44,7 +44,7 @@ def growth(before: "Mapping[TopicPartition, Offset]", now: "Mapping[TopicPartiti
 
 def _groups(g: "Globals", names: Sequence[str], *, must_be_there: bool) -> "list[tuple[Group, bool]]":
     """The groups, each with whether its offsets are known. The connection is new each time: coordinators move."""
-    from yak.client.groups.describing import list_groups, unknown_group
+    from yak.client.groups.descriptions import list_groups, unknown_group
 
     with groups.connect(g) as brokers:
         known, silent = list_groups(brokers)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.client.groups.places import partitions_text
 from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, flag
-from yak.commands.completing import complete_group
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument
+from yak.commands.shell_completion import complete_group
 from yak.commands.units import format_time, parse_duration_ms, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
@@ -18,7 +18,7 @@ from yak.view.formats import counted, format_duration, group_digits
 from yak.view.groups import partitions_json
 
 if TYPE_CHECKING:
-    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.group_brokers import GroupBrokers
     from yak.client.groups.reset import ResetPlan, Step, Target
     from yak.view.groups import Group, Member, PartitionLag
 
@@ -50,7 +50,7 @@ def rewrite(words: list[str]) -> list[str]:
 
 def connect(g: "Globals") -> "GroupBrokers":
     """A context manager with a connection to the cluster. Raises YakError when it cannot be reached."""
-    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.group_brokers import GroupBrokers
 
     return GroupBrokers(g.admin())
 
@@ -311,7 +311,7 @@ def list_(
     lag: bool = flag("--lag/--no-lag", "Read committed and log end offsets, for the lag.", OUTPUT, default=True),
 ) -> int | None:
     """List groups."""
-    from yak.client.groups.describing import STATES, TYPES, list_groups
+    from yak.client.groups.descriptions import STATES, TYPES, list_groups
 
     states, types = chosen(state, STATES, "state"), chosen(type_, TYPES, "type")
     with connect(g) as brokers:
@@ -333,7 +333,7 @@ def read_groups(
     """The groups, each with whether its lag is known, and the number of groups with missing data."""
     from dataclasses import replace
 
-    from yak.client.groups.describing import describe_groups
+    from yak.client.groups.descriptions import describe_groups
     from yak.client.groups.lag import read_marks
     from yak.client.groups.offsets import committed_offsets
     from yak.view.groups import partition_lags
@@ -380,7 +380,7 @@ def describe(
     lag_only: bool = flag("--lag-only", "Without the partitions that are read to their end.", OUTPUT, default=False),
 ) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
-    from yak.client.groups.describing import require_groups
+    from yak.client.groups.descriptions import require_groups
     from yak.client.groups.offsets import committed_offsets
 
     if state and lag_only:
@@ -464,8 +464,8 @@ def members(
 
     -v or -o wide: also their subscriptions and the assignor.
     """
-    from yak.client.groups.asking import answered
-    from yak.client.groups.describing import require_groups
+    from yak.client.groups.descriptions import require_groups
+    from yak.client.groups.group_brokers import answered
 
     with connect(g) as brokers:
         found = answered(require_groups(brokers, [name])[name])
@@ -676,7 +676,7 @@ def _look(
     brokers: "GroupBrokers", names: list[str], *, with_members: bool, if_exists: bool
 ) -> tuple[list[str], list[dict[str, Any]], list[YakError]]:
     """The groups that can be deleted; rows and errors of the others."""
-    from yak.client.groups.describing import active_group, require_groups
+    from yak.client.groups.descriptions import active_group, require_groups
 
     there: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -710,7 +710,7 @@ def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict
 
 def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
     """The offsets that each group committed for these topics. Raises YakError."""
-    from yak.client.groups.asking import answered
+    from yak.client.groups.group_brokers import answered
     from yak.client.groups.offsets import committed_offsets
     from yak.client.groups.places import committed_places
 

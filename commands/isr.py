@@ -8,10 +8,10 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
-from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import Shown, argument
+from yak.commands.shell_completion import complete_topic
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS

@@ -96,7 +96,7 @@ def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
     """Typer annotation and default of each global option, except names that the command uses itself."""
     import typer
 
-    from yak.commands.completing import complete_context
+    from yak.commands.shell_completion import complete_context
 
     parameters: dict[str, tuple[Any, Any]] = {}
     for option in OPTIONS:

@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAli
 from yak.attempts import attempts
 from yak.commands import interrupts
 from yak.commands.app import OUTPUT, START, WHAT, Bundle, command, flag
-from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
+from yak.commands.shell_completion import complete_topic
 from yak.commands.units import parse_duration_ms, parse_size_bytes, parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.view.formats import counted, format_duration, group_digits

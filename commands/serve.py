@@ -1,8 +1,8 @@
-"""`yak serve`: runs one broker in the foreground; `serving` evaluates its options."""
+"""`yak serve`: runs one broker in the foreground; `serve_options` evaluates its options."""
 
 from yak.commands.app import command
 from yak.commands.options import Globals
-from yak.commands.serving import ServeFlags, run
+from yak.commands.serve_options import ServeFlags, run
 
 
 @command(

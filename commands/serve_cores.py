@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.commands.options import Globals, words_of
-from yak.commands.serving import WORDS, Resolution, ServeFlags, print_resolved
+from yak.commands.serve_options import WORDS, Resolution, ServeFlags, print_resolved
 from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
 
 if TYPE_CHECKING:

@@ -750,7 +750,7 @@ def submit(
     """
     from yak.commands.spark_python import hand_over
     from yak.local.spark_runs import new_run
-    from yak.spark.driver.submitting import Submission, submit_command
+    from yak.spark.driver.submission import Submission, submit_command
 
     if not os.path.isfile(file):
         raise UsageError("spark-path", f"there is no file {file}", why=f"looked in {os.getcwd()}", try_=("ls *.py",))
@@ -770,7 +770,7 @@ def submit(
     arguments = submit_command(submission)
     stem = os.path.splitext(os.path.basename(file))[0]
     made = new_run(stem, [file, *(words or ())], master=settings.where, bootstrap=g.bootstrap_servers)
-    command_line = [sys.executable, "-P", "-m", "yak.spark.driver.submitting", *arguments]
+    command_line = [sys.executable, "-P", "-m", "yak.spark.driver.submission", *arguments]
     return left_running(g, made, command_line) if background else followed(g, made, command_line)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from yak.client.numbers import parse_long
 from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
-from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.output import cell, layout
 from yak.commands.parameters import DryRun, Shown, argument, option
 from yak.commands.settings import closest
+from yak.commands.shell_completion import complete_topic
 from yak.commands.units import parse_time_ms
 from yak.config.definitions import INT_MAX
 from yak.errors import UsageError, YakError

@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import WHAT, CommandGroup, command, flag
-from yak.commands.completing import complete_topic
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
+from yak.commands.shell_completion import complete_topic
 from yak.commands.units import parse_duration_ms
 from yak.config.definitions import LONG_MAX
 from yak.errors import YakError
 from yak.view.formats import counted, format_duration
 
 if TYPE_CHECKING:
-    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.group_brokers import GroupBrokers
     from yak.client.transactions import OpenTransaction, Transaction
 
 SHOW = "Show only"
@@ -170,7 +170,7 @@ def abort(
 
 
 def _connect(g: Globals) -> "GroupBrokers":
-    from yak.client.groups.asking import GroupBrokers
+    from yak.client.groups.group_brokers import GroupBrokers
 
     return GroupBrokers(g.admin(), "transaction")
 

@@ -223,7 +223,7 @@ def _ephemeral_dir(data_dir: str | None) -> str:
 
 
 def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> int | None:
-    from yak.local.seed import make_topics, parse_seed_topic
+    from yak.local.seed_topics import make_topics, parse_seed_topic
 
     topics = tuple(parse_seed_topic(text) for text in seeds)
     started: tuple[int, ...] = ()

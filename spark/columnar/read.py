@@ -10,7 +10,7 @@ import pyarrow as pa
 from yak.spark.columnar.batches import Damaged, survey, unpack
 from yak.spark.columnar.columns import decode
 from yak.spark.columnar.connection import understand
-from yak.spark.columnar.fetching import Answer, Gone, PartitionFetch
+from yak.spark.columnar.partition_fetch import Answer, Gone, PartitionFetch
 from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings, arrow_schema
 
 BYTES_MAX: Final = 64 << 20

@@ -37,7 +37,7 @@ def job_options(bootstrap: str, folder: str) -> list[tuple[str, Any]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run until SIGTERM."""
-    from yak.spark.driver.running import running
+    from yak.spark.driver.job_process import running
     from yak.spark.driver.settings import SessionSettings
 
     bootstrap, folder = arguments

@@ -15,10 +15,10 @@ from typing import Any
 from yak.attempts import attempts
 from yak.errors import UsageError, YakError
 from yak.spark.driver.errors import needs_pyspark, translate
+from yak.spark.driver.executor_code import executor_path, ship
 from yak.spark.driver.java import use_java
 from yak.spark.driver.master import check_answers, no_executor, silent_master
 from yak.spark.driver.settings import SessionSettings
-from yak.spark.driver.shipping import executor_path, ship
 
 _LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file

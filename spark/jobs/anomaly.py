@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.reading import EventOptions, numbers
+from yak.spark.jobs.topic_frames import EventOptions, numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

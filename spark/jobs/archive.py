@@ -11,8 +11,8 @@ from yak.spark.jobs import checkpoint
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import ReadOptions, interval, one_of
-from yak.spark.jobs.reading import records
 from yak.spark.jobs.sinks import Running
+from yak.spark.jobs.topic_frames import records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

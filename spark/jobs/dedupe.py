@@ -7,7 +7,7 @@ import typer
 
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import duration_ms, interval
-from yak.spark.jobs.reading import EventOptions, events
+from yak.spark.jobs.topic_frames import EventOptions, events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -88,7 +88,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
     """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
-    from yak.spark.driver.running import running
+    from yak.spark.driver.job_process import running
 
     with running(
         job.name,

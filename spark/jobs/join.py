@@ -7,7 +7,7 @@ import typer
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval, one_of
-from yak.spark.jobs.reading import EventOptions, keyed
+from yak.spark.jobs.topic_frames import EventOptions, keyed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.reading import events
+from yak.spark.jobs.topic_frames import events
 from yak.spark.jobs.windows import WindowOptions as Options
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import JobOptions, interval, sink_of
-from yak.spark.jobs.reading import source_settings
+from yak.spark.jobs.topic_frames import source_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

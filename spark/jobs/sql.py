@@ -9,7 +9,7 @@ import typer
 from yak.errors import UsageError
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval, one_of
-from yak.spark.jobs.reading import mind, records
+from yak.spark.jobs.topic_frames import mind, records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

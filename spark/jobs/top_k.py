@@ -7,7 +7,7 @@ import typer
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.reading import events
+from yak.spark.jobs.topic_frames import events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

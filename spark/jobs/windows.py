@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from yak.spark.jobs.options import duration_ms, interval
-from yak.spark.jobs.reading import EventOptions
+from yak.spark.jobs.topic_frames import EventOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

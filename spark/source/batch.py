@@ -11,8 +11,8 @@ from yak.spark.columnar.schema import OffsetRange
 from yak.spark.source.errors import SourceError
 from yak.spark.source.filters import Pruning, columns_of
 from yak.spark.source.options import EARLIEST, LATEST, ReadOptions
+from yak.spark.source.range_partition import RangePartition
 from yak.spark.source.ranges import split
-from yak.spark.source.reading import RangePartition
 from yak.spark.source.topics import Topics
 from yak.spark.source.values import Decoding, decoded
 

@@ -19,8 +19,8 @@ from yak.spark.columnar.schema import OffsetRange
 from yak.spark.source import stream_offsets
 from yak.spark.source.errors import CHECKPOINT, SourceError, data_loss
 from yak.spark.source.options import LATEST, ReadOptions
+from yak.spark.source.range_partition import RangePartition
 from yak.spark.source.ranges import share_limit, split, waiting_records
-from yak.spark.source.reading import RangePartition
 from yak.spark.source.stream_offsets import Offsets
 from yak.spark.source.topics import Topics, shown
 from yak.spark.source.values import Decoding, decoded

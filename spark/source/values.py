@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from yak.spark.source.errors import in_one_line
 from yak.spark.source.options import ReadOptions
-from yak.spark.source.reading import RangePartition, batches
+from yak.spark.source.range_partition import RangePartition, batches
 
 _ZIPPED: Final = ("pyspark", "py4j", "yak")
 """Packages whose zip does not change while the process lives."""

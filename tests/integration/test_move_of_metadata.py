@@ -16,7 +16,7 @@ from yak.client.store_moves import BrokerStores, read_stores
 from yak.local import migration
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.ports import find_lasting
-from yak.local.seed import make_topics, parse_seed_topic
+from yak.local.seed_topics import make_topics, parse_seed_topic
 
 pytestmark = pytest.mark.timeout(400)
 TOPIC = "orders"

@@ -5,7 +5,7 @@ import asyncio
 from pictures import recorded_app, recorded_source
 from textual.widgets import Button, Input, Static
 
-from yak.client.groups.describing import active_group
+from yak.client.groups.descriptions import active_group
 from yak.client.groups.reset import ResetPlan, Step
 from yak.errors import YakError
 from yak.ids import TopicPartition

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from yak.client.admin import Admin
 from yak.client.consume import PartitionReader, Window, check_ranges, resolve_windows, tail_starts
-from yak.client.groups.reading import GroupReader, Started
+from yak.client.groups.group_reader import GroupReader, Started
 from yak.client.metadata import Topic
 from yak.client.offset_spec import Range
 from yak.errors import UsageError

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from yak.client.groups.describing import active_group
+from yak.client.groups.descriptions import active_group
 from yak.client.groups.offsets_file import parse_offsets, read_text
 from yak.client.groups.reset import ResetPlan
 from yak.errors import YakError

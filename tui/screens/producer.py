@@ -30,7 +30,7 @@ from yak.tui.produce.form import (
 )
 from yak.tui.produce.run import Account, MadeFeed, Plan, Producers, Run, parse_rate, send
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.sending import account_lines, account_title
+from yak.tui.rows.delivery import account_lines, account_title
 from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.producer_csv import ACKS_OPTIONS, CODEC_OPTIONS, CsvPane, TopicField, ask_to_create, selection
 from yak.tui.widgets.dialogs import Check, Field, FormDialog

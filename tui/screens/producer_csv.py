@@ -18,7 +18,7 @@ from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_row
 from yak.tui.produce.form import shown_command
 from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.sending import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
+from yak.tui.rows.delivery import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
 from yak.tui.widgets.dialogs import Completing, Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker

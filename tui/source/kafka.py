@@ -16,8 +16,8 @@ from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import Received
 from yak.client.errors import from_kafka, kafka_exceptions
-from yak.client.groups.asking import GroupBrokers, answered
-from yak.client.groups.describing import active_group, describe_groups, list_groups, require_groups
+from yak.client.groups.descriptions import active_group, describe_groups, list_groups, require_groups
+from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
 from yak.client.groups.reset import ResetPlan, Target, look_at, move

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.client.groups.asking import GroupBrokers, failure
+from yak.client.groups.group_brokers import GroupBrokers, failure
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import RawConnection
 from yak.errors import ProtocolViolation, Unreachable, YakError

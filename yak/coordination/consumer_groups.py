@@ -17,7 +17,7 @@ from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup, Join
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.checks import read_beat
-from yak.groups.consumer.describing import described
+from yak.groups.consumer.description import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import JOIN_EPOCH
@@ -25,8 +25,8 @@ from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.subscriptions import World
 from yak.groups.consumer.topics import TopicsView
-from yak.groups.consumer.upgrading import ClassicGroup as ClassicPlan
-from yak.groups.consumer.upgrading import upgraded
+from yak.groups.consumer.upgrade import ClassicGroup as ClassicPlan
+from yak.groups.consumer.upgrade import upgraded
 from yak.groups.group import Group
 from yak.groups.record import Record
 

@@ -2,7 +2,7 @@
 command that started them.
 
 There is no supervisor process: each child has its own session, and `<data-dir>/cluster.json` stores the started
-processes. `planning` chooses the brokers, `starting` starts them, and `layout` defines the paths.
+processes. `cluster_plan` chooses the brokers, `cluster_start` starts them, and `layout` defines the paths.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError, YakError
-from yak.local import layout, machines, planning, processes, quorum, redis_child, state
-from yak.local.planning import UpSettings
+from yak.local import cluster_plan, layout, machines, processes, quorum, redis_child, state
+from yak.local.cluster_plan import UpSettings
+from yak.local.cluster_start import end_strays, start_missing, take_in_ready
 from yak.local.processes import ProcessId
-from yak.local.starting import end_strays, start_missing, take_in_ready
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
 
@@ -107,7 +107,7 @@ class LocalCluster:
             known = self._known() or ClusterState(self.data_dir, RedisState(settings.redis_url or ""))
             end_strays(known)
             had = len(known.brokers)
-            taken_ports = planning.plan(known, settings)
+            taken_ports = cluster_plan.plan(known, settings)
             redis_before = known.redis.process
             try:
                 started = start_missing(known)
@@ -178,7 +178,7 @@ class LocalCluster:
                     ),
                 )
             had = len(known.brokers)
-            added = planning.add_broker(known, role, configs)
+            added = cluster_plan.add_broker(known, role, configs)
             try:
                 start_missing(known, only=added.node_id)
             except BaseException:

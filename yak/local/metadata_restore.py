@@ -14,7 +14,7 @@ from yak.cluster.payload import BadRecord
 from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore, unpack
 from yak.errors import YakError
 from yak.local.metadata_log import RedisSource
-from yak.metadata_store.seeding import offers_digest
+from yak.metadata_store.restore import offers_digest
 from yak.ports.metadata_store import StoreRequest
 from yak.server import redis_scripts
 from yak.server.redis_store import key_prefix, outcome_of, script_parts

@@ -19,7 +19,7 @@ from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quoru
 from yak.errors import NothingInTime, UsageError, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
-from yak.local.starting import start_missing
+from yak.local.cluster_start import start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from yak.config.listeners import bracketed
 from yak.errors import StartRefused, YakError
-from yak.local.exposed import Exposed
+from yak.local.exposure import Exposed
 from yak.local.processes import ProcessId
 from yak.private_files import distrust, open_file, replace_file
 

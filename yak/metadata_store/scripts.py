@@ -16,7 +16,7 @@ from yak.metadata_store import (
     isr,
     migration,
     reassignments,
-    seeding,
+    restore,
     topics,
 )
 from yak.metadata_store.checks import Refused, Value, caller_of
@@ -49,9 +49,9 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         brokers.alloc_pid,
         controller.trim,
         external_brokers.external_broker,
-        seeding.seed_offer,
-        seeding.seed_commit,
-        seeding.seed_abort,
+        restore.seed_offer,
+        restore.seed_commit,
+        restore.seed_abort,
         migration.export_metadata,
         migration.import_metadata,
         migration.open_imported,
@@ -110,7 +110,7 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
     if cluster["state"] != "LIVE":
         raise Refused("SEEDING", offered=asker["node_id"] in state.offers)
     if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
-        raise Refused("WRONG_INCARNATION", **seeding.incarnation_for(state, asker))
+        raise Refused("WRONG_INCARNATION", **restore.incarnation_for(state, asker))
     if cluster["mo"] < request.known_offset:
         raise Refused("REGRESSED")
     if request.known_offset > 0:

@@ -30,7 +30,7 @@ class StoreState:
     log: list[TailedRecord] = field(default_factory=list)
     snapshot: TailedRecord | None = None
     offers: dict[int, str] = field(default_factory=dict)
-    """The images that brokers offered, by node id, while the store waits for a restore (`yak.metadata_store.seeding`)."""
+    """Images that brokers offered, by node id, while the store waits for a restore (`yak.metadata_store.restore`)."""
 
     def append(self, kind: str, payload: dict[str, Any], now_ms: int) -> int:
         """Append a record to the hash chain; returns its offset."""

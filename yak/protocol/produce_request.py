@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from yak.errors import ProtocolViolation
 from yak.limits import SLICE_ELEMENTS
 from yak.ports.disk import Buffer
-from yak.protocol.hot_reading import (
+from yak.protocol.bounded_reads import (
     ENDS_EARLY,
     Budget,
     end_of_tags,

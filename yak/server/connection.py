@@ -23,8 +23,8 @@ from yak.security import ANONYMOUS
 from yak.server import log
 from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
-from yak.server.outgoing import Outgoing, round_trip_ms
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
+from yak.server.send_queue import SendQueue, round_trip_ms
 from yak.server.wrong_protocol import describe_bad_length
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _TCP_CLOSE_WAIT: Final = 8
 """States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
 
 
-class Connection(Outgoing):
+class Connection(SendQueue):
     """One accepted socket. `run` is its task; the shell calls the other methods within a turn."""
 
     __slots__ = (

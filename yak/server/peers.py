@@ -19,8 +19,8 @@ from yak.server import log
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError
 from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
-from yak.server.outgoing import Outgoing
 from yak.server.peer_connect import NotConnectedError, connect_peer
+from yak.server.send_queue import SendQueue
 
 if TYPE_CHECKING:
     from yak.server.shell import Shell
@@ -72,7 +72,7 @@ class Peers:
         self._shell.touched.pop(connection, None)
 
 
-class PeerConnection(Outgoing):
+class PeerConnection(SendQueue):
     """One connection to another broker, from the attempt to the end."""
 
     weight = Weight.OWN

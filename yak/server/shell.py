@@ -57,9 +57,9 @@ from yak.server.connection_selector import ConnectionSelector
 from yak.server.in_process import InProcess
 from yak.server.jobs import JobRunner
 from yak.server.latencies import Histogram, Latencies
-from yak.server.outgoing import Outgoing
 from yak.server.peers import Peers
 from yak.server.receive_buffer import Memory, SharedBuffer
+from yak.server.send_queue import SendQueue
 
 DISKS_LOST_EXIT_CODE: Final = 7
 """Exit code of a process whose last log directory failed; `yak help exit-codes`."""
@@ -183,7 +183,7 @@ class Shell:
         self.in_process = InProcess(self)
         self.peers = Peers(self)
         self.selector = ConnectionSelector(self)
-        self.touched: dict[Outgoing, None] = {}
+        self.touched: dict[SendQueue, None] = {}
         """Connections with replies of this turn, in order."""
         self.turn_ms = self.clock.now_ms()
         self.observers: list[Callable[[Notice], None]] = []
@@ -196,7 +196,7 @@ class Shell:
         """Called with the configs of single listeners when they change."""
         self._end_process = end_process
         self.in_turn = False
-        self.last_served: Outgoing | None = None
+        self.last_served: SendQueue | None = None
         """The connection whose frames were stepped last; None for a request of this process."""
         self._turn_started_ns = 0
         self._posted: deque[Event] = deque()

@@ -14,7 +14,7 @@ import trio
 from yak.ports.disk import Buffer, Part
 from yak.server.file_slices import PooledSlice
 from yak.server.low_water import LowWater
-from yak.server.outgoing import Outgoing
+from yak.server.send_queue import SendQueue
 
 _RECEIVE_BYTES: Final = 256 * 1024
 _SEAL_BYTES_MAX: Final = 128 * 1024
@@ -216,8 +216,8 @@ class NoLowWater(LowWater):
         return False
 
 
-class TlsSending(Outgoing):
-    """`Outgoing` for a `TlsSocket`: the head of the queue is encrypted, piece by piece, as the socket takes it."""
+class TlsSending(SendQueue):
+    """`SendQueue` for a `TlsSocket`: the head of the queue is encrypted, piece by piece, as the socket takes it."""
 
     __slots__ = ()
 

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.books import Books
-from yak.sim.keyed import COMPACT, value_in
+from yak.sim.compacted_records import COMPACT, value_in
 from yak.sim.node import SimNode
 from yak.sim.request_fields import Fields, earliest_fields, fetch_fields, frame_of
 from yak.sim.seeded_random import SeededRandom

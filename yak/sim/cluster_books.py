@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from yak.sim.history import History
-    from yak.sim.recording import Recorder
+    from yak.sim.recorder import Recorder
 
 _NEWEST: Final = 100
 """Acknowledged records that a search by time is compared with: all of them would take too long."""

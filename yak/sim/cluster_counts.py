@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.ids import Offset
+from yak.sim.compacted_records import COMPACT
 from yak.sim.history import Appended, Chain, Copy, Watcher
-from yak.sim.keyed import COMPACT
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest

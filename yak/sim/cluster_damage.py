@@ -19,9 +19,9 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
+from yak.sim.compacted_records import COMPACT
 from yak.sim.disk import Content
 from yak.sim.history import Copy
-from yak.sim.keyed import COMPACT
 from yak.sim.seeded_random import SeededRandom
 from yak.storage.checkpoints import parse_offsets
 from yak.storage.log_directory import LOWERED_RECOVERY_POINTS

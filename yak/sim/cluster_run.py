@@ -52,16 +52,16 @@ from yak.sim.cluster_draws import (
 )
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
+from yak.sim.compacted_records import COMPACT
 from yak.sim.groups import Groups
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
-from yak.sim.keyed import COMPACT
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.producer import SimProducer
 from yak.sim.rack_reader import RackChannel
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
-from yak.sim.recording import Reading, Recorder, must_hold
+from yak.sim.recorder import Reading, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport

@@ -17,7 +17,7 @@ from yak.ids import NodeId, Offset
 from yak.sim.books import Violation
 from yak.sim.history import Key
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import CommitMark, Committing, Place
+from yak.sim.recorder import CommitMark, Committing, Place
 
 if TYPE_CHECKING:
     from yak.sim.cluster import Cluster

@@ -34,7 +34,7 @@ from yak.sim.group_wire import (
     subscription,
 )
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import CommitMark, Reading
+from yak.sim.recorder import CommitMark, Reading
 from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from yak.sim.cluster_books import ClusterBooks
-    from yak.sim.recording import ReadRecord, Recorder
+    from yak.sim.recorder import ReadRecord, Recorder
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
 

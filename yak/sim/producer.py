@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.books import Books
 from yak.sim.clients import RETRY_US, Sender
-from yak.sim.keyed import batch_for
+from yak.sim.compacted_records import batch_for
 from yak.sim.request_fields import produce_fields
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22

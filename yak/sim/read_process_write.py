@@ -18,7 +18,7 @@ from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, Consum
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import CommitMark, Committing, Reading
+from yak.sim.recorder import CommitMark, Committing, Reading
 from yak.sim.transactional_producer import FATAL, PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.transactions.records import TRANSACTION_TOPIC
 

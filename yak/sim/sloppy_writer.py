@@ -14,7 +14,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster_books import ClusterBooks
-from yak.sim.keyed import batch_for
+from yak.sim.compacted_records import batch_for
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import produce_fields
 from yak.sim.routing import Channel

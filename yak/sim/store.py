@@ -14,8 +14,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from yak.cluster.restore import RestorePlan, StoreBefore, plan_restore, unpack
+from yak.metadata_store.restore import offers_digest
 from yak.metadata_store.scripts import execute
-from yak.metadata_store.seeding import offers_digest
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.quorum.state_machine import StateMachine

@@ -12,10 +12,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.cluster_books import ClusterBooks
+from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
-from yak.sim.keyed import COMPACT, batch_for
-from yak.sim.recording import Ending
+from yak.sim.recorder import Ending
 from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel, View
 from yak.sim.seeded_random import SeededRandom

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yak.testing.cluster import Cluster
-    from yak.testing.running import run_cluster
+    from yak.testing.running_cluster import run_cluster
     from yak.testing.shape import Node
 
 __all__ = ["Cluster", "Node", "run_cluster"]
 
-_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.shape", "run_cluster": "yak.testing.running"}
+_HOMES = {"Cluster": "yak.testing.cluster", "Node": "yak.testing.shape", "run_cluster": "yak.testing.running_cluster"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from support.java_client import JVM_FLAGS, SOURCE, Consumer, Jvms, Producer
 
 from yak.client.admin import Admin
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.transactions import Transaction, describe_transactions, list_transactions
 from yak.local.chaos.cluster import ChaosCluster
 from yak.local.chaos.nemesis import Struck

@@ -9,7 +9,7 @@ from yak.cluster.image import Image
 from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.restore import JUMP, Offer, RestorePlan, StoreBefore, pack, plan_restore
 from yak.cluster.snapshot import write_snapshot
-from yak.metadata_store.seeding import offers_digest
+from yak.metadata_store.restore import offers_digest
 from yak.ports.metadata_store import StoreOutcome
 
 ALL = ("1,2,3",)

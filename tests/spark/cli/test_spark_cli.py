@@ -1,6 +1,6 @@
 """`yak spark` as a user types it: on a real broker, with real Spark.
 
-Jobs and programs run as processes of their own: `yak.spark.jobs.__main__` and `yak.spark.driver.submitted`.
+Jobs and programs run as processes of their own: `yak.spark.jobs.__main__` and `yak.spark.driver.submit_wrapper`.
 """
 
 import json

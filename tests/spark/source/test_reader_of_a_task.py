@@ -8,11 +8,11 @@ pytest.importorskip("pyspark")
 
 from yak.spark.columnar import read as columnar
 from yak.spark.columnar.schema import OffsetRange, UnsupportedSetting
-from yak.spark.source import reading
+from yak.spark.source import range_partition
 from yak.spark.source.errors import SourceError
 from yak.spark.source.options import read_options
 
-TASK = reading.RangePartition(OffsetRange("t", 0, 0, 10), "127.0.0.1:1")
+TASK = range_partition.RangePartition(OffsetRange("t", 0, 0, 10), "127.0.0.1:1")
 OPTIONS = read_options({"bootstrap": "127.0.0.1:1", "subscribe": "t"})
 
 
@@ -28,20 +28,20 @@ def columnar_reader(batches: list[str]) -> object:
 
 @pytest.fixture
 def by_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_by_librdkafka", lambda *_: iter(["records 0 to 9"]))
+    monkeypatch.setattr(range_partition, "_by_librdkafka", lambda *_: iter(["records 0 to 9"]))
 
 
 @pytest.mark.usefixtures("by_librdkafka")
 def test_task_that_the_columnar_reader_cannot_begin_is_read_by_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columnar, "read", columnar_reader([]))
-    assert list(reading.batches(TASK, OPTIONS)) == ["records 0 to 9"]
+    assert list(range_partition.batches(TASK, OPTIONS)) == ["records 0 to 9"]
 
 
 @pytest.mark.usefixtures("by_librdkafka")
 def test_task_that_the_columnar_reader_has_begun_gives_no_record_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader moved to a broker that is too old: the task fails, and Spark runs it again from its start."""
     monkeypatch.setattr(columnar, "read", columnar_reader(["records 0 to 4"]))
-    found = reading.batches(TASK, OPTIONS)
+    found = range_partition.batches(TASK, OPTIONS)
     assert next(found) == "records 0 to 4"
     with pytest.raises(SourceError, match="this broker"):
         next(found)

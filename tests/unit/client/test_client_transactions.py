@@ -22,8 +22,8 @@ from kio.schema.write_txn_markers.v1.response import (
 )
 from kio.static.primitive import i32, i32Timedelta, i64
 
-from yak.client.groups import asking
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups import group_brokers
+from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.client.transactions import (
     OpenTransaction,
@@ -162,7 +162,7 @@ def cluster():
 
 @pytest.fixture
 def brokers(cluster, monkeypatch):
-    monkeypatch.setattr(asking, "PAUSE_S", 0.01)
+    monkeypatch.setattr(group_brokers, "PAUSE_S", 0.01)
     admin = SimpleNamespace(answered=cluster.node.address, timeout_s=0.3, metadata=lambda: cluster.metadata)
     with GroupBrokers(admin, "transaction") as made:
         yield made

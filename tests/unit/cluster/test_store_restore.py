@@ -9,7 +9,7 @@ from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.restore import JUMP, StoreBefore, plan_restore, unpack
 from yak.cluster.snapshot import write_snapshot
 from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_unregister_broker
-from yak.metadata_store.seeding import offers_digest
+from yak.metadata_store.restore import offers_digest
 from yak.ports.metadata_store import StoreRequest
 from yak.sim.store import SimStore
 

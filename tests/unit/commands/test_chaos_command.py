@@ -27,7 +27,7 @@ from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
 from yak.local.chaos.schedule import KINDS, PlannedFault
-from yak.sim.history_checker import generated
+from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of
 from yak.sim.history_checker.history import History, Outcome
@@ -87,7 +87,7 @@ def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.Mon
 
 
 def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> None:
-    history = generated.make(SeededRandom(5))
+    history = random_history.make(SeededRandom(5))
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(to_lines(history)))
     clean = yak("chaos", "check", str(path))
@@ -120,7 +120,7 @@ def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> No
 )
 def test_history_that_proves_nothing_is_void(yak: Any, tmp_path: Path, kept: Any, why: str) -> None:
     path = tmp_path / "history.jsonl"
-    path.write_text("\n".join(filter(kept, to_lines(generated.make(SeededRandom(5))))))
+    path.write_text("\n".join(filter(kept, to_lines(random_history.make(SeededRandom(5))))))
     ran = yak("chaos", "check", str(path))
     assert ran.code == 4
     assert "VOID  it proves nothing: " in ran.err
@@ -192,7 +192,7 @@ def test_lines_of_the_live_screen() -> None:
 
 
 def test_promises_to_transactions_are_told_only_when_they_were_kept() -> None:
-    history = generated.make(SeededRandom(1))
+    history = random_history.make(SeededRandom(1))
     found = check_history(history)
     counts, cycles, whole, once = transaction_lines(found)
     assert counts == f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"

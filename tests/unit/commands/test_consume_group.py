@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from yak.client.groups.reading import CommitEvery, Started
+from yak.client.groups.group_reader import CommitEvery, Started
 from yak.commands import interrupts
 from yak.commands.consume import Request, parse_commit_every, tell_start
 from yak.errors import UsageError

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.client.groups import describing, lag, offsets
+from yak.client.groups import descriptions, lag, offsets
 from yak.client.groups.places import committed_places, parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
-from yak.commands import group_watch, watching
+from yak.commands import group_watch, live_table
 from yak.commands.groups import chosen, rewrite
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
@@ -102,8 +102,8 @@ def world(monkeypatch):
 
     monkeypatch.setattr("yak.commands.groups.connect", lambda _g: Brokers())
     monkeypatch.setattr("yak.commands.options.Globals.now_ms", lambda _g: NOW_MS)
-    monkeypatch.setattr(describing, "list_groups", made.list)
-    monkeypatch.setattr(describing, "describe_groups", made.describe)
+    monkeypatch.setattr(descriptions, "list_groups", made.list)
+    monkeypatch.setattr(descriptions, "describe_groups", made.describe)
     monkeypatch.setattr(offsets, "committed_offsets", made.read_committed)
     monkeypatch.setattr(offsets, "commit_offsets", made.commit)
     monkeypatch.setattr(offsets, "delete_groups", made.delete)
@@ -171,7 +171,7 @@ def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak,
         assert seconds == 0.5
         world.committed["audit"] |= {O0: 27, O2: 5_000}  # O2 had no commit before: what was read of it is unknown
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=sleep))
     ran = yak("groups", "watch", "audit", "joining", "-n", "2", "--interval", "500ms", "-o", "csv")
     assert ran.code == 0, ran.err
     rows = list(csv.DictReader(ran.out.splitlines()))
@@ -326,7 +326,7 @@ def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
     assert yak("groups", "reset", "billing", *words).err == left
     world.errors["later"] = YakError("unknown-group", "none")
     world.groups["later"] = BILLING
-    monkeypatch.setattr(describing, "require_groups", lambda _brokers, names: {names[0]: world.errors["later"]})
+    monkeypatch.setattr(descriptions, "require_groups", lambda _brokers, names: {names[0]: world.errors["later"]})
     ran = yak("groups", "reset", "later", *words)
     assert ran.err == f'there is no group "later" yet\n{left}'
     ran = yak("groups", "reset", "later", *words[:-1])

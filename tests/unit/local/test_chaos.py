@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 from yak.local.chaos import readers
+from yak.local.chaos.liveness import Settled, Violation
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Recorder, decode, encode, value_of
 from yak.local.chaos.report import ChaosReport, draw, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import BY_NAME, KINDS, PlannedFault, names, parse_faults, plan
-from yak.local.chaos.settling import Settled, Violation
 from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.history import UNREADABLE, Final, History, Outcome, Poll, Send, Txn, run
 from yak.sim.history_checker.report import check_history

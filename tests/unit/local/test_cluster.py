@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from yak.errors import NothingInTime, StartRefused, UsageError, YakError
-from yak.local import starting
+from yak.local import cluster_start
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
@@ -117,7 +117,7 @@ def test_a_taken_default_port_moves_and_a_taken_asked_port_is_refused(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
-        monkeypatch.setattr("yak.local.planning.DEFAULT_PORT", taken)
+        monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", taken)
         with pytest.raises(UsageError) as caught:
             cluster.up(UpSettings(port=taken))
         assert caught.value.code == "port-in-use"
@@ -246,7 +246,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_broker_whose_up_was_killed_runs_once_it_is_ready(cluster: LocalCluster) -> None:
-    killed_up(cluster, "yak.local.starting.wait_all_ready", UpSettings(port=0))
+    killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0))
     wait_for(lambda: os.path.exists(os.path.join(cluster.data_dir, "run", "node-1.json")))
     (broker,) = cluster.status().brokers
     assert (broker.state, broker.address.endswith(":0")) == ("running", False)
@@ -259,7 +259,7 @@ def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "hangs")
-    killed_up(cluster, "yak.local.starting.wait_all_ready", UpSettings(port=0))
+    killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0))
     (hanging,) = cluster.status().brokers
     assert hanging.state == "starting"
     monkeypatch.setenv("STAND_IN", "well")
@@ -331,7 +331,7 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
 def test_broker_of_a_start_that_was_killed_before_it_noted_it_is_ended(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, starts_again: bool
 ) -> None:
-    spawn = starting._spawn
+    spawn = cluster_start._spawn
 
     def spawn_and_die(*arguments: Any, **more: Any) -> Any:
         spawn(*arguments, **more)
@@ -339,7 +339,7 @@ def test_broker_of_a_start_that_was_killed_before_it_noted_it_is_ended(
 
     child = os.fork()
     if not child:
-        monkeypatch.setattr(starting, "_spawn", spawn_and_die)
+        monkeypatch.setattr(cluster_start, "_spawn", spawn_and_die)
         cluster.up(UpSettings(port=0))
     os.waitpid(child, 0)
     (stray,) = processes_of(cluster.data_dir)

@@ -14,8 +14,8 @@ from yak.errors import StartRefused, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.checks.machine import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.exposed import Exposed
-from yak.local.planning import fault_configs, replication_configs
+from yak.local.cluster_plan import fault_configs, replication_configs
+from yak.local.exposure import Exposed
 from yak.local.signal_event import SignalEvent
 from yak.local.state import load, state_path
 from yak.local.supervise import supervise
@@ -118,7 +118,7 @@ def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_use
 
 def test_a_port_of_another_is_left_to_it_and_told(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     base = free_row(3)
-    monkeypatch.setattr("yak.local.planning.DEFAULT_PORT", base)
+    monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", base)
     with socket.create_server(("127.0.0.1", base + 1)):
         result = cluster.up(UpSettings(brokers=3))
     assert result.taken_ports == (base + 1,)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError
-from yak.local import machines, planning, ports
+from yak.local import cluster_plan, machines, ports
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import ClusterState, RedisState
 
@@ -20,7 +20,7 @@ def free_row(count: int) -> int:
 
 def planned(**settings: object) -> ClusterState:
     known = ClusterState("/d", RedisState(""))
-    planning.plan(known, UpSettings(**{"cores": 2, "no_http": True, **settings}))  # type: ignore[arg-type]
+    cluster_plan.plan(known, UpSettings(**{"cores": 2, "no_http": True, **settings}))  # type: ignore[arg-type]
     return known
 
 
@@ -51,8 +51,8 @@ def test_quorum_of_machines_has_one_voter_a_machine() -> None:
 def test_replication_of_new_topics_follows_the_number_of_machines() -> None:
     known = planned(port=0, brokers=2)
     assert len(machines.machines(known)) == 2
-    assert "default.replication.factor=2" in planning.replication_configs(2, ())
-    assert planning.replication_configs(1, ()) == ()
+    assert "default.replication.factor=2" in cluster_plan.replication_configs(2, ())
+    assert cluster_plan.replication_configs(1, ()) == ()
 
 
 def test_cluster_with_one_core_is_as_before() -> None:

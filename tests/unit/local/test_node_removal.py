@@ -8,7 +8,7 @@ import pytest
 from yak.errors import YakError
 from yak.local import layout, state
 from yak.local.cluster import LocalCluster
-from yak.local.planning import UpSettings, plan
+from yak.local.cluster_plan import UpSettings, plan
 from yak.local.state import BrokerState, ClusterState, RedisState
 
 

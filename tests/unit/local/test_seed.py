@@ -3,7 +3,7 @@
 import pytest
 
 from yak.errors import UsageError
-from yak.local.seed import SeedTopic, parse_seed_topic
+from yak.local.seed_topics import SeedTopic, parse_seed_topic
 
 
 @pytest.mark.parametrize(("text", "topic"), [("orders", SeedTopic("orders", 1)), ("orders:3", SeedTopic("orders", 3))])

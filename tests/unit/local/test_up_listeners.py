@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from yak.config.listeners import Listeners
 from yak.errors import UsageError
 from yak.local import listeners, ports
-from yak.local.exposed import Exposed
-from yak.local.planning import UpSettings, plan
+from yak.local.cluster_plan import UpSettings, plan
+from yak.local.exposure import Exposed
 from yak.local.state import ClusterState, RedisState, load, save
 from yak.local.status import look
 from yak.security.certificates import read_certificates
@@ -170,7 +170,7 @@ def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp
 def test_no_two_brokers_share_a_port_when_the_plan_is_accepted(base: int, brokers: int, other: int) -> None:
     known = ClusterState("/nowhere", RedisState(""))
     known.exposed = Exposed((f"A://127.0.0.1:{base}", f"B://127.0.0.1:{other}"))
-    from yak.local.planning import _new_broker
+    from yak.local.cluster_plan import _new_broker
 
     known.brokers = [_new_broker(known, node_id, "leader", ()) for node_id in range(1, brokers + 1)]
     fits = max(base, other) + brokers - 1 <= 65_535

@@ -1,5 +1,5 @@
 """All requests against kio: `yak.protocol.request_check` in front of it, and the hand-decoded two,
-`yak.protocol.produce_request` and `yak.protocol.fetch_request` with their `yak.protocol.hot_reading`.
+`yak.protocol.produce_request` and `yak.protocol.fetch_request` with their `yak.protocol.bounded_reads`.
 """
 
 import datetime as dt

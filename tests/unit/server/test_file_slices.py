@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
 from yak.limits import UNSENT_IN_KERNEL_BYTES
-from yak.server import outgoing as outgoing_module
+from yak.server import send_queue
 from yak.server.disk import RealDisk
 from yak.server.file_slices import PooledSlice
-from yak.server.outgoing import Outgoing
+from yak.server.send_queue import SendQueue
 from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
 
@@ -51,7 +51,7 @@ def test_a_slice_that_outlives_its_file_ends_with_an_error(file):
             part.send(left.fileno())
 
 
-class Sender(Outgoing):
+class Sender(SendQueue):
     def flush(self) -> None:
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ def test_the_kernel_takes_slices_in_portions_and_holds_no_end_of_one_back(file):
 
 
 def test_the_send_buffer_of_a_distant_client_grows_as_the_link_needs(file, monkeypatch):
-    monkeypatch.setattr(outgoing_module, "round_trip_ms", lambda _: 20)
+    monkeypatch.setattr(send_queue, "round_trip_ms", lambda _: 20)
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
         sender, _ = server.accept()
         with sender:

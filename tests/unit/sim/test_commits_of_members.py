@@ -20,7 +20,7 @@ from yak.sim.cluster_books import ClusterBooks
 from yak.sim.group_books import GroupBooks
 from yak.sim.history import Chain, Copy, Key
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import CommitMark, Recorder
+from yak.sim.recorder import CommitMark, Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 

@@ -12,8 +12,8 @@ from yak.protocol.record_batch import iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
 from yak.sim.books import Violation
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
+from yak.sim.compacted_records import COMPACT
 from yak.sim.history import Chain, Copy, History, Key
-from yak.sim.keyed import COMPACT
 from yak.sim.originals import Originals
 from yak.storage.batch_filter import BatchFilter
 

@@ -9,7 +9,7 @@ from yak.sim.cluster_books import ClusterBooks
 from yak.sim.group_books import GroupBooks
 from yak.sim.group_wire import assignment, read_assignment
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import Recorder
+from yak.sim.recorder import Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 

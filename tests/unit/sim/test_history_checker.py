@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import UsageError
-from yak.sim.history_checker import generated
+from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import MEANINGS, Kind
 from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, prove
-from yak.sim.history_checker.generated import HistorySettings
 from yak.sim.history_checker.history import (
     UNREADABLE,
     Assign,
@@ -23,6 +22,7 @@ from yak.sim.history_checker.history import (
     run,
 )
 from yak.sim.history_checker.json_lines import from_lines, to_lines
+from yak.sim.history_checker.random_history import HistorySettings
 from yak.sim.history_checker.report import around, check_history
 from yak.sim.seeded_random import SeededRandom
 
@@ -60,7 +60,7 @@ def kinds(history: History) -> list[Kind]:
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), MADE)
 def test_what_a_right_cluster_does_is_accepted(seed: int, how: HistorySettings) -> None:
-    assert check_history(generated.make(SeededRandom(seed), how)).anomalies == ()
+    assert check_history(random_history.make(SeededRandom(seed), how)).anomalies == ()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -74,7 +74,7 @@ def test_every_mutated_history_is_rejected_for_what_was_done_to_it(seed: int) ->
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_history_comes_back_from_its_lines(seed: int) -> None:
-    history = generated.make(SeededRandom(seed))
+    history = random_history.make(SeededRandom(seed))
     again = from_lines(to_lines(history))
     assert again == history
     assert copy_of(history) == history

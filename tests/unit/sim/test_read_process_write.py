@@ -9,7 +9,7 @@ from yak.sim.books import Violation
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT
 from yak.sim.history_checker.history import Outcome
 from yak.sim.read_process_write import OUTPUT, CommittedReads, _Input, _Job, _Processor, hop_of, source_of
-from yak.sim.recording import Committing, Recorder
+from yak.sim.recorder import Committing, Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.transactional_producer import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, TRANSACTIONS
 

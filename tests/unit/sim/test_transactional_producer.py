@@ -10,7 +10,7 @@ from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_writer import build_batch
 from yak.sim.clients import take_records
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import Recorder
+from yak.sim.recorder import Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.transactional_producer import (
     ADD_PARTITIONS,

@@ -11,7 +11,7 @@ from yak.local.processes import ProcessId, identify, is_running, kill
 from yak.local.state import load
 from yak.testing import session as module
 from yak.testing.cluster import Cluster
-from yak.testing.running import run_cluster
+from yak.testing.running_cluster import run_cluster
 from yak.testing.session import Session
 from yak.testing.shape import Shape
 

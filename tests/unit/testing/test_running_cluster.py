@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from yak.errors import YakError
-from yak.testing import running
+from yak.testing import running_cluster
 from yak.testing.shape import Shape
 
 
@@ -38,12 +38,12 @@ class FakeSession:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session = FakeSession()
-    monkeypatch.setattr(running, "Session", lambda: session)
+    monkeypatch.setattr(running_cluster, "Session", lambda: session)
     return session
 
 
 async def use() -> object:
-    async with running.run_cluster(3, as_kafka="2.8") as cluster:
+    async with running_cluster.run_cluster(3, as_kafka="2.8") as cluster:
         return cluster
 
 
@@ -52,9 +52,9 @@ RUNS = {"asyncio": lambda function: asyncio.run(function()), "trio": trio.run}
 
 
 def test_with_block_ends_its_cluster_also_after_an_error(session: FakeSession) -> None:
-    with running.run_cluster(3, as_kafka="2.8") as cluster:
+    with running_cluster.run_cluster(3, as_kafka="2.8") as cluster:
         assert cluster == "cluster"  # type: ignore[comparison-overlap]
-    with pytest.raises(ZeroDivisionError), running.run_cluster():
+    with pytest.raises(ZeroDivisionError), running_cluster.run_cluster():
         raise ZeroDivisionError
     assert session.said == [SHAPE, "closed", Shape.of(1), "closed"]
 
@@ -70,7 +70,7 @@ def test_async_block_starts_and_ends_its_cluster_in_threads(session: FakeSession
 def test_a_failed_start_leaves_nothing_and_raises_its_reason(session: FakeSession, loop: str | None) -> None:
     session.error = YakError("broker-died", "the broker died")
     with pytest.raises(YakError, match="the broker died"):
-        (running.run_cluster().__enter__ if loop is None else lambda: RUNS[loop](use))()
+        (running_cluster.run_cluster().__enter__ if loop is None else lambda: RUNS[loop](use))()
     assert session.said[-1] == "closed"
 
 
@@ -101,7 +101,7 @@ def test_trio_scope_that_is_cancelled_during_the_start_ends_the_cluster(session:
         assert scope.cancelled_caught
 
     async def sleep_in_it() -> None:
-        async with running.run_cluster(3, as_kafka="2.8"):
+        async with running_cluster.run_cluster(3, as_kafka="2.8"):
             await trio.sleep_forever()
 
     trio.run(main)
@@ -110,4 +110,4 @@ def test_trio_scope_that_is_cancelled_during_the_start_ends_the_cluster(session:
 
 def test_invalid_number_of_brokers_is_refused_before_the_block() -> None:
     with pytest.raises(ValueError, match="brokers=0"):
-        running.run_cluster(0)
+        running_cluster.run_cluster(0)

@@ -7,7 +7,7 @@ which the coordinator accepts only while the group has no members.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from yak.client.groups.asking import LOAD_IN_PROGRESS, GroupBrokers, failure
+from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, GroupBrokers, failure
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition, by_topic

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from yak.client.groups import describing, lag, offsets
-from yak.client.groups.asking import GroupBrokers, answered
+from yak.client.groups import descriptions, lag, offsets
+from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.places import parse_partitions, require_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
@@ -126,7 +126,7 @@ def look_at(
     group, committed = _group(brokers, name)
     refused = None
     if group is not None and group.members:
-        refused = describing.active_group(name, group.members, f'offsets of group "{name}" were not moved')
+        refused = descriptions.active_group(name, group.members, f'offsets of group "{name}" were not moved')
     steps = _steps(brokers, target, name, topics, committed)
     if refused is not None and is_strict:
         raise refused
@@ -141,7 +141,7 @@ def move(
 
 
 def _group(brokers: GroupBrokers, name: str) -> tuple[Group | None, dict[TopicPartition, Offset]]:
-    found = describing.require_groups(brokers, [name])[name]
+    found = descriptions.require_groups(brokers, [name])[name]
     if isinstance(found, YakError):
         if found.code != "unknown-group":
             raise found

@@ -20,10 +20,10 @@ from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import Beat
 from yak.groups.consumer.deadlines import Deadlines, Due
-from yak.groups.consumer.downgrading import downgraded, must_downgrade
+from yak.groups.consumer.downgrade import downgraded, must_downgrade
 from yak.groups.consumer.heartbeat import Decision, farewell, go, go_on
-from yak.groups.consumer.leaving import fence, take_back_all
 from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
+from yak.groups.consumer.member_removal import fence, take_back_all
 from yak.groups.consumer.records import Change, Kind, encode
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World, is_behind

@@ -17,16 +17,16 @@ from typing import Any
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.consumer.checks import Beat, check_epoch_of, known_member
+from yak.groups.consumer.current_assignment import Goal, reconciled
 from yak.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
-from yak.groups.consumer.reconciling import Goal, reconciled
 from yak.groups.consumer.records import Kind, TargetValue
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import Seen, World, drop_unused_regexes, renew_epoch, renew_regexes
 from yak.groups.consumer.targets import update_targets
 from yak.groups.consumer.topics import TopicsView, ids_of
-from yak.groups.consumer.upgrading import ClassicGroup
+from yak.groups.consumer.upgrade import ClassicGroup
 from yak.groups.record import Record
 
 

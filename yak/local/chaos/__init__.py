@@ -4,7 +4,7 @@
 - `node`, `cluster`, `proxy`: the processes, their disks and the connections between them
 - `nemesis`: injects and repairs faults, and restores an emptied metadata store
 - `clients` (`writers`, `transactions`, `readers`, `members`), `recorder`: librdkafka clients and their recorded history
-- `settling`: checks after all faults are repaired
+- `liveness`: checks after all faults are repaired
 - `report`: the results and their picture; `yak.sim.history_checker` checks the history
 - `run`: a whole run
 - `guardian`: ends the processes of a run that was killed

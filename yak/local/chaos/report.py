@@ -7,9 +7,9 @@ from statistics import median
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from yak.local.chaos.liveness import Violation
 from yak.local.chaos.nemesis import Struck
 from yak.local.chaos.recorder import Acks
-from yak.local.chaos.settling import Violation
 from yak.sim.history_checker.anomalies import Anomaly
 from yak.sim.history_checker.history import History
 from yak.sim.history_checker.report import HistoryReport

@@ -13,17 +13,17 @@ from typing import Final, Protocol
 from yak.client.admin import Admin
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.local.chaos import settling
+from yak.local.chaos import liveness
 from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.guardian import guarded
+from yak.local.chaos.liveness import Settled, Violation, different_replicas, logged_bugs, reached
 from yak.local.chaos.members import Library, librdkafka
 from yak.local.chaos.nemesis import Nemesis, Operator, Struck
 from yak.local.chaos.readers import NO_END, read_everything
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import FaultKind, PlannedFault, plan
-from yak.local.chaos.settling import Settled, Violation, different_replicas, logged_bugs, reached
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
 from yak.local.quorum import BOTH, REDIS
 from yak.sim.history_checker.history import History
@@ -152,9 +152,9 @@ class ChaosRun:
         self.watcher.phase("settle: all faults ended")
         nemesis.mend_all()
         settled, meanwhile = Settled(), lambda: self._look(nemesis)
-        if settling.all_serve(settled, cluster, nemesis, meanwhile):
-            settling.all_take_writes(settled, partitions, self.recorder, meanwhile)
-            settling.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
+        if liveness.all_serve(settled, cluster, nemesis, meanwhile):
+            liveness.all_take_writes(settled, partitions, self.recorder, meanwhile)
+            liveness.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
         self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
 
         self.watcher.phase("compare the replicas")
@@ -182,7 +182,7 @@ class ChaosRun:
             self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
             self.watcher.phase("settle")
             settled = Settled()
-            settling.all_take_writes(settled, partitions, self.recorder, lambda: self._look(nemesis))
+            liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._look(nemesis))
             self._finish(clients, nemesis, settled, bootstrap, partitions)
             self._violations += settled.violations
             report = self._report(nemesis.struck, settled)
@@ -260,7 +260,7 @@ class ChaosRun:
 
         def wait(name: str, group: str, ends: Sequence[TopicPartition]) -> None:
             if not settled.violations:
-                settling.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._look(nemesis))
+                liveness.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._look(nemesis))
 
         wait("workers caught up", clients.worker_group, source)
         clients.stop_processing()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from yak.client.admin import Admin
-from yak.client.groups.asking import GroupBrokers, answered
+from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.offsets import committed_offsets
 from yak.client.replica_offsets import read_metadata
 from yak.ids import NodeId, Offset

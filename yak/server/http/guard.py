@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
-from yak.server.http.forwarded import forwarded_caller
+from yak.server.http.forwarded_caller import forwarded_caller
 from yak.server.http.host_header import host_name, is_name_here
 from yak.server.http.problems import Problem
 from yak.server.http.rights import denied

@@ -14,7 +14,7 @@ from yak.cluster.image import BrokerInfo
 from yak.config.listeners import bracketed
 from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import in_thread
-from yak.server.http.forwarded import forwarding_header
+from yak.server.http.forwarded_caller import forwarding_header
 from yak.server.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ class OtherAnswer:
 
 
 async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target: str) -> OtherAnswer:
-    """Send one request without a body, for the caller of the request that this task serves (`yak.server.http.forwarded`).
+    """Send one request without a body, for the caller of the request that this task serves.
 
-    An earlier version of YAK there knows the Authorization header only. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time.
+    `yak.server.http.forwarded_caller` says how the caller is named; a broker of an earlier version of YAK reads the
+    Authorization header only. Raises Problem 503 `broker-unreachable` without a valid HTTP answer in time.
     """
     if not broker.http_port:
         raise _unreachable(broker, "it has no HTTP address")

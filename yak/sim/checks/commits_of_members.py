@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from yak.sim.books import Violation
 from yak.sim.history import Watcher, coordinated_groups, key_of
-from yak.sim.recording import CommitMark
+from yak.sim.recorder import CommitMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,8 +23,8 @@ from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
 from yak.sim.books import Violation
+from yak.sim.compacted_records import COMPACT
 from yak.sim.history import Appended, Copy, History, Watcher
-from yak.sim.keyed import COMPACT
 
 
 class _Seen(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from yak.sim.history_checker import generated
+from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import Kind
 from yak.sim.history_checker.history import Assign, History, Outcome, Poll, Run, Send, Txn, run
 from yak.sim.history_checker.report import check_history
@@ -260,7 +260,7 @@ def _skipped_by_group(history: History) -> History | None:
         for name, end in commit.offsets.items():
             send = next((each for each in _acked(history) if each.partition == name and (each.offset or 0) < end), None)
             if send is not None:
-                for number in range(generated.HistorySettings().members):
+                for number in range(random_history.HistorySettings().members):
                     _without(history, name, send.value, only=f"member-{number}")
                 return history
     return None
@@ -336,7 +336,7 @@ def prove(seed: int) -> Iterator[Found]:
     rng = SeededRandom(f"judge:{seed}")
     for words, kind, corrupt in CORRUPTIONS:
         for number in range(_TRIES):
-            clean = generated.make(rng.fork(f"{kind}:{number}"))
+            clean = random_history.make(rng.fork(f"{kind}:{number}"))
             corrupted = corrupt(copy_of(clean))
             if corrupted is not None:
                 found = [each for each in check_history(corrupted).anomalies if each.kind is kind]
@@ -349,4 +349,4 @@ def prove(seed: int) -> Iterator[Found]:
 def clean_histories(seed: int, count: int) -> int:
     """How many of `count` clean histories are accepted."""
     rng = SeededRandom(f"clean:{seed}")
-    return sum(check_history(generated.make(rng.fork(str(number)))).holds for number in range(count))
+    return sum(check_history(random_history.make(rng.fork(str(number)))).holds for number in range(count))

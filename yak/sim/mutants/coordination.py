@@ -17,7 +17,7 @@ from yak.groups.classic.group import ClassicGroup
 from yak.groups.group import Group
 from yak.groups.offsets import Offsets
 from yak.groups.shard import Shard
-from yak.metadata_store import migration, seeding
+from yak.metadata_store import migration, restore
 from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
@@ -196,7 +196,7 @@ def _write_no_quotas(real: Any, image: Any) -> Any:
 
 
 @mutant("restore-without-acls", "a restored store has the ACLs", seeds=150, faults=_RESTORES)
-@around(seeding, "_write_configs")
+@around(restore, "_write_configs")
 def _restore_no_acls(real: Any, state: Any, image: Any) -> None:
     real(state, {**image, "acls": []})
 

@@ -10,7 +10,7 @@ from yak.broker.apis.acls import ACLS_PER_REQUEST_MAX
 from yak.cluster.image import Image
 from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.limits import ACL_NAME_LENGTH_MAX, SLICE_ELEMENTS
-from yak.metadata_store.seeding import _write_configs
+from yak.metadata_store.restore import _write_configs
 from yak.metadata_store.state import StoreState
 
 NONE, INVALID = ErrorCode.none, ErrorCode.invalid_request

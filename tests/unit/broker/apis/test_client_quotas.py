@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.cluster.image import Image
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.metadata_store.seeding import _write_configs
+from yak.metadata_store.restore import _write_configs
 from yak.metadata_store.state import StoreState
 from yak.sim.rig import Rig
 

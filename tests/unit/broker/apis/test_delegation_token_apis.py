@@ -15,7 +15,7 @@ from yak.cluster.topic_changes import plan_alter
 from yak.core.events import WallClockMoved
 from yak.errors import PeerError
 from yak.limits import RENEWERS_PER_TOKEN_MAX
-from yak.metadata_store.seeding import _write_configs
+from yak.metadata_store.restore import _write_configs
 from yak.metadata_store.state import StoreState
 from yak.security.delegation_tokens import hmac_of, password_of
 from yak.security.scram import MECHANISMS

@@ -13,7 +13,7 @@ from yak.broker.connections import Connection
 from yak.cluster.image import Image
 from yak.cluster.records import USER
 from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.metadata_store.seeding import _write_configs
+from yak.metadata_store.restore import _write_configs
 from yak.metadata_store.state import StoreState
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
 from yak.sim.rig import Rig

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.client.consume import Window
-from yak.client.groups.reading import start_of
+from yak.client.groups.group_reader import start_of
 from yak.ids import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

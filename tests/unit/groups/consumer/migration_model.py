@@ -20,7 +20,7 @@ from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.partitions import Partitions
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings
-from yak.groups.consumer.upgrading import ClassicGroup, upgraded
+from yak.groups.consumer.upgrade import ClassicGroup, upgraded
 
 
 def subscription(*topics: str, owned: dict[str, list[int]] | None = None, rack: str | None = None) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.groups.consumer.group_model import DESCRIBE, Coordinator, Topics, assigned, decoded, parts, topic_id
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
-from yak.groups.consumer.describing import described
+from yak.groups.consumer.description import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.member import MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS

@@ -20,14 +20,14 @@ from yak.groups.consumer.consumer_protocol import (
     read_subscription,
     subscription_version,
 )
-from yak.groups.consumer.describing import described
-from yak.groups.consumer.downgrading import common_protocol
+from yak.groups.consumer.description import described
+from yak.groups.consumer.downgrade import common_protocol
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.member import Member, MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS, by_topic
 from yak.groups.consumer.records import ClassicMetadata, decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from yak.groups.consumer.upgrading import ClassicGroup, upgraded
+from yak.groups.consumer.upgrade import ClassicGroup, upgraded
 from yak.groups.record import Record
 from yak.protocol.record_fields import UnreadableRecord
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.unit.groups.consumer.group_model import parts, topic_id
+from yak.groups.consumer.current_assignment import Goal, reconciled
 from yak.groups.consumer.member import Member, MemberState
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions
-from yak.groups.consumer.reconciling import Goal, reconciled
 
 STABLE, UNREVOKED, UNRELEASED = (
     MemberState.STABLE,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from yak.spark.driver.job_process import RunningJob, stop_in_order
 from yak.spark.driver.progress import lag_of, line_of, offsets_in
-from yak.spark.driver.running import RunningJob, stop_in_order
 
 PROGRESS: dict[str, Any] = {
     "id": "q-1",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError
-from yak.spark.driver import make, shipping
+from yak.spark.driver import executor_code, make
 from yak.spark.driver.master import addresses_of, check_answers
 from yak.spark.driver.settings import SessionSettings
-from yak.spark.driver.submitting import Submission, submit_command
+from yak.spark.driver.submission import Submission, submit_command
 from yak.spark.jobs.options import key_values
 
 
@@ -102,7 +102,7 @@ def test_behind_spark_connect_nothing_of_the_driver_is_set() -> None:
 def test_executors_elsewhere_find_what_they_were_sent(
     ship: str, path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipping, "package_zip", lambda: tmp_path / "yak.zip")
+    monkeypatch.setattr(executor_code, "package_zip", lambda: tmp_path / "yak.zip")
     conf = make.configuration(SessionSettings(master="spark://h:7077", ship=ship))
     assert conf.get("spark.executorEnv.PYTHONPATH") == path
 
@@ -150,22 +150,22 @@ def test_yarn_needs_to_be_told_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Path) -> None:
-    made = shipping.package_zip(tmp_path)
+    made = executor_code.package_zip(tmp_path)
     names = zipfile.ZipFile(made).namelist()
     assert {"yak/__init__.py", "yak/spark/__init__.py", "yak/spark/source/data_source.py", "yak/errors.py"} <= set(
         names
     )
     assert not [name for name in names if name.endswith(".pyc")]
-    assert shipping.package_zip(tmp_path) == made
+    assert executor_code.package_zip(tmp_path) == made
     before = made.stat().st_mtime_ns
-    assert shipping.package_zip(tmp_path).stat().st_mtime_ns == before
+    assert executor_code.package_zip(tmp_path).stat().st_mtime_ns == before
 
 
 def test_a_program_is_submitted_with_the_package_and_with_what_it_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yak.spark.driver.submitting.check_answers", lambda *_args, **_named: None)
-    monkeypatch.setattr(shipping, "package_zip", lambda: tmp_path / "yak.zip")
+    monkeypatch.setattr("yak.spark.driver.submission.check_answers", lambda *_args, **_named: None)
+    monkeypatch.setattr(executor_code, "package_zip", lambda: tmp_path / "yak.zip")
     settings = SessionSettings(
         app_name="j", master="spark://h:7077", conf={"a": "b"}, jars=("x.jar",), driver_memory="2g"
     )

@@ -323,7 +323,7 @@ def test_partitions_that_are_added_are_told_of(made):
 
 
 def test_words_about_an_assignment():
-    from yak.client.groups.reading import Started
+    from yak.client.groups.group_reader import Started
 
     assert "the others have them all" in assignment_words([])
     started = [Started(TopicPartition("orders", number), 5, 5 if number else None) for number in range(6)]

@@ -18,7 +18,7 @@ _MORE: Final = getattr(socket, "MSG_MORE", 0)
 """More data follows at once: do not send a packet for the few bytes before a slice."""
 
 
-class Outgoing(ABC):
+class SendQueue(ABC):
     """The sending side of a connection; at the end of a turn the shell flushes those with queued parts.
 
     It is a base class, not a field of the connection: the shell queues a reply for every request, and one attribute

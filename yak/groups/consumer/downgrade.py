@@ -11,7 +11,7 @@ from yak.groups.consumer.member import Member
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import GroupState
 from yak.groups.consumer.topics import TopicsView
-from yak.groups.consumer.upgrading import ClassicGroup
+from yak.groups.consumer.upgrade import ClassicGroup
 
 
 def must_downgrade(state: GroupState, leaving: Collection[str], settings: ConsumerGroupSettings) -> bool:

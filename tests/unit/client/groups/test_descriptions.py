@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.groups.describing import active_group, unknown_group
+from yak.client.groups.descriptions import active_group, unknown_group
 from yak.client.metadata import Broker
 from yak.groups.classic.members import assigned_partitions
 from yak.ids import TopicPartition

@@ -18,9 +18,9 @@ from kio.schema.offset_commit.v8.response import (
 from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
-from yak.client.groups import asking
-from yak.client.groups.asking import GroupBrokers
-from yak.client.groups.describing import list_groups
+from yak.client.groups import group_brokers
+from yak.client.groups.descriptions import list_groups
+from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.groups.offsets import commit_offsets, delete_groups
 from yak.client.metadata import Broker
 from yak.errors import YakError
@@ -117,7 +117,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch):
-    monkeypatch.setattr(asking, "PAUSE_S", 0.005)
+    monkeypatch.setattr(group_brokers, "PAUSE_S", 0.005)
     made = Cluster()
     yield made
     for broker in made.brokers.values():

@@ -1,9 +1,9 @@
 """Runs a user's PySpark program under spark-submit, as a run.
 
-Started as a process (`python -m yak.spark.driver.submitting WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
+Started as a process (`python -m yak.spark.driver.submission WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
 child, writes Spark's output to the log, and records how the run ended. In client mode spark-submit gets the file of
-`yak.spark.driver.submitted` instead of the program; that wrapper runs the program with the data source registered and
-its queries' progress recorded.
+`yak.spark.driver.submit_wrapper` instead of the program; that wrapper runs the program with the data source registered
+and its queries' progress recorded.
 """
 
 import os
@@ -19,11 +19,11 @@ from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
 from yak.spark.driver.errors import end_of, in_lines, translate
+from yak.spark.driver.executor_code import submit_arguments
 from yak.spark.driver.java import use_java
 from yak.spark.driver.make import log_option, require_pyspark, worker_python
 from yak.spark.driver.master import check_answers
 from yak.spark.driver.settings import SessionSettings
-from yak.spark.driver.shipping import submit_arguments
 
 DEPLOY_MODES = ("client", "cluster")
 _SUBMITTED = Path(__file__).with_name("submitted.py")

@@ -1,7 +1,7 @@
 """Records of the compacted topic: keys, tombstones, and the way back to the value."""
 
 from yak.protocol.record_walk import walk_records
-from yak.sim.keyed import COMPACT, KEYS, batch_for, is_tombstone, key_of, value_in
+from yak.sim.compacted_records import COMPACT, KEYS, batch_for, is_tombstone, key_of, value_in
 
 VALUES = [b"%d:%d" % (producer, number) for producer in range(3) for number in range(20)]
 

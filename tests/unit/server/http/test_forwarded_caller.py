@@ -17,7 +17,7 @@ from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.security import ANONYMOUS
 from yak.server.http import guard
 from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller
-from yak.server.http.forwarded import CLOCKS_MS_MAX, HEADER, forwarded_caller, forwarding_header
+from yak.server.http.forwarded_caller import CLOCKS_MS_MAX, HEADER, forwarded_caller, forwarding_header
 from yak.server.http.problems import Problem
 from yak.server.http.route import Parameter, Route
 

@@ -53,7 +53,7 @@ def _ask_topics(servers: str) -> list[str]:
 
 
 def _ask_groups(servers: str) -> list[str]:
-    from yak.client.groups.describing import group_names
+    from yak.client.groups.descriptions import group_names
 
     return group_names(servers, timeout_s=BUDGET_S)
 

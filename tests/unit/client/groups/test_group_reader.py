@@ -5,8 +5,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
 from yak.client.consume import Window
-from yak.client.groups import reading
-from yak.client.groups.reading import CommitEvery, GroupReader
+from yak.client.groups import group_reader
+from yak.client.groups.group_reader import CommitEvery, GroupReader
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
@@ -155,7 +155,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
     monkeypatch.setattr("confluent_kafka.Consumer", FakeConsumer)
-    monkeypatch.setattr(reading, "POLL_S", 0.001)
+    monkeypatch.setattr(group_reader, "POLL_S", 0.001)
 
 
 def test_what_is_committed_was_flushed_before():

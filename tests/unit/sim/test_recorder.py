@@ -4,7 +4,7 @@ import pytest
 
 from yak.sim.books import Books, Violation
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recording import Reading, Recorder, must_hold
+from yak.sim.recorder import Reading, Recorder, must_hold
 from yak.sim.world import World
 
 PLACE = ("t", 0)

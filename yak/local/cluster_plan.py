@@ -16,7 +16,7 @@ from yak.config.broker_configs import is_sensitive
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
-from yak.local.exposed import Exposed
+from yak.local.exposure import Exposed
 from yak.local.machines import check_cores, machine_number
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from yak.client.admin import Admin
-from yak.client.groups.asking import GroupBrokers
+from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError

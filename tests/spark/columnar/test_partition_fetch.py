@@ -9,7 +9,7 @@ import pytest
 from columnar_support.batch_bytes import Record, batch, marker
 from columnar_support.scripted_broker import CLOSE, ScriptedBroker, fetched, throttled
 
-from yak.spark.columnar import fetching
+from yak.spark.columnar import partition_fetch
 from yak.spark.columnar.read import read
 from yak.spark.columnar.schema import (
     READ_COMMITTED,
@@ -44,7 +44,7 @@ def offsets(broker: ScriptedBroker, start: int = 0, end: int = 10, **more: objec
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "GONE_PATIENCE_S", 0.3)
+    monkeypatch.setattr(partition_fetch, "GONE_PATIENCE_S", 0.3)
 
 
 def test_answers_are_read_one_after_another_up_to_the_end():

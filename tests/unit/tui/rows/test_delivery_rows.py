@@ -5,7 +5,7 @@ from yak.client.produce import Acknowledged, Failed
 from yak.tui.look import Look
 from yak.tui.produce.files import CsvLook, FileProgress, PreviewRow
 from yak.tui.produce.run import Account
-from yak.tui.rows.sending import (
+from yak.tui.rows.delivery import (
     PREVIEW_COLUMNS,
     account_lines,
     account_title,

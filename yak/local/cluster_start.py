@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from yak.errors import StartRefused
-from yak.local import layout, listeners, machines, planning, processes, quorum, redis_child, state
+from yak.local import cluster_plan, layout, listeners, machines, processes, quorum, redis_child, state
 from yak.local.broker_process import BrokerSpec, ReadyBroker, StartingBroker, read_ready_file, wait_all_ready
 from yak.local.processes import ProcessId
 from yak.local.quorum import QuorumSpec
@@ -112,8 +112,8 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.port,
         broker.data_dir,
         known.redis.url,
-        planning.fault_configs(known, broker)
-        + planning.replication_configs(len(machines.machines(known)), broker.configs)
+        cluster_plan.fault_configs(known, broker)
+        + cluster_plan.replication_configs(len(machines.machines(known)), broker.configs)
         + machines.serve_configs(known, broker)
         + broker.configs,
         broker.role,
