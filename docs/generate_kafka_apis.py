@@ -22,24 +22,25 @@ PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
 CHECK_FAILED = 4
 HEAD = """# Kafka APIs
 
-What a client finds here. This page is written by `docs/generate_kafka_apis.py` from the table that drives the broker's dispatch and its ApiVersions answer; a test keeps it true.
-An API that is not in the first table is not offered to clients. Vote, BeginQuorumEpoch, EndQuorumEpoch, Envelope, FetchSnapshot and UpdateRaftVoter go between brokers of a metadata quorum, so ApiVersions does not list them, as in Kafka; AddRaftVoter and RemoveRaftVoter are listed in a cluster with a quorum. Message formats before magic 2 are refused.
+The APIs that YAK's brokers support, with their versions and deliberate differences from Kafka. `docs/generate_kafka_apis.py` generates this page from the table that also drives request dispatch and ApiVersions; a test compares them.
 
-| key | API | versions | Kafka's message definitions | absent on purpose |
+Vote, BeginQuorumEpoch, EndQuorumEpoch, Envelope, FetchSnapshot and UpdateRaftVoter are between brokers of a metadata quorum, so ApiVersions does not list them, as in Kafka. It lists AddRaftVoter and RemoveRaftVoter in a cluster with a quorum. Message formats before magic 2 are refused.
+
+| key | API | versions | Kafka's versions | not supported, or different |
 | --- | --- | --- | --- | --- |
 """
 
 WITH_ACLS = """
 ## With ACLs
 
-The operation and the resource that a client needs with [ACLs](acls.md). Lists leave out what a client may not describe.
+The operation and the resource that a client needs with [ACLs](acls.md). *alternative* replaces the right before it. Lists omit resources that the client may not DESCRIBE.
 
 | key | API | needs |
 | --- | --- | --- |
 """
 
 TELEMETRY = """
-Apache Kafka advertises GetTelemetrySubscriptions and PushTelemetry only with a receiver of client metrics. YAK has none, so clients push nothing.
+Apache Kafka advertises GetTelemetrySubscriptions and PushTelemetry only with a receiver of client metrics. YAK has none, so clients push no metrics.
 """
 
 
@@ -62,13 +63,13 @@ def page() -> str:
         absent = "; ".join(api.ABSENT).replace("|", "\\|") or "nothing"
         text += f"| {key} | {api.NAME} | {span(api.VERSIONS)} | {span(versions_of(key))} | {absent} |\n"
     for key, first in sorted(ADVERTISED_MIN.items()):
-        text += f"\nApiVersions names {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
-        text += f"versions below {TABLE[key].VERSIONS[0]} are refused all the same.\n"
+        text += f"\nApiVersions lists {TABLE[key].NAME} from version {first} on, as Apache Kafka 4 does for older librdkafka (KAFKA-18659); "
+        text += f"versions below {TABLE[key].VERSIONS[0]} are still refused.\n"
     missing = [f"{kafka_name(key)} ({key})" for key in sorted(api_key_map) if key not in TABLE]
     text += WITH_ACLS
     for key, rules in sorted(RULES.items()):
         text += f"| {key} | {TABLE[key].NAME} | {'; '.join(map(rule_text, rules)) or 'nothing'} |\n"
-    return f"{text}\n## Not there\n\n{', '.join(missing)}.\n{TELEMETRY}"
+    return f"{text}\n## APIs that YAK does not have\n\n{', '.join(missing)}.\n{TELEMETRY}"
 
 
 def main(argv: list[str]) -> int:

@@ -52,14 +52,14 @@ def _changed(resource: Resource, asked: Any) -> dict[str, str]:
 
 
 APIS = (
-    Api(33, "AlterConfigs", range(3), alter_configs, ("configs of client metrics: a value for one is refused",)),
+    Api(33, "AlterConfigs", range(3), alter_configs, ("configs of client metrics: changes are refused",)),
     Api(
         44,
         "IncrementalAlterConfigs",
         range(2),
         incremental_alter_configs,
         (
-            "configs of client metrics and broker loggers: a value for one is refused",
+            "configs of client metrics and broker loggers: changes are refused",
             "dynamic broker configs of Kafka that have no effect in YAK, such as num.io.threads: they are read-only",
         ),
     ),

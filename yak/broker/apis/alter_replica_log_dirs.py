@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 34, "AlterReplicaLogDirs", range(1, 3)
 ABSENT = (
-    "the directory of a replica that this broker does not have yet is not remembered",
-    "a move does not go on after a restart",
+    "the directory of a replica that the broker does not have yet is not stored",
+    "a move does not resume after a restart",
 )
 
 

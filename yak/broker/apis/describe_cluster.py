@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 60, "DescribeCluster", range(3)
-ABSENT = ("controller endpoints: MISMATCHED_ENDPOINT_TYPE, brokers are the only kind",)
+ABSENT = ("controller endpoints: MISMATCHED_ENDPOINT_TYPE",)
 
 _BROKERS, _CONTROLLERS = 1, 2
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 32, "DescribeConfigs", range(1, 5)
 ABSENT = (
     "configs of client metrics: the defaults are described, as read-only",
-    "levels of broker loggers: a broker has no loggers that can be described",
-    "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; a broker's static value counts here",
+    "levels of broker loggers: not supported",
+    "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; YAK uses a broker's static value",
 )
 
 _DOCUMENTATION_VERSION = 3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 74, "ListConfigResources", range(2)
-ABSENT = ("client metrics: none are listed, since none can have configs of its own",)
+ABSENT = ("client metrics: the list is empty, because they cannot have configs",)
 
 _TYPES = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
 """In the order of Kafka's answer."""

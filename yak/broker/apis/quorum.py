@@ -107,7 +107,7 @@ APIS: tuple[Api, ...] = (
         "Envelope",
         range(1),
         envelope,
-        ("requests of clients: it carries calls of the metadata store, and commands about fault rules",),
+        ("forwarding of client requests: it carries calls of the metadata store, and fault commands",),
     ),
     Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), between_nodes, ("versions without directory ids",)),
     Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), change_voters, ("acknowledgement before the commit",)),

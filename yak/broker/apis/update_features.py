@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 57, "UpdateFeatures", range(3)
-ABSENT = ("other feature levels: INVALID_UPDATE_VERSION; each feature is supported at the level that it has",)
+ABSENT = ("other feature levels: INVALID_UPDATE_VERSION; each feature supports only its current level",)
 
 FEATURES: Final[Mapping[str, int]] = {
     "eligible.leader.replicas.version": 1,
